@@ -1,0 +1,58 @@
+"""The closed lists of what can become of a call, and why nvcc was left to run by itself.
+
+Owns the words that `nvccache stats` counts; knows nothing of how a call gets there.
+Plain strings, since an Enum would cost start-up time on every hit.
+"""
+
+from __future__ import annotations
+
+DIRECT_HIT = "direct_hit"  # answered from a record, no tool ran
+STAGE_HIT = "stage_hit"  # only preprocessing ran
+PARTIAL_HIT = "partial_hit"  # some stage came from the cache, some ran
+MISS = "miss"  # no stage came from the cache
+BYPASS = "bypass"  # handed to nvcc by decision
+FAILED = "failed"  # the compile itself failed
+FAULT = "fault"  # handed to nvcc because of a fault of ours
+
+OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, BYPASS, FAILED, FAULT)
+
+STAGES = (
+    "host_preprocess",
+    "cudafe",
+    "device_preprocess",
+    "cicc",
+    "ptxas",
+    "fatbinary",
+    "host_compile",
+    "nvlink",
+)
+
+# Why a call was handed to nvcc. Each word is documented in docs/reference/outcomes.md.
+REASONS = {
+    "disabled": "NVCCACHE_DISABLE is set",
+    "nested": "nvccache was started by a call of its own",
+    "not_nvcc": "the launched command is not an nvcc",
+    "information": "the call only asks nvcc about itself (--version, --help, --dryrun, ...)",
+    "link": "the call links; its host link is never cached",
+    "device_link": "the call links device code",
+    "library": "the call makes an archive",
+    "preprocess_only": "the call only preprocesses or lists dependencies",
+    "run": "the call runs or cleans what it built",
+    "standard_input": "a source is read from standard input",
+    "standard_output": "a product is written to standard output or to a device file",
+    "unknown_option": "an option is not in the table of nvcc's options",
+    "unreadable_option_file": "an option file could not be read the way nvcc reads it",
+    "keeps_intermediates": "the call asks to keep intermediate files (-keep, -save-temps, -objtemp)",
+    "verbose": "the call asks nvcc to print its commands (-v)",
+    "time_report": "the call asks for the time of each stage (-time, -fdevice-time-trace)",
+    "host_side_output": "a host compiler option writes further files (--coverage, -gsplit-dwarf, -MD, ...)",
+    "host_hides_sources": "a host compiler option removes the line markers (-P)",
+    "environment_side_output": "an environment variable makes a tool write further files",
+    "source_in_ptx": "the PTX quotes source files that are read again",
+    "dryrun_failed": "nvcc rejected the command line",
+    "shell_expansion": "a command needs a shell to be understood",
+    "unexplained": "a part of nvcc's plan was not understood",
+    "nothing_to_cache": "no stage of the call is one that is cached",
+    "unwritable_output": "a product could not be written where nvcc would write it",
+    "odd_failure": "a stage failed in a way that nvcc is left to report",
+}
