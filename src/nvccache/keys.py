@@ -1,0 +1,53 @@
+"""Digests and keys: the one owner of xxhash.
+
+A digest names bytes (XXH3, 128 bits, 32 hexadecimal characters). A key names what a stage's result
+depends on: a sequence of tagged, length-delimited parts, so that `-I -O2` and `-I-O2`, or a part
+moved from one tag to another, never meet.
+"""
+
+from __future__ import annotations
+
+import os
+
+from xxhash import xxh3_128
+
+DIGEST_LENGTH = 32
+_CHUNK = 1 << 20
+
+
+def digest_bytes(content: bytes) -> str:
+    return xxh3_128(content).hexdigest()
+
+
+def digest_file(path: str) -> str:
+    """The digest of a file's bytes; raises OSError."""
+    state = xxh3_128()
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while chunk := os.read(descriptor, _CHUNK):
+            state.update(chunk)
+    finally:
+        os.close(descriptor)
+    return state.hexdigest()
+
+
+class KeyBuilder:
+    """Collects the parts of one key."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, kind: str) -> None:
+        self._state = xxh3_128()
+        self.add("kind", kind)
+
+    def add(self, tag: str, *parts: str | bytes) -> None:
+        """Add the parts under a tag; their number and lengths are part of the key."""
+        update = self._state.update
+        update(b"%d:%s%d;" % (len(tag), tag.encode(), len(parts)))
+        for part in parts:
+            raw = part if isinstance(part, bytes) else os.fsencode(part)
+            update(b"%d:" % len(raw))
+            update(raw)
+
+    def key(self) -> str:
+        return self._state.hexdigest()

@@ -1,0 +1,124 @@
+"""The module id: the name that tells the internal entities of one translation unit from another's.
+
+cudafe++ (on 11.x cicc) writes it as `_<crc32 of the source's path>_<length>_<base name>_<rest>`. The
+rest names the first external definition; a unit without one gets the time and its process id instead,
+so that its objects differ on every run, and two objects made from one cache entry would clash in a
+link (research on CUDA 11.8 to 13.5; the formula was found by experiment). For those units the rest is
+chosen here: from what tells the two objects apart for a linker, and from nothing else.
+
+    CUDA 13 and later   `--frandom-seed`, which nvcc itself passes on for `-frandom-seed`: a unit with an
+                        external definition keeps nvcc's id, any other gets crc32 of the seed
+    before              run as nvcc would; if the id holds a process id, run again with ours in its place
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+from nvccache import keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nvccache.plan import Stage
+
+GENERATE_OPTION = "--gen_module_id_file"
+_SEED_OPTION = "--frandom-seed"
+_FIRST_VERSION_WITH_SEED = 13
+_VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
+_PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
+_TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What the id of a unit without external definition is made of; `text` is 32 hex digits."""
+
+    text: str
+
+    @property
+    def rest(self) -> bytes:
+        return b"%08x" % zlib.crc32(self.text.encode())
+
+
+def generates(stage: Stage) -> bool:
+    return GENERATE_OPTION in stage.words
+
+
+def user_chose_seed(stage: Stage) -> bool:
+    return any(word.partition("=")[0] == _SEED_OPTION for word in stage.words)
+
+
+def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequence[str]) -> Seed:
+    """The seed of a unit: its source, the absolute paths of what it is compiled to, and its macros.
+
+    Two objects that plain nvcc would have been able to link differ in one of these: they are two
+    files, or one file compiled twice under one name with different definitions.
+    """
+    builder = keys.KeyBuilder("module id")
+    builder.add("source", source_path)
+    builder.add("products", *product_paths)
+    builder.add("definitions", *definitions)
+    return Seed(builder.key())
+
+
+def definitions_in(preprocessor_words: Sequence[str]) -> list[str]:
+    """The words of a preprocessor pass that define or include something, without the architectures.
+
+    An architecture list is no part of the id: dropping one must not rename the others' entities.
+    """
+    chosen = []
+    for word, following in zip(preprocessor_words, (*preprocessor_words[1:], ""), strict=True):
+        if word in ("-D", "-U", "-include"):
+            chosen += [word, following]
+        elif word.startswith(("-D", "-U")) and not word.startswith("-D__CUDA_ARCH"):
+            chosen.append(word)
+    return chosen
+
+
+def toolkit_version(preprocessor_words: Sequence[str]) -> int:
+    """The toolkit's major version as nvcc tells it to the preprocessor, 0 if it does not."""
+    for word in preprocessor_words:
+        number = word.removeprefix(_VERSION_MACRO)
+        if number != word and number.isdecimal():
+            return int(number)
+    return 0
+
+
+def takes_seed(version: int) -> bool:
+    return version >= _FIRST_VERSION_WITH_SEED
+
+
+def with_seed(words: Sequence[str], seed: Seed) -> list[str]:
+    return [words[0], _SEED_OPTION, seed.text, *words[1:]]
+
+
+def without_generating(words: Sequence[str]) -> list[str]:
+    """The same command, reading the id from the file instead of writing it there."""
+    return [word for word in words if word != GENERATE_OPTION]
+
+
+def depends_on_seed(identifier: bytes, seed: Seed) -> bool:
+    return identifier.endswith(b"_" + seed.rest)
+
+
+def replace_process(identifier: bytes, seed: Seed) -> bytes | None:
+    """The id with the seed in the place of time and process, or None if it names a definition."""
+    head, rest = _split(identifier)
+    return head + seed.rest if _TIME_AND_PROCESS.fullmatch(rest) else None
+
+
+def is_understood(identifier: bytes) -> bool:
+    return bool(_split(identifier)[1])
+
+
+def _split(identifier: bytes) -> tuple[bytes, bytes]:
+    """Everything up to and with the base name's underscore, and the rest; the rest may be empty."""
+    match = _PREFIX.match(identifier)
+    if not match:
+        return identifier, b""
+    end = match.end() + int(match.group(1)) + 1
+    return identifier[:end], identifier[end:]

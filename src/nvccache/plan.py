@@ -1,0 +1,212 @@
+"""From a transcript to a plan: the stages, which file flows from which to which, and a verifier.
+
+Files are read by name and producer, never by position: an edge is a file that an earlier command
+writes. A plan with anything unexplained is not a plan but a Bypass.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from nvccache.dryrun import Command, Transcript
+from nvccache.invocation import Bypass, Invocation
+from nvccache.stages import grammar_of
+from nvccache.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
+
+OPAQUE = "opaque"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file a stage writes at `path`; `destination` is where the user wants it, or empty."""
+
+    role: str
+    path: str
+    destination: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command, and what it reads and writes.
+
+    `words` is the command as it is run; `key_words` has roles in the place of intermediate files.
+    """
+
+    grammar: Grammar
+    words: tuple[str, ...]
+    key_words: tuple[str, ...]
+    inputs: tuple[str, ...]  # intermediate files, in the order of the command line
+    outputs: tuple[Output, ...]
+    mentions: tuple[str, ...]  # base names of the files that an output will include
+    names: tuple[tuple[str, str], ...]  # (role, value)
+    possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
+
+    @property
+    def kind(self) -> str:
+        return self.grammar.kind
+
+    def output(self, role: str) -> Output | None:
+        return next((output for output in self.outputs if output.role == role), None)
+
+    def name(self, role: str) -> str:
+        return dict(self.names).get(role, "")
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyFile:
+    """Write the dependency file from the line markers of these preprocessed files."""
+
+    path: str
+    preprocessed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps, in nvcc's order."""
+
+    steps: tuple[Stage | DependencyFile, ...]
+    included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
+    destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
+    scratch: str
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Stage))
+
+
+def build(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
+    """The plan of a call, verified; or why there is none."""
+    steps: list[Stage | DependencyFile] = []
+    preprocessed: list[str] = []
+    for step in transcript.steps:
+        if isinstance(step, Command):
+            stage = _read_stage(step, scratch, len(steps))
+            if stage.kind.endswith("_preprocess"):
+                preprocessed += [output.path for output in stage.outputs]
+            steps.append(stage)
+        else:
+            steps.append(DependencyFile(step.path, tuple(preprocessed)))
+            preprocessed = []
+    stages = [step for step in steps if isinstance(step, Stage)]
+    included = _inclusions(stages, scratch)
+    problem = _problem(steps, stages, included, invocation)
+    if problem:
+        return problem
+    return Plan(tuple(steps), included, _destinations(stages, included), scratch)
+
+
+def _read_stage(command: Command, scratch: str, number: int) -> Stage:
+    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False)
+    words = [command.words[0]]
+    key_words: list[str] = []
+    inputs: list[str] = []
+    outputs: list[Output] = []
+    mentions: list[str] = []
+    names: list[tuple[str, str]] = []
+    possible_files: list[str] = []
+    for piece in pieces(command.words, grammar, scratch):
+        value = shown = piece.value
+        if piece.use == WRITES:
+            outputs.append(_output(piece.role, value, scratch, number))
+            value, shown = outputs[-1].path, f"<{piece.role}>"
+        elif piece.use == READS:
+            inputs.append(value)
+            shown = f"<{piece.role}>"
+        elif piece.use == MENTIONS:
+            mentions.append(value)
+            value = shown = grammar.placeholders.get(piece.role, value)
+        elif piece.use == NAMES:
+            names.append((piece.role, value))
+            shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
+        elif piece.use == WORD:
+            possible_files += _possible_files(piece.prefix)
+        words.append(piece.prefix + value)
+        key_words.append(piece.prefix + shown)
+    return Stage(
+        grammar,
+        tuple(words),
+        tuple(key_words),
+        tuple(inputs),
+        tuple(outputs),
+        tuple(mentions),
+        tuple(names),
+        tuple(possible_files),
+    )
+
+
+def _output(role: str, path: str, scratch: str, number: int) -> Output:
+    if path.startswith(scratch + "/"):
+        return Output(role, path)
+    # Never where the user wants it: another process could change it before it is stored.
+    return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
+
+
+def _possible_files(word: str) -> list[str]:
+    """The parts of a word that could name a file: all of it, or what follows `=` or `,file=`."""
+    if not word.startswith("-"):
+        return [word] if word else []
+    return [part for part in (word.partition("=")[2], word.partition(",file=")[2]) if part]
+
+
+def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]:
+    """Which intermediates an intermediate includes, directly or through others."""
+    direct: dict[str, tuple[str, ...]] = {}
+    for stage in stages:
+        mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
+        for output in stage.outputs:
+            # cudafe++ mentions the stub in the C++ file; cicc mentions the fatbin's text in the stub.
+            if output.role in ("cudafe1.cpp", "stub"):
+                direct[output.path] = mentioned
+    included = dict(direct)
+    for path, mentioned in direct.items():
+        deeper = [inner for name in mentioned for inner in direct.get(name, ())]
+        included[path] = (*mentioned, *deeper)
+    return included
+
+
+def _problem(
+    steps: list[Stage | DependencyFile],
+    stages: list[Stage],
+    included: dict[str, tuple[str, ...]],
+    invocation: Invocation,
+) -> Bypass | None:
+    """Why these stages are not a plan: every intermediate read needs a producer, every product too."""
+    produced: set[str] = set()
+    for stage in stages:
+        needed = set(stage.inputs)
+        if stage.kind == "host_compile":
+            needed.update(*(included.get(path, ()) for path in stage.inputs))
+        if stage.kind == OPAQUE:
+            produced |= needed  # it may read or write any file it names
+        elif needed - produced:
+            return Bypass("unexplained", f"no command writes {sorted(needed - produced)[0]}")
+        for output in stage.outputs:
+            if output.path in produced:
+                return Bypass("same_base_name", os.path.basename(output.path))
+            produced.add(output.path)
+    if not any(stage.grammar.is_cached for stage in stages):
+        return Bypass("nothing_to_cache")
+    writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
+    if writes_dependencies != (invocation.dependencies is not None):
+        return Bypass("unexplained", "dependency file")
+    wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
+    wanted += [word for stage in stages if stage.kind == OPAQUE for word in stage.words]
+    if not wanted or (invocation.output and invocation.output not in wanted):
+        return Bypass("unexplained", "no command writes the product")
+    return None
+
+
+def _destinations(
+    stages: list[Stage], included: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """For each intermediate, the products it ends up in."""
+    flows: dict[str, set[str]] = {}
+    for stage in reversed(stages):
+        ends = {output.destination for output in stage.outputs if output.destination}
+        for output in stage.outputs:
+            ends |= flows.get(output.path, set())
+        for path in stage.inputs:
+            for read in (path, *included.get(path, ())):
+                flows.setdefault(read, set()).update(ends)
+    return {path: tuple(sorted(ends)) for path, ends in flows.items()}

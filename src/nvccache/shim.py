@@ -1,0 +1,186 @@
+"""The entry of every call: which role this program plays, and the one place that catches a fault.
+
+    nvccache COMMAND ...      a command of our own (cli/)
+    nvccache nvcc ARGS ...    launcher
+    nvcc ARGS ...             masquerade: installed as `nvcc`, the real one is found behind it
+
+Whatever goes wrong on the way ends in the real nvcc, run in this process's place with the very same
+arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from nvccache import journal, log, outcomes, real_nvcc
+from nvccache.cli.names import COMMANDS
+from nvccache.config import Config, ConfigError, load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from nvccache.invocation import Invocation
+
+_COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
+
+
+def main() -> int:
+    """Do what this process was started for; the exit status, unless nvcc takes its place."""
+    if os.path.basename(sys.argv[0]).startswith("nvcc") and os.path.basename(sys.argv[0]) != "nvccache":
+        return _compile("", sys.argv[1:])
+    words = sys.argv[1:]
+    if not words or words[0] in COMMANDS or not _is_compiler(words[0]):
+        from nvccache import cli
+
+        return cli.main()
+    return _compile(words[0], words[1:])
+
+
+def _is_compiler(word: str) -> bool:
+    if word.startswith("-"):
+        return False
+    return "/" in word or any(part in word for part in _COMPILER_NAMES)
+
+
+def _compile(typed: str, arguments: list[str]) -> int:
+    environ = dict(os.environ)
+    config = None
+    nvcc = ""
+    try:
+        config = load(environ)
+        nvcc = real_nvcc.find(typed, config.nvcc, environ)
+        if not nvcc:
+            return _no_compiler(typed)
+        return _cached_compile(nvcc, typed, arguments, config, environ)
+    except Exception as fault:
+        if config is None or config.strict:
+            strict = environ.get("NVCCACHE_STRICT", "") if config is None else "1"
+            if strict not in ("", "0"):
+                raise
+        nvcc = nvcc or real_nvcc.find(typed, environ.get("NVCCACHE_NVCC", ""), environ)
+        if not nvcc:
+            return _no_compiler(typed)
+        if config:
+            _report_fault(config, fault, nvcc, arguments)
+        _become(nvcc, arguments, environ)
+
+
+def _cached_compile(
+    nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
+) -> int:
+    from nvccache import invocation
+
+    call = journal.Call(outcomes.BYPASS)
+    reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
+    if not reason:
+        parsed = invocation.parse(arguments, environ)
+        if isinstance(parsed, invocation.Invocation):
+            return _staged_compile(nvcc, arguments, parsed, config, environ)
+        reason = parsed.reason
+        log.write(config.log, f"bypass {reason} {parsed.detail}")
+    call.reason = reason
+    if reason not in ("disabled", "nested", "not_nvcc"):
+        _record(config, call)
+    _become(nvcc, arguments, environ)
+
+
+def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) -> str:
+    if config.disable:
+        return "disabled"
+    if real_nvcc.TRIED_VARIABLE in environ:
+        return "nested"
+    return "" if "nvcc" in os.path.basename(typed) else "not_nvcc"
+
+
+def _staged_compile(
+    nvcc: str, arguments: list[str], parsed: Invocation, config: Config, environ: dict[str, str]
+) -> int:
+    from nvccache import call, process
+
+    process.raise_on_stop_signals()
+    started = time.monotonic()
+    try:
+        report = call.carry_out(nvcc, parsed, config, real_nvcc.guarded(environ, nvcc))
+    except process.Interrupted as stop:
+        process.die_of(stop.signum)
+        return 128 + stop.signum
+    record = journal.Call(outcomes.BYPASS)
+    record.seconds = time.monotonic() - started
+    if report.leave_to_nvcc == "odd_failure":
+        # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
+        status = process.run_through([nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
+        record.outcome = outcomes.FAILED if status else outcomes.BYPASS
+        record.reason = "" if status else report.leave_to_nvcc
+        _record(config, record)
+        return _end_like(status)
+    if report.leave_to_nvcc:
+        record.reason = report.leave_to_nvcc
+        _record(config, record)
+        _become(nvcc, arguments, environ)
+    record.outcome, record.stages = report.outcome, report.stages
+    record.seconds_saved = report.seconds_saved
+    _record(config, record)
+    _write(1, report.stdout)
+    _write(2, report.stderr)
+    return report.status
+
+
+def _record(config: Config, record: journal.Call) -> None:
+    if not config.readonly:
+        journal.append(config.dir, record)
+
+
+def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[str]) -> None:
+    if config.log:
+        import traceback
+
+        from nvccache import __version__
+
+        text = "".join(traceback.format_exception(fault))
+        log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {arguments!r}\n{text}")
+    _record(config, journal.Call(outcomes.FAULT))
+
+
+def _no_compiler(typed: str) -> int:
+    message = f"nvccache: there is no compiler `{typed or 'nvcc'}` behind nvccache on PATH\n"
+    _write(2, os.fsencode(message))
+    return 127
+
+
+def _end_like(status: int) -> int:
+    if status < 0:
+        from nvccache import process
+
+        process.die_of(-status)
+    return status
+
+
+def _become(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
+    """Let nvcc take the place of this process. Python ignores SIGPIPE; nvcc must not inherit that."""
+    import signal
+
+    for signum in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signum in (signal.SIGPIPE, signal.SIGXFSZ) or callable(signal.getsignal(signum)):
+            signal.signal(signum, signal.SIG_DFL)
+    try:
+        os.execve(nvcc, [nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
+    except OSError as error:
+        _write(2, os.fsencode(f"nvccache: cannot run `{nvcc}`: {error.strerror}\n"))
+        os._exit(126)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    while content:
+        try:
+            content = content[os.write(descriptor, content) :]
+        except BlockingIOError:
+            time.sleep(0.001)
+        except OSError:
+            return  # nobody reads any more; nvcc would not mind either
+
+
+if __name__ == "__main__":
+    sys.exit(main())

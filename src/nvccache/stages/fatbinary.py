@@ -1,0 +1,17 @@
+"""fatbinary: the images of all architectures into one container, binary or as C text to include."""
+
+from __future__ import annotations
+
+from nvccache.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def grammar_of(words: Sequence[str]) -> Grammar:
+    return Grammar(
+        kind="fatbinary",
+        writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
+        names={"--ident": "identification"},
+    )

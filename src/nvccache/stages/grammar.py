@@ -1,0 +1,85 @@
+"""How a tool's command line is read: which options name files it writes, reads, or merely mentions.
+
+Everything is read by name: an option that is not listed is an argument like any other, and goes into
+the key as it stands. Knows no tool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+WRITES = "writes"
+READS = "reads"
+MENTIONS = "mentions"  # copied into an output, which thereby includes the intermediate of that name
+NAMES = "names"  # a name only: nothing of that name is read
+WORD = "word"
+
+# Stands for the name of the stub file in what is stored, since that name differs with the number of
+# architectures. The length and the digits keep it from meeting anything in a user's source.
+STUB_PLACEHOLDER = "nvccache-stub-51d0c2f3a86e4b79.c"
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """One tool's options. The mappings go from option to the role of the file it names."""
+
+    kind: str
+    writes: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
+    mentions: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
+    ignored: frozenset[str] = frozenset()  # roles whose value does not reach any output
+    unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
+    sees_directory: bool = False  # the working directory reaches the outputs
+    sees_names: bool = False  # the base names of intermediates reach the outputs
+    is_cached: bool = True
+    may_include: bool = False  # reads headers again, which no option names
+
+    def use_of(self, option: str) -> tuple[str, str]:
+        """What an option's value is, and its role: (WRITES, "ptx")."""
+        for use, roles in (
+            (WRITES, self.writes),
+            (READS, self.reads),
+            (MENTIONS, self.mentions),
+            (NAMES, self.names),
+        ):
+            if option in roles:
+                return use, roles[option]
+        return WORD, ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One word of a command: `prefix` as it stands, then `value`, whose meaning is `use`."""
+
+    prefix: str
+    value: str
+    use: str
+    role: str
+
+
+def pieces(words: Sequence[str], grammar: Grammar, scratch: str) -> Iterator[Piece]:
+    """The words after the tool's name, each with its meaning."""
+    pending: tuple[str, str] | None = None
+    for word in words[1:]:
+        if pending:
+            yield Piece("", word, *pending)
+            pending = None
+            continue
+        option, equals, value = word.partition("=")
+        use, role = grammar.use_of(option)
+        if use != WORD and equals:
+            yield Piece(option + equals, value, use, role)
+        elif use != WORD:
+            pending = (use, role)
+            yield Piece(word, "", WORD, "")
+        elif scratch + "/" in word:
+            start = word.index(scratch + "/")
+            yield Piece(word[:start], word[start:], READS, "input")
+        else:
+            yield Piece(word, "", WORD, "")

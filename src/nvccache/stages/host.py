@@ -1,0 +1,61 @@
+"""The host compiler: preprocessing for each pass, and compiling what cudafe++ wrote.
+
+It can have any name, so its commands are known by the macros that nvcc defines for them.
+"""
+
+from __future__ import annotations
+
+from nvccache.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DEVICE_PASS = "-D__CUDA_ARCH__="
+_PASS_MACROS = ("-D__CUDA_ARCH__=", "-D__CUDA_ARCH_LIST__=", "-D__CUDACC__", "-D__NVCC__")
+# These load programs that no digest of ours would notice, or write the whole command into the object.
+_UNCACHED = (
+    "-B",
+    "-fplugin",
+    "-wrapper",
+    "-specs",
+    "--specs",
+    "--config",
+    "-Xclang",
+    "-load",
+    "@",
+    "-frecord-gcc-switches",
+    "-frecord-command-line",
+    "-grecord-command-line",
+)
+
+
+def grammar_of(words: Sequence[str]) -> Grammar | None:
+    """None for what is neither a preprocessor pass nor the compile of cudafe++'s output."""
+    if not any(word.startswith(_PASS_MACROS) for word in words):
+        return None
+    if "-E" in words:
+        is_device = any(word.startswith(_DEVICE_PASS) for word in words)
+        kind = "device_preprocess" if is_device else "host_preprocess"
+        return Grammar(kind=kind, writes={"-o": "ii"}, is_cached=False)
+    if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
+        return Grammar(
+            kind="host_compile",
+            writes={"-o": "object"},
+            sees_directory=asks_for_debug_info(words),
+            sees_names=True,  # the symbol table names the file compiled
+            is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+            may_include=True,
+        )
+    return None
+
+
+def asks_for_debug_info(words: Sequence[str]) -> bool:
+    """Whether the object holds the working directory and the names of intermediate files."""
+    levels = [word for word in words if word.startswith("-g") and not word.startswith("-gno-")]
+    return bool(levels) and levels[-1] != "-g0"
+
+
+def depends_on_processor(words: Sequence[str]) -> bool:
+    """Whether `native` makes the code depend on the processor it is compiled on."""
+    return any(word.startswith("-m") and word.endswith("=native") for word in words)

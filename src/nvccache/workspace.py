@@ -1,0 +1,90 @@
+"""The scratch directory of one call: which intermediates are known by digest, and which lie on disk.
+
+Keys flow, bytes do not: a stage that hits leaves only digests here. A file is written when a stage
+that reads it has to run. What is digested and stored is the canonical content, in which a placeholder
+stands for the name of the stub file; what a tool reads has the name.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import keys
+from nvccache.plan import Output
+from nvccache.stages.grammar import STUB_PLACEHOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.store import Store
+
+_PLACEHOLDER = STUB_PLACEHOLDER.encode()
+_ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or in the store
+
+
+class Workspace:
+    """What is known of each intermediate file of a call."""
+
+    def __init__(self, scratch: str, store: Store, included: dict[str, tuple[str, ...]]) -> None:
+        self.scratch = scratch
+        self._store = store
+        self._included = included
+        self._digests: dict[str, str] = {}
+        self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
+        self._on_disk: set[str] = set()
+
+    def digest_of(self, path: str) -> str:
+        return self._digests[path]
+
+    def knows(self, path: str) -> bool:
+        return path in self._digests
+
+    def expect(self, path: str, digest: str) -> None:
+        """A stage that hit would have written this."""
+        self._digests[path] = digest
+
+    def read_written(self, output: Output) -> bytes:
+        """Take in what a stage wrote; the canonical content. Raises OSError when it is not there."""
+        with open(output.path, "rb") as stream:
+            content = stream.read()
+        if output.role == "stub":
+            content = content.replace(self._stub_name(output), _PLACEHOLDER)
+        if output.role == "cudafe1.cpp":
+            self._on_disk.discard(output.path)  # holds the placeholder: written again when it is read
+        else:
+            self._on_disk.add(output.path)
+        if output.role not in _ON_DISK_ONLY:
+            self._contents[output.path] = content
+        self._digests[output.path] = keys.digest_bytes(content)
+        return content
+
+    def content_of(self, path: str) -> bytes | None:
+        """The canonical content of a known file, or None if the store has lost it."""
+        if path in self._contents:
+            return self._contents[path]
+        return self._store.read_blob(self._digests[path])
+
+    def materialise(self, path: str, output: Output) -> bool:
+        """Have a file on disk for a tool to read; False if the store has lost its content."""
+        if path in self._on_disk:
+            return True
+        content = self.content_of(path)
+        if content is None:
+            return False
+        name = self._stub_name(output)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(content.replace(_PLACEHOLDER, name) if name else content)
+        self._on_disk.add(path)
+        return True
+
+    def _stub_name(self, output: Output) -> bytes:
+        """What the placeholder stands for in this output, or nothing where there is none.
+
+        cudafe++'s C++ file includes the stub by its base name; the stub's own line markers hold its
+        path as cicc was given it.
+        """
+        if output.role == "stub":
+            return os.fsencode(output.path)
+        if output.role == "cudafe1.cpp" and self._included.get(output.path):
+            return os.fsencode(os.path.basename(self._included[output.path][0]))
+        return b""
