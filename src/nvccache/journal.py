@@ -1,8 +1,337 @@
 """The journal: one record a call, appended without a lock, folded into totals by whoever reads them.
 
     $NVCCACHE_DIR/journal/
-      calls-v1.log      one line a call, appended with a single write
-      totals-v1.json    what the lines folded so far add up to
+      calls-v1.log           one line a call, appended with a single write
+      folding-v1.<id>.log    a log taken out of use, on its way into the totals
+      totals-v1.json         what the lines folded so far add up to: named counters
 
-Owns the format of both; knows nothing of how an outcome came about.
+A line is `outcome, reason, seconds, seconds_saved, (stage, hit|miss, seconds)*, .`, tab separated.
+Owns the format of all three; knows nothing of how an outcome came about.
 """
+
+from __future__ import annotations
+
+import os
+
+from nvccache import outcomes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import TypedDict
+
+    class StageTotals(TypedDict):
+        hit: int
+        miss: int
+        seconds: float
+        seconds_saved: float
+
+    class Totals(TypedDict):
+        calls: dict[str, int]
+        bypass_reasons: dict[str, int]
+        stages: dict[str, StageTotals]
+        seconds_saved: float
+
+
+_LOG = "calls-v1.log"
+_FOLDING = "folding-v1."
+_TOTALS = "totals-v1.json"
+_LARGE = 1024**2  # bytes of log at which a call that missed anyway folds it: some thousand calls
+_CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
+_APPEND_TRIES = 5
+_LOCK_SECONDS = 10.0
+
+
+class JournalError(Exception):
+    """The journal cannot be used; the message is one sentence for the user."""
+
+
+class Call:
+    """What became of one call. Seconds are wall-clock seconds.
+
+    `stages` holds (stage, hit, seconds): seconds spent on a miss, saved on a hit.
+    """
+
+    __slots__ = ("outcome", "reason", "seconds", "seconds_saved", "stages")
+
+    def __init__(
+        self,
+        outcome: str,
+        reason: str = "",
+        stages: list[tuple[str, bool, float]] | None = None,
+        seconds_saved: float = 0.0,
+        seconds: float = 0.0,
+    ) -> None:
+        self.outcome = outcome
+        self.reason = reason
+        self.stages = stages if stages is not None else []
+        self.seconds_saved = seconds_saved
+        self.seconds = seconds
+
+
+def append(cache_dir: str, call: Call) -> None:
+    """Record one call; a journal that cannot be written is not worth a word."""
+    path = os.path.join(cache_dir, "journal", _LOG)
+    line = _line(call)
+    try:
+        for _ in range(_APPEND_TRIES):
+            if _append_line(path, line):
+                return
+    except OSError:
+        pass
+
+
+def totals(cache_dir: str) -> Totals:
+    """What all calls add up to, new lines folded in; raises JournalError.
+
+    Where nothing may be written the sum is made without folding. A missing journal is all zeros.
+    """
+    return _totals(_counters(cache_dir))
+
+
+def reset(cache_dir: str) -> Totals:
+    """Set every count to zero and return what was counted until now; raises JournalError."""
+    folder = os.path.join(cache_dir, "journal")
+    if not _names(folder):
+        return _totals({})
+    try:
+        with _lock(cache_dir, _LOCK_SECONDS):
+            folded, counters = _fold(folder)
+            _write_totals(folder, folded, {})
+            return _totals(counters)
+    except OSError as error:
+        raise JournalError(f"cannot reset the counts in `{folder}`: {_cause(error)}") from None
+
+
+def fold_if_large(cache_dir: str) -> None:
+    """Keep the journal bounded; for calls that missed, since folding loads what a hit must not."""
+    folder = os.path.join(cache_dir, "journal")
+    try:
+        if os.stat(os.path.join(folder, _LOG)).st_size < _LARGE:
+            return
+        with _lock(cache_dir, 0.0):  # somebody else's fold is as good as ours
+            _fold(folder)
+    except OSError:
+        pass
+
+
+def _line(call: Call) -> bytes:
+    fields = [call.outcome, call.reason, f"{call.seconds:.6f}", f"{call.seconds_saved:.6f}"]
+    for stage, hit, seconds in call.stages:
+        fields += (stage, "hit" if hit else "miss", f"{seconds:.6f}")
+    # The leading newline and the last field keep a line torn by a full disk from
+    # spoiling its neighbour or from being read as a shorter one.
+    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="replace")
+
+
+def _append_line(path: str, line: bytes) -> bool:
+    """Append `line`; False when the log was closed by a fold before the line got into it."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        descriptor = os.open(path, flags, 0o666)
+    try:
+        if os.write(descriptor, line) < len(line):
+            return True  # the disk is full: a second try would not help
+        ours = os.fstat(descriptor)
+        try:
+            named = os.stat(path)
+        except FileNotFoundError:
+            named = None
+        if named and (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):
+            return True  # a fold renames before it closes, so nothing is closed yet
+        start = os.lseek(descriptor, 0, os.SEEK_CUR) - len(line)
+        return _CLOSED not in os.pread(descriptor, start, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _counters(cache_dir: str) -> dict[str, float]:
+    folder = os.path.join(cache_dir, "journal")
+    if any(name == _LOG or name.startswith(_FOLDING) for name in _names(folder)):
+        try:
+            with _lock(cache_dir, _LOCK_SECONDS):
+                return _fold(folder)[1]
+        except OSError:  # read-only or locked for too long: read without folding
+            pass
+    try:
+        return _snapshot(folder)
+    except OSError as error:
+        raise JournalError(f"cannot read the counts in `{folder}`: {_cause(error)}") from None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise JournalError(f"cannot read the counts in `{folder}`: {_cause(error)}") from None
+
+
+def _cause(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _lock(cache_dir: str, seconds: float) -> AbstractContextManager[object]:
+    """The lock that folds take, waited for at most `seconds`; raises OSError, Timeout included."""
+    import filelock
+
+    locks = os.path.join(cache_dir, "locks")
+    os.makedirs(locks, exist_ok=True)
+    return filelock.FileLock(os.path.join(locks, "journal.lock"), timeout=seconds)
+
+
+def _fold(folder: str) -> tuple[str, dict[str, float]]:
+    """Add every complete line to the totals; the lock must be held. Raises OSError.
+
+    Returns the name of the log folded last, and the counters. That name is written with the counters in
+    one file, so a fold that is killed before it removes the log does not count it twice.
+    """
+    import time
+
+    folded, counters = _read_totals(folder)
+    log = os.path.join(folder, _LOG)
+    try:
+        if os.stat(log).st_size:
+            os.rename(log, os.path.join(folder, f"{_FOLDING}{time.time_ns():x}-{os.getpid():x}.log"))
+    except FileNotFoundError:
+        pass
+    for name in _names(folder):
+        if not name.startswith(_FOLDING):
+            continue
+        path = os.path.join(folder, name)
+        if name != folded:
+            _add_lines(counters, _close_log(path))
+            folded = name
+            _write_totals(folder, folded, counters)
+        os.unlink(path)
+    return folded, counters
+
+
+def _close_log(path: str) -> bytes:
+    """Close the log to writers that still have it open, and return what got into it before."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    with open(descriptor, "rb") as log:
+        if os.write(descriptor, _CLOSED) < len(_CLOSED):
+            raise OSError("the disk is full")
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return log.read().partition(_CLOSED)[0]
+
+
+def _snapshot(folder: str) -> dict[str, float]:
+    """The counters as of now, with nothing written; raises OSError."""
+    for _ in range(_APPEND_TRIES):
+        before = _read_totals(folder)
+        folded, counters = before[0], dict(before[1])
+        try:
+            for name in _names(folder):
+                if name == _LOG or (name.startswith(_FOLDING) and name != folded):
+                    with open(os.path.join(folder, name), "rb") as log:
+                        _add_lines(counters, log.read().partition(_CLOSED)[0])
+        except FileNotFoundError:
+            continue  # folded under our eyes
+        if _read_totals(folder) == before:
+            break
+    return counters
+
+
+def _add_lines(counters: dict[str, float], lines: bytes) -> None:
+    for line in lines.decode(errors="replace").split("\n"):
+        fields = line.split("\t")
+        if len(fields) < 5 or len(fields) % 3 != 2 or fields[-1] != ".":
+            continue
+        try:
+            amounts = _amounts(fields)
+        except ValueError:
+            continue
+        for name, amount in amounts:
+            counters[name] = counters.get(name, 0) + amount
+
+
+def _amounts(fields: list[str]) -> list[tuple[str, float]]:
+    """What one line adds to which counter; raises ValueError."""
+    outcome, reason, seconds, saved = fields[:4]
+    _seconds(seconds)
+    amounts: list[tuple[str, float]] = [(f"calls.{outcome}", 1), ("seconds_saved", _seconds(saved))]
+    if outcome == outcomes.BYPASS:
+        amounts.append((f"bypass_reasons.{reason}", 1))
+    for index in range(4, len(fields) - 1, 3):
+        stage, result, seconds = fields[index : index + 3]
+        if result not in ("hit", "miss"):
+            raise ValueError(result)
+        kind = "seconds_saved" if result == "hit" else "seconds"
+        amounts += ((f"stages.{stage}.{result}", 1), (f"stages.{stage}.{kind}", _seconds(seconds)))
+    return amounts
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not -1e9 < value < 1e9:  # also refuses nan, which would swallow every sum
+        raise ValueError(text)
+    return value
+
+
+def _read_totals(folder: str) -> tuple[str, dict[str, float]]:
+    """The log folded last and the counters; nothing of a damaged file is kept. Raises OSError."""
+    import json
+
+    try:
+        with open(os.path.join(folder, _TOTALS), "rb") as stream:
+            stored = json.load(stream)
+        counters = {str(name): _amount(value) for name, value in stored["counters"].items()}
+        return str(stored["folded"]), counters
+    except FileNotFoundError:
+        return "", {}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "", {}
+
+
+def _amount(value: float) -> float:
+    """The value itself, an int kept an int; raises ValueError or TypeError for what cannot be a sum."""
+    if not -1e15 < value < 1e15:
+        raise ValueError(value)
+    return value
+
+
+def _write_totals(folder: str, folded: str, counters: dict[str, float]) -> None:
+    import json
+
+    path = os.path.join(folder, _TOTALS)
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        with open(fresh, "w", encoding="utf-8") as stream:
+            json.dump({"folded": folded, "counters": counters}, stream, indent=1, sort_keys=True)
+        os.replace(fresh, path)
+    except OSError:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+        raise
+
+
+def _totals(counters: dict[str, float]) -> Totals:
+    """The counters this version knows, all of them present, in the shape that `stats` prints.
+
+    What another version counted stays in the file for that version.
+    """
+
+    def amount(name: str) -> float:
+        return counters.get(name, 0)
+
+    reasons = (name for name in sorted(counters) if name.startswith("bypass_reasons."))
+    return {
+        "calls": {outcome: int(amount(f"calls.{outcome}")) for outcome in outcomes.OUTCOMES},
+        "bypass_reasons": {name.partition(".")[2]: int(counters[name]) for name in reasons},
+        "stages": {
+            stage: {
+                "hit": int(amount(f"stages.{stage}.hit")),
+                "miss": int(amount(f"stages.{stage}.miss")),
+                "seconds": round(amount(f"stages.{stage}.seconds"), 6),
+                "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
+            }
+            for stage in outcomes.STAGES
+        },
+        "seconds_saved": round(amount("seconds_saved"), 6),
+    }

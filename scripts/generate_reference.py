@@ -1,0 +1,186 @@
+"""Writes the pages of docs/reference that follow from code: commands, settings, outcomes.
+
+python scripts/generate_reference.py            write them
+python scripts/generate_reference.py --check    fail if one of them is stale
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import click
+
+from nvccache import config, outcomes
+from nvccache.cli.group import commands
+from nvccache.cli.names import COMMANDS
+
+REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "reference")
+NOTICE = "<!-- Written by scripts/generate_reference.py; edit the code it reads instead. -->\n"
+
+SETTING_TEXTS = {
+    "dir": "Where the cache is. Any number of processes may use it at the same time.",
+    "max_size": "The size that the cache is kept within: a number of bytes, or one with `K`, `M`, `G` or `T` "
+    "(powers of 1024). What was used least recently goes first.",
+    "base_dir": "Planned: a directory whose checkouts share results. It has no effect yet.",
+    "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look for on `PATH`. "
+    "Without it the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler it is given.",
+    "jobs": "Planned: how many stages run at once. It has no effect yet.",
+    "log": "A file to which every call appends what it did. No log without it.",
+    "disable": "Run nvcc and do nothing else.",
+    "readonly": "Use what is in the cache, but store nothing and count nothing.",
+    "recache": "Run every stage, and store its result anew.",
+    "strict": "Let a fault of nvccache end the call with a traceback, in place of running nvcc: for tests.",
+}
+DEFAULT_TEXTS = {"dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`", "max_size": "`10G`"}
+KIND_TEXTS = {
+    "path": "path",
+    "size": "size",
+    "count": "number",
+    "switch": "`1` or `0`; in the file `true` or `false`",
+}
+STAGE_TEXTS = {
+    "host_preprocess": "the host compiler's preprocessor, for host code",
+    "cudafe": "`cudafe++`: splits host from device code, writes the C++ that the host compiler sees",
+    "device_preprocess": "the host compiler's preprocessor, once for each virtual architecture",
+    "cicc": "device code to PTX (or LTO-IR), once for each virtual architecture",
+    "ptxas": "PTX to a cubin, once for each real architecture",
+    "fatbinary": "packs cubins and PTX into one fatbin",
+    "host_compile": "the host compiler, on what `cudafe++` wrote and the fatbin",
+    "nvlink": "links device code; such calls are left to nvcc, so it is never counted yet",
+}
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of every generated page."""
+    return {
+        "commands.md": NOTICE + command_page(),
+        "settings.md": NOTICE + setting_page(),
+        "outcomes.md": NOTICE + outcome_page(),
+    }
+
+
+def command_page() -> str:
+    lines = [
+        "# Commands",
+        "",
+        "| call | what it does |",
+        "|---|---|",
+        "| `nvccache NVCC ARGS...` | compiles through the cache; NVCC is the path or name of an nvcc |",
+        "| `nvcc ARGS...` | the same, if `nvccache install` wrote this `nvcc` or it links to `nvccache` |",
+        "| `nvccache COMMAND ...` | one of the commands below |",
+        "| `nvccache --version`, `nvccache --help` | the version; the list of commands |",
+    ]
+    context = click.Context(commands, info_name="nvccache")
+    for name in COMMANDS:
+        command = commands.get_command(context, name)
+        assert command is not None
+        lines += ["", f"## nvccache {name}", "", *command_lines(name, command)]
+    return "\n".join(lines) + "\n"
+
+
+def command_lines(name: str, command: click.Command) -> list[str]:
+    arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    usage = ["nvccache", name, *(["[OPTIONS]"] if options else [])]
+    usage += [argument.metavar or "" for argument in arguments]
+    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").strip())
+    lines = ["    " + " ".join(usage), "", text]
+    if options:
+        lines += ["", "| option | meaning |", "|---|---|"]
+    for option in options:
+        value = option.metavar or ""
+        if isinstance(option.type, click.Choice):
+            value = "\\|".join(map(str, option.type.choices))
+        words = f"{', '.join(option.opts)} {value}".rstrip()
+        default = f" Default: `{option.default}`." if isinstance(option.type, click.Choice) else ""
+        lines.append(f"| `{words}` | {option.help}{default} |")
+    return lines
+
+
+def setting_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "The environment goes first, then the user's settings file, then the default. The file is",
+        "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`; in it, a setting",
+        'has the name in the second column, as in `max_size = "20G"`. No file in a checkout is ever read:',
+        "a checkout must not steer the cache. `nvccache config` shows every value and where it came from.",
+        "",
+        "| variable | in the file | value | default | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for name, (variable, kind) in config.SETTINGS.items():
+        default = DEFAULT_TEXTS.get(name, "off" if kind == "switch" else "none")
+        lines.append(f"| `{variable}` | `{name}` | {KIND_TEXTS[kind]} | {default} | {SETTING_TEXTS[name]} |")
+    return "\n".join(lines) + "\n"
+
+
+def outcome_page() -> str:
+    lines = [
+        "# Outcomes",
+        "",
+        "Every call ends in one of these. `nvccache stats` counts them.",
+        "",
+        *table("outcome", outcome_texts()),
+        "",
+        "## Reasons for a bypass",
+        "",
+        "The call was handed to nvcc by decision, with the very same arguments. `disabled`, `nested` and",
+        "`not_nvcc` are not counted: nvccache stands aside before it opens the cache.",
+        "",
+        *table("reason", outcomes.REASONS),
+        "",
+        "## Stages",
+        "",
+        "The stages of a compile, for each of which `nvccache stats` counts hits, misses, the seconds spent",
+        "on misses and the seconds that hits saved.",
+        "",
+        *table("stage", {stage: STAGE_TEXTS[stage] for stage in outcomes.STAGES}),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def outcome_texts() -> dict[str, str]:
+    """Outcome -> its meaning, from the comments beside the constants."""
+    with open(outcomes.__file__, encoding="utf-8") as stream:
+        found = dict(re.findall(r'^[A-Z_]+ = "(\w+)"  # (.+)$', stream.read(), re.MULTILINE))
+    texts = {outcome: found[outcome] for outcome in outcomes.OUTCOMES}
+    texts[outcomes.DIRECT_HIT] += " (planned; not counted yet)"
+    return texts
+
+
+def table(head: str, texts: dict[str, str]) -> list[str]:
+    rows = [f"| `{word}` | {text.replace('|', '&#124;')} |" for word, text in texts.items()]
+    return [f"| {head} | meaning |", "|---|---|", *rows]
+
+
+def stale_pages() -> list[str]:
+    stale = []
+    for name, text in pages().items():
+        path = os.path.join(REFERENCE, name)
+        current = ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as stream:
+                current = stream.read()
+        if current != text:
+            stale.append(name)
+    return stale
+
+
+def main() -> int:
+    stale = stale_pages()
+    if "--check" in sys.argv[1:]:
+        for name in stale:
+            print(f"docs/reference/{name} is stale; run `python scripts/generate_reference.py`")
+        return 1 if stale else 0
+    for name in stale:
+        with open(os.path.join(REFERENCE, name), "w", encoding="utf-8") as stream:
+            stream.write(pages()[name])
+        print(f"wrote docs/reference/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

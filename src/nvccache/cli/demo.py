@@ -1,0 +1,167 @@
+"""`nvccache demo`: compiles one program with nvcc and through the cache, and shows what was reused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+import click
+
+from nvccache import config, outcomes
+from nvccache.cli.units import seconds_words
+from nvccache.nvcc_search import find_nvcc, release_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from nvccache.journal import Totals
+
+_COMPILING = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
+_HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT, outcomes.PARTIAL_HIT)
+_LINE = "// A filter of TAPS coefficients that the caller keeps in memory.\n"
+_EDITED_LINE = "// A finite impulse response of TAPS coefficients.\n"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One compile: what it is, the real architectures, and which stages must not have to run."""
+
+    title: str
+    real_architectures: tuple[int, ...]
+    edits_comment: bool
+    is_first: bool
+    reused: tuple[str, ...]
+
+
+STEPS = (
+    Step("an empty cache", (80, 90), False, True, ()),
+    Step("the same again", (80, 90), False, False, _COMPILING),
+    Step("without sm_90", (80,), False, False, ("cicc", "ptxas")),
+    Step("a comment edited", (80, 90), True, False, _COMPILING),
+)
+
+
+class DemoError(Exception):
+    """A step went wrong; the message says how."""
+
+
+@click.command()
+def demo() -> None:
+    """Compile a CUDA program with and without the cache, and show what was reused.
+
+    Uses a temporary directory and a cache of its own. Needs an nvcc and a host compiler, but no GPU.
+    """
+    nvcc = find_nvcc(os.environ, config.load(os.environ).nvcc)
+    if nvcc is None:
+        raise click.ClickException("no nvcc was found; `pip install 'nvccache[toolkit]'` brings one")
+    click.echo(f"nvcc {release_of(nvcc)} at `{nvcc}`, a program of 7 kernels for float and double\n")
+    with tempfile.TemporaryDirectory(prefix="nvccache-demo-") as folder:
+        environ = _environment(folder)
+        try:
+            for number, step in enumerate(STEPS, 1):
+                click.echo(f"{number}. {step.title}")
+                _run_step(step, nvcc, folder, environ)
+        except DemoError as error:
+            raise click.ClickException(str(error)) from None
+    click.echo("\nAll objects are the ones that nvcc makes, byte for byte (compared with `nvcc -keep`)")
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """The caller's environment without what steers nvcc or nvccache; the cache is inside `folder`."""
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("NVCCACHE_") and name not in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+    }
+    # A settings file of the user's must not move the cache either.
+    return environ | {"NVCCACHE_DIR": os.path.join(folder, "cache"), "XDG_CONFIG_HOME": folder}
+
+
+def _run_step(step: Step, nvcc: str, folder: str, environ: dict[str, str]) -> None:
+    """Compile with plain nvcc and through the cache, print both, compare; raises DemoError."""
+    _write_program(folder, step.edits_comment)
+    flags = [f"-gencode=arch=compute_{sm},code=sm_{sm}" for sm in step.real_architectures]
+    # Only with -keep does nvcc make the same bytes twice: else the object names a temporary file.
+    keep = tempfile.mkdtemp(dir=folder)
+    expected, actual = os.path.join(folder, "expected.o"), os.path.join(folder, "demo.o")
+    if os.path.exists(actual):
+        os.unlink(actual)
+    plain = [nvcc, *flags, "-keep", "-keep-dir", keep, "-c", "demo.cu", "-o", expected]
+    cached = [sys.executable, "-m", "nvccache", nvcc, *flags, "-c", "demo.cu", "-o", actual]
+    plain_seconds = _compile(plain, folder, environ)
+    click.echo(f"   plain nvcc  {seconds_words(plain_seconds)}")
+    cached_seconds = _compile(cached, folder, environ)
+    click.echo(f"   nvccache    {seconds_words(cached_seconds)}")
+    counts = _take_counts(folder, environ)
+    click.echo(f"   reused      {_stage_words(counts, 'hit')}")
+    click.echo(f"   ran         {_stage_words(counts, 'miss')}")
+    click.echo(f"   saved       {seconds_words(counts['seconds_saved'])} of tool time")
+    _check(step, counts)
+    if _bytes_of(actual) != _bytes_of(expected):
+        raise DemoError("the object from the cache is not the one that nvcc makes")
+
+
+def _write_program(folder: str, edits_comment: bool) -> None:
+    text = _bytes_of(os.path.join(os.path.dirname(__file__), "demo.cu")).decode()
+    assert _LINE in text
+    with open(os.path.join(folder, "demo.cu"), "w", encoding="utf-8") as stream:
+        stream.write(text.replace(_LINE, _EDITED_LINE) if edits_comment else text)
+
+
+def _compile(command: list[str], folder: str, environ: dict[str, str]) -> float:
+    """Run one compile and return its wall-clock seconds; raises DemoError with what it printed."""
+    started = time.monotonic()
+    child = subprocess.run(
+        command, cwd=folder, env=environ, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    seconds = time.monotonic() - started
+    if child.returncode:
+        output = child.stdout.decode(errors="replace").rstrip()
+        raise DemoError(f"`{' '.join(command)}` ended with status {child.returncode}\n{output}")
+    return seconds
+
+
+def _take_counts(folder: str, environ: dict[str, str]) -> Totals:
+    """What `stats` counted since it was last asked; raises DemoError."""
+    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json", "--reset"]
+    try:
+        shown = subprocess.check_output(command, cwd=folder, env=environ)
+    except subprocess.CalledProcessError as error:
+        raise DemoError(f"`nvccache stats` ended with status {error.returncode}") from None
+    counts: Totals = json.loads(shown)
+    return counts
+
+
+def _stage_words(counts: Totals, result: Literal["hit", "miss"]) -> str:
+    words = []
+    for stage in outcomes.STAGES:
+        count = counts["stages"][stage][result]
+        if count:
+            words.append(f"{stage} x{count}" if count > 1 else stage)
+    return ", ".join(words) or "nothing"
+
+
+def _check(step: Step, counts: Totals) -> None:
+    """Raises DemoError unless the cache did for this step what it is for."""
+    calls = [outcome for outcome, count in counts["calls"].items() for _ in range(count)]
+    wanted = (outcomes.MISS,) if step.is_first else _HITS
+    if len(calls) != 1 or calls[0] not in wanted:
+        counted = ", ".join([*calls, *counts["bypass_reasons"]]) or "nothing"
+        raise DemoError(f"`nvccache stats` counted {counted} instead of one {' or '.join(wanted)}")
+    for stage in step.reused:
+        if counts["stages"][stage]["miss"]:
+            raise DemoError(f"{stage} ran again")
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise DemoError(f"cannot read `{path}`: {error.strerror}") from None

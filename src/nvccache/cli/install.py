@@ -1,0 +1,130 @@
+"""`nvccache install DIR`: writes the `nvcc` shim, an executable that starts as fast as Python can.
+
+The shim names its interpreter and its import directories, so that it needs neither site-packages start-up
+(`-S`) nor the environment (`-I`): that is most of what a hit costs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import sys
+
+import click
+
+from nvccache import config
+from nvccache.nvcc_search import find_nvcc
+from nvccache.real_nvcc import SHIM_MARK, is_ours
+
+_SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
+_IMPORTED = ("nvccache", "xxhash", "filelock", "zstandard", "click", "tomli")
+
+_BODY = '''\
+# Written by `nvccache install`; to be written again when nvccache or its Python moves.
+import sys
+
+sys.path += {folders!r}
+
+try:
+    from nvccache.shim import main
+except ImportError:
+
+    def main():
+        """Run the real nvcc: nvccache was removed, but no build may fail for that."""
+        import os
+
+        nvcc = os.environ.get("NVCCACHE_NVCC") or "nvcc"
+        for folder in [""] if "/" in nvcc else os.environ.get("PATH", os.defpath).split(":"):
+            path = os.path.join(folder, nvcc)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                with open(path, "rb") as stream:
+                    is_shim = {mark!r} in stream.read(8192)
+                if not is_shim:
+                    os.execv(path, [path, *sys.argv[1:]])
+        sys.stderr.write("nvcc: nvccache was removed, and no other nvcc is on PATH\\n")
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
+def install(folder: str) -> None:
+    """Write an executable named nvcc into DIR that compiles through the cache.
+
+    DIR is made when it does not exist. An nvcc that is there already is replaced only if `install` wrote it.
+    """
+    folder = os.path.abspath(folder)
+    path = os.path.join(folder, "nvcc")
+    if os.path.lexists(path) and (os.path.islink(path) or not is_ours(path)):
+        raise click.ClickException(f"`{path}` exists and was not written by nvccache")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        _write_executable(path, _shim_text(os.path.abspath(sys.executable), _import_folders()))
+    except OSError as error:
+        raise click.ClickException(f"cannot write `{path}`: {error.strerror}") from None
+    click.echo(f"wrote `{path}`")
+    click.echo("\n".join(_usage(folder)))
+
+
+def _import_folders() -> list[str]:
+    """The directories that hold nvccache and what it imports; the interpreter adds its own library."""
+    folders = []
+    for name in _IMPORTED:
+        found = importlib.util.find_spec(name)
+        if found and found.origin:
+            folder = os.path.dirname(os.path.abspath(found.origin))
+            folders.append(os.path.dirname(folder) if found.submodule_search_locations else folder)
+    return list(dict.fromkeys(folders))
+
+
+def _shim_text(interpreter: str, folders: list[str]) -> bytes:
+    """The shim's text. An interpreter that a `#!` line cannot name is started by way of sh."""
+    shebang = os.fsencode(f"#!{interpreter} -IS\n")
+    if len(shebang) > _SHEBANG_LIMIT or any(blank in interpreter for blank in " \t\n"):
+        # For sh this is an exec of the interpreter, for Python a string.
+        quoted = interpreter.replace("'", "'\"'\"'")
+        shebang = os.fsencode(f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n")
+    body = _BODY.format(folders=folders, mark=SHIM_MARK)
+    return shebang + SHIM_MARK + b"\n" + body.encode()
+
+
+def _write_executable(path: str, text: bytes) -> None:
+    """Replace `path` in one step, since a build may be running it. Raises OSError."""
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        # The umask applies: whoever may read the directory's other programs may run this one.
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o777)
+        with open(descriptor, "wb") as stream:
+            stream.write(text)
+        os.replace(fresh, path)
+    except OSError:
+        if os.path.lexists(fresh):
+            os.unlink(fresh)
+        raise
+
+
+def _usage(folder: str) -> list[str]:
+    lines = ["", "Put it first on PATH, so that builds find it before the real nvcc:"]
+    lines.append(f'  export PATH={shlex.quote(folder)}:"$PATH"')
+    settings = config.load(os.environ)
+    nvcc = find_nvcc(os.environ, settings.nvcc)
+    if nvcc is None:
+        lines += ["No real nvcc was found; say where it is:", "  export NVCCACHE_NVCC=/path/to/nvcc"]
+    elif not settings.nvcc and os.path.dirname(nvcc) not in os.environ.get("PATH", "").split(":"):
+        lines += ["The real nvcc is not on PATH; say where it is:"]
+        lines += [f"  export NVCCACHE_NVCC={shlex.quote(nvcc)}"]
+    lines += ["CMake needs no shim:"]
+    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_launcher())} ..."]
+    return lines
+
+
+def _launcher() -> str:
+    """What a build system puts before the compiler; its parts are separated by `;` as CMake wants it."""
+    interpreter = os.path.abspath(sys.executable)
+    script = os.path.join(os.path.dirname(interpreter), "nvccache")
+    return script if os.access(script, os.X_OK) else f"{interpreter};-m;nvccache"

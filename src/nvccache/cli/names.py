@@ -1,0 +1,10 @@
+"""The commands of `nvccache`, by name. Imports nothing: the shim asks it on every call it launches."""
+
+# command -> the module that holds it; the module's function of the same name is the command
+COMMANDS = {
+    "stats": "nvccache.cli.stats",
+    "clean": "nvccache.cli.clean",
+    "config": "nvccache.cli.config",
+    "install": "nvccache.cli.install",
+    "demo": "nvccache.cli.demo",
+}

@@ -1,0 +1,55 @@
+"""Sizes and durations as users write and read them."""
+
+from __future__ import annotations
+
+import click
+
+from nvccache.config import ConfigError, parse_size
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def size_option(_: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option that takes a size such as `10G`: its bytes."""
+    try:
+        return None if value is None else parse_size(value)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), param=param) from None
+
+
+def age_option(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Callback of an option that takes a duration such as `30d`: its seconds."""
+    if value is None:
+        return None
+    text = value.strip().lower()
+    number, unit = text[:-1], text[-1:]
+    if number.isdecimal() and unit in _SECONDS:
+        return float(int(number) * _SECONDS[unit])
+    raise click.BadParameter(f"`{value}` is not an age such as `30d`, `12h` or `90m`", param=param)
+
+
+def size_words(size: int) -> str:
+    """`1536` -> `1.5 KiB`."""
+    if size < 1024:
+        return f"{size} bytes" if size != 1 else "1 byte"
+    amount = float(size)
+    for unit in _BYTE_UNITS:
+        amount /= 1024
+        if amount < 1024 or unit == _BYTE_UNITS[-1]:
+            break
+    return f"{amount:.1f} {unit}"
+
+
+def seconds_words(seconds: float) -> str:
+    """`3.14159` -> `3.14 s`, `7384.0` -> `2 h 3 min`."""
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {int(seconds) % 60} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count_words(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

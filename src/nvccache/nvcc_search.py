@@ -1,0 +1,89 @@
+"""Finds the nvcc compilers of this machine, for `install`, `demo`, the tests and the scripts.
+
+Knows where toolkits are put, the wheels of the `toolkit` extra included. A compile does not come
+here: what stands behind the shim is real_nvcc's question. Run as a program it prints the first one found.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+from nvccache import real_nvcc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
+
+
+def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
+    """The absolute path of a real nvcc, or None.
+
+    `configured` is the `nvcc` setting: when it is set, nothing else is looked at. `release` asks for a
+    CUDA release, such as `13` or `13.0`.
+    """
+    for nvcc in _candidates(environ, configured):
+        if is_real(nvcc) and (not release or f"{release_of(nvcc)}.".startswith(f"{release}.")):
+            return nvcc
+    return None
+
+
+def is_real(path: str) -> bool:
+    """Whether `path` can be executed and is not nvccache under another name."""
+    return os.path.isfile(path) and os.access(path, os.X_OK) and not real_nvcc.is_ours(path)
+
+
+def release_of(nvcc: str) -> str:
+    """The CUDA release, such as `13.0`; empty when nvcc does not say."""
+    try:
+        shown = subprocess.check_output([nvcc, "--version"], stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    found = re.search(rb"release (\d+\.\d+)", shown)
+    return found[1].decode() if found else ""
+
+
+def _candidates(environ: Mapping[str, str], configured: str) -> Iterator[str]:
+    if "/" in configured:
+        yield os.path.abspath(configured)
+        return
+    for folder in environ.get("PATH", os.defpath).split(":"):
+        yield os.path.abspath(os.path.join(folder, configured or "nvcc"))
+    if configured:
+        return
+    yield _DEFAULT_NVCC
+    yield from sorted(glob.glob("/usr/local/cuda-*/bin/nvcc"), key=_numbers, reverse=True)
+    yield from _in_wheels()
+
+
+def _numbers(path: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path)]
+
+
+def _in_wheels() -> Iterator[str]:
+    """The wheels put nvcc into a namespace package and nothing into the environment's `bin`."""
+    import importlib.util
+
+    try:
+        package = importlib.util.find_spec("nvidia.cu13")
+    except ImportError:
+        return
+    for folder in package.submodule_search_locations or () if package else ():
+        yield os.path.join(folder, "bin", "nvcc")
+
+
+def main() -> int:
+    """`python -m nvccache.nvcc_search [RELEASE]`: print the path of an nvcc, or fail."""
+    nvcc = find_nvcc(os.environ, release="".join(sys.argv[1:2]))
+    if nvcc:
+        print(nvcc)
+    return 0 if nvcc else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

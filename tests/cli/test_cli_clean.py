@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache import eviction, journal, store
+from nvccache.journal import Call
+from unprivileged import read_only
+
+
+@pytest.fixture
+def filled_cache(cache_dir):
+    """A cache with four blobs of 1000 bytes, used one, two, three and four hours ago."""
+    filled = store.Store(cache_dir)
+    for hours in (1, 2, 3, 4):
+        digest = f"{hours}{hours}" * 16
+        filled.add_blob(digest, b"x" * 1000, compress=False)
+        path = filled.raw_blob_path(digest)
+        used = os.stat(path).st_mtime - hours * 3600
+        os.utime(path, (used, used))
+    return cache_dir
+
+
+def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
+    journal.append(filled_cache, Call("miss"))
+    result = nvccache("clean", "--all")
+    assert result.output == "removed 4 files, 3.9 KiB\n"
+    assert eviction.usage(filled_cache).entries == 0
+    assert journal.totals(filled_cache)["calls"]["miss"] == 1
+
+
+def test_max_size_removes_what_was_used_least_recently(nvccache, filled_cache):
+    assert nvccache("clean", "--max-size", "2500").output == "removed 2 files, 2.0 KiB\n"
+    assert os.path.exists(store.Store(filled_cache).raw_blob_path("11" * 16))
+    assert not os.path.exists(store.Store(filled_cache).raw_blob_path("33" * 16))
+
+
+@pytest.mark.parametrize(("age", "removed"), [("150m", 2), ("3w", 0), ("30s", 4), ("1d", 0), ("2h", 3)])
+def test_older_than_removes_what_was_not_used_for_so_long(nvccache, filled_cache, age, removed):
+    assert nvccache("clean", "--older-than", age).output.startswith(f"removed {removed} file")
+
+
+def test_without_an_option_the_limit_that_is_set_is_enforced(nvccache, filled_cache):
+    assert nvccache("clean").output == "removed 0 files, 0 bytes\n"
+    assert nvccache("clean", NVCCACHE_MAX_SIZE="1500").output == "removed 3 files, 2.9 KiB\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--max-size", "much"], ["--older-than", "30"], ["--older-than", "d"], ["--older-than", "1y"],
+     ["--all", "--max-size", "1G"], ["--all", "--older-than", "0s"]],
+)  # fmt: skip
+def test_options_that_are_refused(nvccache, filled_cache, arguments):
+    assert nvccache("clean", *arguments).exit_code == 2
+    assert eviction.usage(filled_cache).entries == 4
+
+
+def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):
+    result = nvccache("clean")
+    assert result.output == f"There is no cache in `{cache_dir}`\n"
+    assert result.exit_code == 0
+    assert not os.path.exists(cache_dir)
+
+
+def test_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir):
+    with open(cache_dir, "w"):
+        pass
+    result = nvccache("clean", "--all")
+    assert result.exit_code == 1
+    assert result.output == f"Error: the cache directory `{cache_dir}` is not a directory\n"
+    assert os.path.exists(cache_dir)
+
+
+def test_read_only_cache_is_one_sentence(nvccache, filled_cache):
+    nvccache("clean")  # loads what the interpreter may not read below
+    with read_only(filled_cache) as copy:
+        result = nvccache("clean", "--all", NVCCACHE_DIR=copy)
+        assert eviction.usage(copy).entries == 4
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+    assert "Permission denied" in result.output

@@ -1,0 +1,63 @@
+"""The group of commands: found by name, loaded when asked for, errors in one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+import nvccache as package
+from nvccache import cli
+from nvccache.cli.group import commands
+from nvccache.cli.names import COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_name_is_a_command_with_a_description(name):
+    command = commands.get_command(click.Context(commands), name)
+    assert command.name == name
+    assert command.help
+    assert all(option.help for option in command.params if isinstance(option, click.Option))
+
+
+def test_looking_up_a_name_loads_no_click():
+    program = (
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "from nvccache.cli.names import COMMANDS\n"
+        "print(*sorted(name for name in sys.modules if name.startswith(('click', 'nvccache'))))\n"
+    )
+    source = os.path.dirname(os.path.dirname(package.__file__))
+    shown = subprocess.check_output([sys.executable, "-I", "-S", "-c", program, source])
+    assert shown.split() == [b"nvccache", b"nvccache.cli", b"nvccache.cli.names"]
+
+
+def test_version(nvccache):
+    assert nvccache("--version").output == f"nvccache {package.__version__}\n"
+
+
+def test_help_names_every_command(nvccache):
+    result = nvccache("--help")
+    assert result.exit_code == 0
+    assert all(name in result.output for name in COMMANDS)
+
+
+def test_unknown_command_is_refused(nvccache):
+    result = nvccache("compile")
+    assert result.exit_code == 2
+    assert "No such command" in result.output
+
+
+def test_setting_that_cannot_be_used_is_one_sentence(nvccache):
+    for command in ("stats", "clean", "config", "demo"):
+        result = nvccache(command, NVCCACHE_MAX_SIZE="much")
+        assert result.exit_code == 1
+        assert result.output == "Error: `much` is not a size such as `10G`, `500M` or `1048576`\n"
+
+
+def test_main_returns_the_status(capsys):
+    assert cli.main(["--version"]) == 0
+    assert cli.main(["no-such-command"]) == 2
+    assert capsys.readouterr().out == f"nvccache {package.__version__}\n"

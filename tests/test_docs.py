@@ -1,0 +1,79 @@
+"""The documentation: generated pages are fresh, and whatever a user can name is described."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+
+import pytest
+
+from nvccache import config, outcomes
+from nvccache.cli.names import COMMANDS
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def markdown_files():
+    yield from ("README.md", "CHANGELOG.md")
+    for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
+        for name in names:
+            yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+@pytest.fixture(scope="module")
+def generator():
+    path = os.path.join(ROOT, "scripts", "generate_reference.py")
+    specification = importlib.util.spec_from_file_location("generate_reference", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_fresh(generator):
+    assert generator.stale_pages() == [], "run `python scripts/generate_reference.py`"
+
+
+def test_texts_of_the_generator_fit_the_code(generator):
+    assert set(generator.SETTING_TEXTS) == set(config.SETTINGS)
+    assert set(generator.STAGE_TEXTS) == set(outcomes.STAGES)
+    assert {kind for _, kind in config.SETTINGS.values()} == set(generator.KIND_TEXTS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_section(name):
+    assert f"\n## nvccache {name}\n" in read("docs", "reference", "commands.md")
+
+
+@pytest.mark.parametrize("variable", [variable for variable, _ in config.SETTINGS.values()])
+def test_every_setting_is_described_and_in_the_readme(variable):
+    assert f"\n| `{variable}` |" in read("docs", "reference", "settings.md")
+    assert variable in read("README.md")
+
+
+@pytest.mark.parametrize("word", [*outcomes.OUTCOMES, *outcomes.REASONS, *outcomes.STAGES])
+def test_every_outcome_reason_and_stage_is_described(word):
+    assert f"\n| `{word}` |" in read("docs", "reference", "outcomes.md")
+
+
+@pytest.mark.parametrize("page", sorted(markdown_files()))
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#:]+)\)", read(page)):
+        assert os.path.exists(os.path.join(ROOT, os.path.dirname(page), link)), link
+
+
+@pytest.mark.parametrize("command", ["demo", "test"])
+def test_commands_of_the_readme_are_one_line_each_and_exist(command):
+    assert f"\n    sh scripts/{command}\n" in read("README.md")
+    assert os.access(os.path.join(ROOT, "scripts", command), os.X_OK)
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(os.listdir(os.path.join(ROOT, "src", "nvccache")))
+                                  if name.endswith(".py") and not name.startswith("__")])  # fmt: skip
+def test_every_module_is_on_the_map(name):
+    assert f"`{name[:-3]}`" in read("docs", "development", "architecture.md")
