@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 from nvccache import dryrun, eviction, execution, journal, log, plan, runner, store
 from nvccache.invocation import Bypass
@@ -13,11 +12,19 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.invocation import Invocation
 
+# nvcc and its tools write file names into commands and C text; these they do not quote as they should.
+_UNQUOTABLE = frozenset('\\"$`\n')
+
 
 def carry_out(nvcc: str, invocation: Invocation, config: Config, environ: dict[str, str]) -> runner.Report:
-    """Compile with what the store has. Raises OSError, execution.Unfit; nothing is left in scratch."""
-    scratch = tempfile.mkdtemp(prefix="nvccache-", dir=os.path.abspath(environ.get("TMPDIR") or "/tmp"))
+    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
+    # Named before it is made: a signal that comes in between must not leave it behind.
+    parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
+    scratch = os.path.join(parent, f"nvccache-{os.urandom(8).hex()}")
+    if not _UNQUOTABLE.isdisjoint(scratch):
+        return _left_to_nvcc(Bypass("shell_expansion", scratch), config)
     try:
+        os.mkdir(scratch, 0o700)
         report = _compile(nvcc, invocation, config, environ, scratch)
     finally:
         store.remove_tree(scratch)

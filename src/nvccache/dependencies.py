@@ -6,6 +6,7 @@ when it is entered, the first time. The form was compared with nvcc's own on 11.
 
 from __future__ import annotations
 
+import os
 import re
 
 TYPE_CHECKING = False
@@ -24,9 +25,7 @@ def entered_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
     """The files a pass entered, in order, first the source; with whether each is a system header."""
     found: dict[bytes, bool] = {}
     starts = [0]
-    starts += [
-        preprocessed.rfind(b"\n", 0, end.start()) + 1 for end in _ENTERED_END.finditer(preprocessed)
-    ]
+    starts += [preprocessed.rfind(b"\n", 0, end.start()) + 1 for end in _ENTERED_END.finditer(preprocessed)]
     for start in starts:
         marker = _MARKER.match(preprocessed, start)
         if marker and not marker.group(1).startswith(b"<"):
@@ -54,10 +53,33 @@ def union(passes: Iterable[Sequence[tuple[bytes, bool]]]) -> list[tuple[bytes, b
     return list(found.items())
 
 
+def target(source: bytes, chosen: str | None, directory: str) -> bytes:
+    """What the rule is for: the value of -MT or -o, else the source's name as that of an object.
+
+    That is `a.o` for -ptx and -cubin, too. -odir goes in front as it is, even of an absolute path.
+    """
+    base = os.path.splitext(os.path.basename(source))[0]
+    name = base + b".o" if chosen is None else os.fsencode(chosen)
+    return os.fsencode(directory) + b"/" + name if directory else name
+
+
 def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
-    """The make rule, byte for byte as nvcc writes it: blanks are escaped in names, not in the target."""
-    escaped = [name.replace(b" ", b"\\ ") for name in files]
+    """The make rule, byte for byte as nvcc writes it: blanks are escaped in names, not in the target.
+
+    The source, the first file, stands there as it was typed.
+    """
+    listed = [*files[:1], *map(_as_listed, files[1:])]
+    escaped = [name.replace(b" ", b"\\ ") for name in listed]
     text = target + b" : " + b" \\\n    ".join(escaped) + b"\n"
     if phony:
         text += b"".join(b"\n" + name + b":\n" for name in escaped[1:])
     return text
+
+
+def _as_listed(name: bytes) -> bytes:
+    """The name of a header as nvcc takes it from the marker, whose escapes it does not understand.
+
+    There two backslashes stand for one, which becomes a slash, and a quote ends the name.
+    """
+    before_quote, quote, _ = name.partition(b'"')
+    return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")

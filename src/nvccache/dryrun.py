@@ -7,7 +7,9 @@ other line is a message of the driver. What a command means is not known here.
 
 from __future__ import annotations
 
+import io
 import os
+import re
 from dataclasses import dataclass
 
 from nvccache import process
@@ -19,8 +21,14 @@ if TYPE_CHECKING:
 
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
-# Unquoted, these make a shell do more than split words.
-_SHELL_SPECIALS = frozenset("$`;&|<>()*?[]{}~#!'\n")
+# In quotes a shell heeds `$` and the backtick, and a backslash only before these two, a quote or another
+# backslash. Unquoted, each of the characters left out of _PLAIN makes it do more than split words.
+_QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
+_ESCAPED = r"\\([^\n])"
+_PLAIN = r"""[^ \t\n"\\$`;&|<>()*?\[\]{}~#!']+"""
+_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_ESCAPED})+)[ \t]*")
+_QUOTING = re.compile(f"{_QUOTED}|{_ESCAPED}")
+_ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,12 @@ def transcribe(
         return Bypass("dryrun_failed", f"status {completed.status}")
     if completed.stdout:
         return Bypass("unexplained", "the dry run wrote to standard output")
-    return read(completed.stderr)
+    transcript = read(completed.stderr)
+    if isinstance(transcript, Transcript):
+        for name in transcript.variables:
+            if "\n" in environ.get(name, ""):
+                return Bypass("shell_expansion", name)  # the transcript has lost what follows the first line
+    return transcript
 
 
 def read(stderr: bytes) -> Transcript | Bypass:
@@ -67,7 +80,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
     variables: dict[str, str] = {}
     steps: list[Command | DependencyStep] = []
     messages: list[bytes] = []
-    for raw_line in stderr.splitlines(keepends=True):
+    for raw_line in io.BytesIO(stderr):  # a carriage return ends no line
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
             messages.append(raw_line)
@@ -98,34 +111,24 @@ def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:
 
 def split_words(text: str) -> list[str] | None:
     """The words `sh` makes of a command line, or None if it would do more than split it."""
-    words: list[str] = []
-    word: list[str] = []
-    in_word = quoted = False
-    characters = iter(text)
-    for character in characters:
-        if character == '"':
-            quoted = not quoted
-            in_word = True
-        elif character == "\\":
-            follower = next(characters, None)
-            if follower is None:
-                return None
-            if quoted and follower not in '"\\$`':
-                word.append(character)  # between quotes a backslash is an ordinary character
-            word.append(follower)
-            in_word = True
-        elif quoted and character not in "$`":
-            word.append(character)
-        elif character in _SHELL_SPECIALS or quoted:
+    words = []
+    position = len(text) - len(text.lstrip(" \t"))
+    while position < len(text):
+        match = _WORD.match(text, position)
+        if not match:
             return None
-        elif character in " \t":
-            if in_word:
-                words.append("".join(word))
-                word.clear()
-            in_word = False
-        else:
-            word.append(character)
-            in_word = True
-    if in_word:
-        words.append("".join(word))
-    return None if quoted else words
+        words.append(_without_quotes(match.group(1)))
+        position = match.end()
+    return words
+
+
+def _without_quotes(word: str) -> str:
+    if "\\" in word:
+        return _QUOTING.sub(_plain, word)
+    return word.replace('"', "") if '"' in word else word
+
+
+def _plain(match: re.Match[str]) -> str:
+    quoted, escaped = match.groups()
+    # Between quotes a backslash is an ordinary character, except before these.
+    return escaped if quoted is None else _ESCAPE_IN_QUOTES.sub(r"\1", quoted)

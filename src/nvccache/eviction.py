@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from dataclasses import dataclass
 
@@ -59,7 +60,7 @@ def prune(root: str, max_bytes: int | None = None, older_than: float | None = No
     """
     now = time.time()
     files = sorted(_files(root), key=lambda file: file.used)
-    total = sum(file.size for file in files)
+    held = total = sum(file.size for file in files)
     doomed = []
     for file in files:
         is_old = older_than is not None and now - file.used > older_than
@@ -68,7 +69,7 @@ def prune(root: str, max_bytes: int | None = None, older_than: float | None = No
             total -= file.size
     pruned = _remove(root, doomed)
     _remove_stale_temporaries(root, now)
-    _write_usage(root, total)
+    _write_usage(root, held - pruned.bytes)
     return pruned
 
 
@@ -79,13 +80,12 @@ def clear(root: str) -> Pruned:
 
 def count_and_limit(root: str, added_bytes: int, max_bytes: int) -> None:
     """Add to the running total, and evict when it is above the limit. Called once by a call that stored."""
-    with contextlib.suppress(OSError, store.StoreError):
-        with store.shard_lock(root, _USAGE_LOCK):
-            total = _read_usage(root)
-            total = usage(root).bytes if total is None else total + added_bytes
-            _write_usage(root, total)
-            if total > max_bytes:
-                prune(root, int(max_bytes * _ROOM))
+    with contextlib.suppress(OSError, store.StoreError), store.shard_lock(root, _USAGE_LOCK):
+        total = _read_usage(root)
+        total = usage(root).bytes if total is None else total + added_bytes
+        _write_usage(root, total)
+        if total > max_bytes:
+            prune(root, int(max_bytes * _ROOM))
 
 
 def _files(root: str) -> Iterator[_File]:
@@ -100,6 +100,8 @@ def _files(root: str) -> Iterator[_File]:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
+                if stat.S_ISDIR(status.st_mode):
+                    continue  # not ours
                 yield _File(entry.path, shard.name[:1], status.st_size, status.st_mtime)
 
 

@@ -8,29 +8,31 @@ host compile learns from a manifest what it will read.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 
 from nvccache import ingredients, keys, manifest, module_id, process
-from nvccache.plan import Output, Plan, Stage
+from nvccache.plan import OPAQUE, Output, Plan, Stage
 from nvccache.process import Completed
-from nvccache.stages import host
+from nvccache.stages import host, ptxas
 from nvccache.store import Entry, Store
 from nvccache.workspace import Workspace
 
 # What objects with debug information say in the place of the scratch directory, whose name is never
 # the same twice.
 DEBUG_DIRECTORY = "/tmp/nvccache"
-_ASSEMBLER_READS = (b".incbin", b".include")
+_ASSEMBLER_READS = (b".incbin", b".include")  # the assembler takes them in capitals, too
 
 
-class Unfit(Exception):
+class LostResultError(Exception):
     """The call cannot go on here, and nvcc has to do it; carries a fault in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is known of a stage before it runs: `key` is empty while it depends on the run."""
+    """What is known of a stage before it runs, at `time`: `key` is empty while it depends on the run."""
 
+    time: float  # seconds since the epoch
     front_key: str
     key: str = ""
     entry: Entry | None = None
@@ -45,7 +47,10 @@ class Execution:
         self.plan = plan
         self.store = store
         self.workspace = Workspace(plan.scratch, store, plan.included)
-        self._environ = environ
+        # Where the tools put what they leave behind when they fail; it goes with the scratch directory.
+        self._temporary = os.path.join(plan.scratch, "tmp")
+        self._users_temporary = environ.get("TMPDIR") or "/tmp"
+        self._environ = {**environ, "TMPDIR": self._temporary}
         self._cwd = cwd
         self._is_recaching = is_recaching
         self._outputs = {output.path: (stage, output) for stage in plan.stages for output in stage.outputs}
@@ -58,11 +63,10 @@ class Execution:
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
-        digests = [self.workspace.digest_of(path) for path in self._read_by(stage)]
-        found = ingredients.of_stage(stage, digests, self._environ, self._cwd, self.store)
-        front_key = key = ingredients.key_of(found)
+        now = time.time()
+        front_key = key = self._front_key(stage)
         if self._is_recaching:
-            return Lookup(front_key)
+            return Lookup(now, front_key)
         if stage.grammar.may_include:
             key = manifest.find_key(front_key, self.store)
         entry = self.store.find_entry(key) if key else None
@@ -71,7 +75,13 @@ class Execution:
             entry = self.store.find_entry(key)
         if entry and not all(output.role in entry.outputs for output in self._kept_outputs(stage)):
             entry = None
-        return Lookup(front_key, key, entry)
+        return Lookup(now, front_key, key, entry)
+
+    def _front_key(self, stage: Stage) -> str:
+        digests = [self.workspace.digest_of(path) for path in self._read_by(stage)]
+        dated = self._dated_sources(stage)
+        found = ingredients.of_stage(stage, digests, self._environ, self._cwd, self.store, dated)
+        return ingredients.key_of(found)
 
     def accept(self, stage: Stage, entry: Entry) -> None:
         """Take the digests of a stage that does not have to run."""
@@ -79,11 +89,12 @@ class Execution:
             self.workspace.expect(output.path, entry.outputs[output.role])
 
     def run(self, stage: Stage) -> Completed:
-        """Run a stage for real, having made what it reads; raises Unfit or OSError."""
-        for path in self._read_by(stage):
-            self._make(path)
+        """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
+        for path in (*self._read_by(stage), *self._read_by(stage)):
+            self._make(path)  # twice, since making one again can write another anew, in its stored form
         for output in stage.outputs:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
+        os.makedirs(self._temporary, exist_ok=True)
         words = self._words_to_run(stage)
         completed = process.run(words, self._environ)
         if completed.status == 0 and module_id.generates(stage):
@@ -100,6 +111,9 @@ class Execution:
         if any(content is None or scratch in content for content in contents.values()):
             self.store.trouble = f"a product of {stage.kind} names the scratch directory"
             return
+        if self._front_key(stage) != lookup.front_key:
+            self.store.trouble = f"a tool or a file of {stage.kind} changed while it ran"
+            return
         key = self._key_to_publish(stage, lookup)
         if not key:
             return
@@ -113,7 +127,7 @@ class Execution:
         self.store.add_entry(key, Entry(digests, stdout, stderr, completed.seconds))
 
     def content_of(self, output: Output) -> bytes:
-        """The content of a product, made again if the store has lost it; raises Unfit."""
+        """The content of a product, made again if the store has lost it; raises LostResultError."""
         content = self.workspace.content_of(output.path)
         if content is None:
             self._make_again(output.path)
@@ -123,6 +137,7 @@ class Execution:
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics with intermediates under their base names: the directory's name means nothing."""
+        text = text.replace(os.fsencode(self._temporary) + b"/", os.fsencode(self._users_temporary) + b"/")
         return text.replace(os.fsencode(self.plan.scratch) + b"/", b"")
 
     def seed_of(self, stage: Stage) -> module_id.Seed:
@@ -141,10 +156,16 @@ class Execution:
 
     def _read_by(self, stage: Stage) -> list[str]:
         """The intermediates a stage reads: those its command names, and those that they include."""
-        if stage.kind == "opaque":
+        if stage.kind == OPAQUE:
             return [path for path in self._outputs if self.workspace.knows(path)]
         included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
         return [*stage.inputs, *(included if stage.grammar.may_include else ())]
+
+    def _dated_sources(self, stage: Stage) -> list[str]:
+        if not stage.grammar.dates_sources:
+            return []
+        known = [self._outputs[path][1] for path in stage.inputs if path in self._outputs]
+        return [name for output in known for name in ptxas.dated_sources(self.content_of(output))]
 
     def _kept_outputs(self, stage: Stage) -> list[Output]:
         return [output for output in stage.outputs if output.role not in stage.grammar.unread]
@@ -156,7 +177,7 @@ class Execution:
         if not self.workspace.materialise(path, self._outputs[path][1]):
             self._make_again(path)
             if not self.workspace.materialise(path, self._outputs[path][1]):
-                raise Unfit(f"cannot make `{os.path.basename(path)}` again")
+                raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
 
     def _make_again(self, path: str) -> None:
         """Run the stage whose output the store has lost; what came after relies on the same bytes."""
@@ -164,7 +185,7 @@ class Execution:
         expected = self.workspace.digest_of(path)
         completed = self.run(stage)
         if completed.status != 0 or self.workspace.digest_of(path) != expected:
-            raise Unfit(f"running {stage.kind} again did not give the same result")
+            raise LostResultError(f"running {stage.kind} again did not give the same result")
         for output in self._kept_outputs(stage):
             content = self.workspace.content_of(output.path)
             if content is not None and stage.grammar.is_cached:
@@ -172,10 +193,15 @@ class Execution:
                 self.store.add_blob(digest, content, compress=not output.destination)
 
     def _take_in(self, stage: Stage) -> None:
+        if stage.kind == OPAQUE:
+            for path in stage.inputs:
+                if os.path.isfile(path) and not self.workspace.knows(path):
+                    self.workspace.adopt(path)
         for output in self._kept_outputs(stage):
             content = self.workspace.read_written(output)
-            if stage.kind == "host_preprocess" and any(word in content for word in _ASSEMBLER_READS):
-                self._reads_in_assembler = True
+            if stage.kind == "host_preprocess":
+                text = content.lower()
+                self._reads_in_assembler |= any(word in text for word in _ASSEMBLER_READS)
 
     def _words_to_run(self, stage: Stage) -> list[str]:
         words = list(stage.words)
@@ -198,6 +224,8 @@ class Execution:
     def _settle_module_id(self, stage: Stage, completed: Completed) -> Completed:
         """On toolkits that take no seed: run again if the id would never be the same twice."""
         output = stage.output("module_id")
+        if output not in self._kept_outputs(stage):
+            return completed
         assert output is not None
         with open(output.path, "rb") as stream:
             replaced = module_id.replace_process(stream.read(), self.seed_of(stage))
@@ -221,11 +249,29 @@ class Execution:
         if not module_id.generates(stage):
             return lookup.front_key
         output = stage.output("module_id")
+        if output not in self._kept_outputs(stage):
+            return self._key_by_products(stage, lookup)
         identifier = self.workspace.content_of(output.path) if output else None
         if identifier is None or not module_id.is_understood(identifier):
             return ""
         if not module_id.depends_on_seed(identifier, self.seed_of(stage)):
             return lookup.front_key
+        return self._redirect(stage, lookup)
+
+    def _key_by_products(self, stage: Stage, lookup: Lookup) -> str:
+        """The key where no file tells the id: PTX shows whether it holds one made up, code does not."""
+        contents = [self.workspace.content_of(output.path) or b"" for output in self._kept_outputs(stage)]
+        is_text = not any(b"\0" in content for content in contents)
+        if self._takes_seed(stage):
+            rest = self.seed_of(stage).rest
+            depends = not is_text or any(rest in content for content in contents)
+            return self._redirect(stage, lookup) if depends else lookup.front_key
+        if module_id.user_chose_seed(stage):
+            return lookup.front_key
+        is_settled = is_text and not any(module_id.names_process(content) for content in contents)
+        return lookup.front_key if is_settled else ""
+
+    def _redirect(self, stage: Stage, lookup: Lookup) -> str:
         self.store.add_entry(lookup.front_key, Entry(is_redirect=True))
         return self._seeded_key(lookup.front_key, stage)
 
@@ -237,4 +283,5 @@ class Execution:
             return ""
         read_again = [name for name in names if not name.startswith(self.plan.scratch + "/")]
         directories = manifest.search_directories(stage.words, self._environ)
-        return manifest.add_reading(lookup.front_key, read_again, directories, self.store) or ""
+        found = manifest.add_reading(lookup.front_key, read_again, directories, lookup.time, self.store)
+        return found or ""

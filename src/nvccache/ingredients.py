@@ -2,8 +2,9 @@
 
 Leaving something out hands somebody another compile's result; putting in too much only costs a hit.
 The environment variables are those that the tools were seen to ask for (a getenv interposer on CUDA
-11.8 to 13.5 and gcc 12) and that can reach an output; TERM, NOCOLOR and GCC_COLORS cannot, since no
-tool that is run here has a terminal, and the names of temporary directories reach nothing.
+11.8 to 13.5 and gcc 12) and that can reach an output. TERM, NOCOLOR and GCC_COLORS cannot, since no
+tool that is run here has a terminal, unless an option asks for colours all the same; the names of
+temporary directories reach nothing.
 """
 
 from __future__ import annotations
@@ -52,15 +53,22 @@ VARIABLES = {
         "SOURCE_DATE_EPOCH",
     ),
 }
+COLOUR_VARIABLES = ("GCC_COLORS", "GCC_URLS", "TERM", "TERM_URLS")
 
 
 def of_stage(
-    stage: Stage, input_digests: Sequence[str], environ: Mapping[str, str], cwd: str, store: Store
+    stage: Stage,
+    input_digests: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    store: Store,
+    dated_files: Sequence[str] = (),
 ) -> list[Ingredient]:
     """Everything a stage's result depends on, except headers that only running it reveals.
 
-    `input_digests` are those of the intermediates it reads, included ones too, in a fixed order.
-    Raises OSError when its tool or one of its files cannot be read.
+    `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
+    `dated_files` are those whose date and size count. Raises OSError when its tool or one of its files
+    cannot be read.
     """
     found: list[Ingredient] = [
         ("stage", (stage.kind,)),
@@ -68,7 +76,7 @@ def of_stage(
         ("arguments", stage.key_words),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
-        ("environment", tuple(_variables(stage.kind, environ))),
+        ("environment", tuple(_variables(stage, environ))),
     ]
     if stage.grammar.sees_directory:
         # Compilers take the name of the working directory from PWD where that is right.
@@ -76,6 +84,8 @@ def of_stage(
     if stage.grammar.sees_names:
         written = [output.path for output in stage.outputs] if stage.kind == "ptxas" else []
         found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
+    if dated_files:
+        found.append(("dates", tuple(map(toolchain.date_and_size, dated_files))))
     if stage.kind == "host_compile" and host.depends_on_processor(stage.words):
         found.append(("processor", (toolchain.describe_processor(),)))
     return found
@@ -102,5 +112,8 @@ def _file_parts(stage: Stage) -> list[str]:
     return parts
 
 
-def _variables(kind: str, environ: Mapping[str, str]) -> list[str]:
-    return [f"{name}={environ[name]}" for name in VARIABLES[kind] if name in environ]
+def _variables(stage: Stage, environ: Mapping[str, str]) -> list[str]:
+    names = VARIABLES[stage.kind]
+    if stage.kind == "host_compile" and host.asks_for_colours(stage.words):
+        names += COLOUR_VARIABLES
+    return [f"{name}={environ[name]}" for name in names if name in environ]

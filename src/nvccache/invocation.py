@@ -73,6 +73,7 @@ _SIDE_OUTPUT_VARIABLES = (
     "CC_PRINT_OPTIONS",
     "CC_PRINT_PROC_STAT",
     "CCC_OVERRIDE_OPTIONS",
+    "DUMP_KNOBS_TO_FILE",
 )
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
@@ -302,8 +303,9 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str | Bypas
 
 
 def _files(arguments: Sequence[Argument]) -> Bypass | None:
-    if "-" in _inputs(arguments):
-        return Bypass("standard_input", "-")
+    for path in _inputs(arguments):
+        if path == "-" or path.startswith(("/dev/", "/proc/")):
+            return Bypass("standard_input", path)  # it could not be read again, should nvcc have to
     for name in ("output-file", "dependency-output"):
         value = last_value(arguments, name)
         if value is not None and (value == "-" or value.startswith(("/dev/", "/proc/"))):

@@ -8,6 +8,7 @@ empty, and the key of the result. Today it serves the host compile, which reads 
 from __future__ import annotations
 
 import os
+import re
 
 from nvccache import keys
 
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 _MOST_READINGS = 8
+_CLOCK_TICK = 0.05  # seconds; file systems stamp with a clock that lags behind
 _DIRECTORY_OPTIONS = ("-I", "-isystem", "-iquote", "-idirafter")
 _DIRECTORY_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
+# A blank after an odd number of backslashes belongs to the name; elsewhere a backslash is itself.
+_PREREQUISITE = re.compile(r"(?:(?<!\\)(?:\\\\)*\\[ \t]|[^ \t\n])+")
+_ESCAPED_BLANK = re.compile(r"\\+[ \t]")
+_LOCAL_DIRECTORY = "/usr/local/include"  # compilers search it before the system's own headers
 
 
 def find_key(front_key: str, store: Store) -> str:
@@ -36,12 +42,15 @@ def find_key(front_key: str, store: Store) -> str:
 
 
 def add_reading(
-    front_key: str, paths: Iterable[str], directories: Sequence[str], store: Store
+    front_key: str, paths: Iterable[str], directories: Sequence[str], since: float, store: Store
 ) -> str | None:
-    """Record what a run read; the key for its result, or None if a file cannot be read any more."""
+    """Record what a run read; the key for its result.
+
+    None if a file cannot be read any more, or may have changed after the run began, at `since`.
+    """
     digests: dict[str, str] = {}
     files = {path: _digest(path, digests) for path in sorted(set(paths))}
-    if "" in files.values():
+    if "" in files.values() or any(_changed_at(path) > since - _CLOCK_TICK for path in files):
         return None
     absent = sorted(_places_searched_before(files, directories))
     builder = keys.KeyBuilder("reading")
@@ -67,16 +76,22 @@ def search_directories(words: Sequence[str], environ: dict[str, str]) -> list[st
             if option:
                 directories.append(word[len(option) :])
     for variable in _DIRECTORY_VARIABLES:
-        directories += [part for part in environ.get(variable, "").split(":") if part]
-    return list(dict.fromkeys(directories))
+        if environ.get(variable):
+            # An empty part means the working directory.
+            directories += [part or "." for part in environ[variable].split(":")]
+    return list(dict.fromkeys([*directories, _LOCAL_DIRECTORY]))
 
 
 def read_make_rule(rule: bytes) -> list[str]:
     """The prerequisites of a make rule as gcc and clang write it."""
     text = os.fsdecode(rule).replace("\\\n", " ")
     _, _, prerequisites = text.partition(": ")
-    guarded = prerequisites.replace("\\ ", "\0").split()
-    return [name.replace("\0", " ").replace("$$", "$").replace("\\#", "#") for name in guarded]
+    return [_unescape(name) for name in _PREREQUISITE.findall(prerequisites)]
+
+
+def _unescape(name: str) -> str:
+    name = _ESCAPED_BLANK.sub(lambda match: match[0][: len(match[0]) // 2 - 1] + match[0][-1], name)
+    return name.replace("$$", "$").replace("\\#", "#")
 
 
 def _places_searched_before(files: Iterable[str], directories: Sequence[str]) -> set[str]:
@@ -85,17 +100,22 @@ def _places_searched_before(files: Iterable[str], directories: Sequence[str]) ->
     Every other searched directory counts, whichever comes first: that is never too few. Where the
     directory itself lacks the header's folder, the folder's absence says it for all its files.
     """
-    absent = set()
+    absent: set[str] = set()
     for path in files:
-        for found_in in directories:
-            if not path.startswith(found_in.rstrip("/") + "/"):
-                continue
-            relative = path[len(found_in.rstrip("/")) + 1 :]
-            for other in directories:
-                place = _first_missing(other, relative)
-                if place:
-                    absent.add(place)
-    return absent
+        for relative in _names_searched(path, directories):
+            absent.update(_first_missing(directory, relative) for directory in directories)
+    return absent - {""}
+
+
+def _names_searched(path: str, directories: Sequence[str]) -> list[str]:
+    """The names under which a header can have been included."""
+    prefixes = [directory.rstrip("/") + "/" for directory in directories]
+    names = [path[len(prefix) :] for prefix in prefixes if path.startswith(prefix)]
+    if names:
+        return names
+    # It lies in a directory that the compiler searches by itself: any end of the path can be its name.
+    parts = path.strip("/").split("/")
+    return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 def _first_missing(directory: str, relative: str) -> str:
@@ -105,6 +125,14 @@ def _first_missing(directory: str, relative: str) -> str:
         if not os.path.lexists(path):
             return path
     return ""
+
+
+def _changed_at(path: str) -> float:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return float("inf")
+    return max(status.st_mtime, status.st_ctime)
 
 
 def _digest(path: str, digests: dict[str, str]) -> str:

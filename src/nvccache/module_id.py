@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 GENERATE_OPTION = "--gen_module_id_file"
 _SEED_OPTION = "--frandom-seed"
 _FIRST_VERSION_WITH_SEED = 13
+_DEFINING = ("-D", "-U", "-I", "-i")
+_TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
 _VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
 _PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
 _TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
+_NAME_WITH_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequenc
     """The seed of a unit: its source, the absolute paths of what it is compiled to, and its macros.
 
     Two objects that plain nvcc would have been able to link differ in one of these: they are two
-    files, or one file compiled twice under one name with different definitions.
+    files, or one file compiled twice under one name with different definitions or include directories.
     """
     builder = keys.KeyBuilder("module id")
     builder.add("source", source_path)
@@ -66,15 +69,15 @@ def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequenc
 
 
 def definitions_in(preprocessor_words: Sequence[str]) -> list[str]:
-    """The words of a preprocessor pass that define or include something, without the architectures.
+    """The words of a preprocessor pass that say what the source means: macros, includes, where from.
 
     An architecture list is no part of the id: dropping one must not rename the others' entities.
     """
     chosen = []
     for word, following in zip(preprocessor_words, (*preprocessor_words[1:], ""), strict=True):
-        if word in ("-D", "-U", "-include"):
+        if word in _TAKE_A_WORD:
             chosen += [word, following]
-        elif word.startswith(("-D", "-U")) and not word.startswith("-D__CUDA_ARCH"):
+        elif word.startswith(_DEFINING) and not word.startswith("-D__CUDA_ARCH"):
             chosen.append(word)
     return chosen
 
@@ -109,6 +112,11 @@ def replace_process(identifier: bytes, seed: Seed) -> bytes | None:
     """The id with the seed in the place of time and process, or None if it names a definition."""
     head, rest = _split(identifier)
     return head + seed.rest if _TIME_AND_PROCESS.fullmatch(rest) else None
+
+
+def names_process(text: bytes) -> bool:
+    """Whether the names in a text hold an id with a process id."""
+    return bool(_NAME_WITH_PROCESS.search(text))
 
 
 def is_understood(identifier: bytes) -> bool:

@@ -37,6 +37,7 @@ REASONS = {
     "device_link": "the call links device code",
     "library": "the call makes an archive",
     "preprocess_only": "the call only preprocesses or lists dependencies",
+    "preprocessed_product": "the product is preprocessed text that names intermediate files (-cuda)",
     "run": "the call runs or cleans what it built",
     "standard_input": "a source is read from standard input",
     "standard_output": "a product is written to standard output or to a device file",

@@ -172,19 +172,11 @@ def _problem(
     invocation: Invocation,
 ) -> Bypass | None:
     """Why these stages are not a plan: every intermediate read needs a producer, every product too."""
-    produced: set[str] = set()
-    for stage in stages:
-        needed = set(stage.inputs)
-        if stage.kind == "host_compile":
-            needed.update(*(included.get(path, ()) for path in stage.inputs))
-        if stage.kind == OPAQUE:
-            produced |= needed  # it may read or write any file it names
-        elif needed - produced:
-            return Bypass("unexplained", f"no command writes {sorted(needed - produced)[0]}")
-        for output in stage.outputs:
-            if output.path in produced:
-                return Bypass("same_base_name", os.path.basename(output.path))
-            produced.add(output.path)
+    if invocation.mode == "cuda":
+        return Bypass("preprocessed_product", "--cuda")
+    problem = _problem_of_flow(stages, included)
+    if problem:
+        return problem
     if not any(stage.grammar.is_cached for stage in stages):
         return Bypass("nothing_to_cache")
     writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
@@ -197,9 +189,29 @@ def _problem(
     return None
 
 
-def _destinations(
-    stages: list[Stage], included: dict[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
+def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
+    written: set[str] = set()
+    readable: set[str] = set()
+    for stage in stages:
+        needed = set(stage.inputs)
+        if stage.kind == "host_compile":
+            needed.update(*(included.get(path, ()) for path in stage.inputs))
+        if stage.kind == OPAQUE:
+            readable |= needed  # it may read or write any file it names
+        elif needed - readable:
+            return Bypass("unexplained", f"no command writes {min(needed - readable)}")
+        for output in stage.outputs:
+            if output.path in written:
+                return Bypass("same_base_name", os.path.basename(output.path))
+            if output.destination and stage.kind.endswith("_preprocess"):
+                return Bypass("unexplained", f"a preprocessor writes {output.destination}")
+            written.add(output.path)
+            if output.role not in stage.grammar.unread:
+                readable.add(output.path)
+    return None
+
+
+def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """For each intermediate, the products it ends up in."""
     flows: dict[str, set[str]] = {}
     for stage in reversed(stages):

@@ -1,11 +1,13 @@
 """Running the tools: the one owner of subprocess and of signals.
 
 A tool inherits standard input, has its two output streams captured as bytes, and is ended together
-with this process: what stops nvccache never leaves a compiler running behind it.
+with this process: what stops nvccache never leaves a compiler running behind it. Compiler drivers and
+wrapper scripts do not end what they have started, so the whole family is told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,15 +41,46 @@ class Interrupted(BaseException):
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    raise Interrupted(signum)
-
-
 def raise_on_stop_signals() -> None:
     """Turn SIGINT, SIGTERM and SIGHUP into Interrupted, unless the caller of this process ignores them."""
     for signum in _STOP_SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, _on_stop_signal)
+
+
+def stop_as_usual() -> None:
+    """Undo `raise_on_stop_signals`: there is nothing left to put away."""
+    for signum in _STOP_SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, signal.SIG_DFL)
+
+
+def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
+    """Here and not where the child is waited for, since a signal can come before its id is known."""
+    for stop_signal in _STOP_SIGNALS:
+        if signal.getsignal(stop_signal) is not signal.SIG_IGN:
+            signal.signal(stop_signal, _on_further_stop_signal)
+    _signal_descendants(signal.SIGTERM)
+    raise Interrupted(signum)
+
+
+def _on_further_stop_signal(signum: int, frame: FrameType | None) -> None:
+    """Whoever asks twice does not want to wait for tools that mind no SIGTERM."""
+    _signal_descendants(signal.SIGKILL)
+
+
+def _signal_descendants(signum: int) -> None:
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
+                parents[int(name)] = int(stream.read().rpartition(b")")[2].split()[1])
+    family = [os.getpid()]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    for member in family[1:]:
+        with contextlib.suppress(OSError):
+            os.kill(member, signum)
 
 
 def die_of(signum: int) -> None:

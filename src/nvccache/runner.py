@@ -55,7 +55,7 @@ class Report:
 def run(execution: Execution, invocation: Invocation, messages: bytes, log_path: str = "") -> Report:
     """Carry out a plan; `messages` are the driver's own words, which come first.
 
-    Raises OSError for trouble with the scratch directory, execution.Unfit when a result is lost.
+    Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
     """
     report = Report(stderr=messages)
     for step in execution.plan.steps:
@@ -134,12 +134,11 @@ def _write_dependency_file(step: DependencyFile, execution: Execution, invocatio
     for path in step.preprocessed:
         with open(path, "rb") as stream:
             passes.append(dependencies.entered_files(stream.read()))
-    files = [
-        name for name, is_system in dependencies.union(passes) if not (is_system and wanted.omit_system)
-    ]
-    ends = {end for path in step.preprocessed for end in execution.plan.destinations.get(path, ())}
-    target = wanted.targets[-1] if wanted.targets else min(ends, default="")
-    rule = dependencies.render(os.fsencode(target), files, wanted.phony)
+    entered = dependencies.union(passes)
+    files = [name for name, is_system in entered if not (is_system and wanted.omit_system)]
+    chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
+    target = dependencies.target(entered[0][0], chosen, invocation.output_directory)
+    rule = dependencies.render(target, files, wanted.phony)
     try:
         with open(step.path, "wb") as stream:
             stream.write(rule)

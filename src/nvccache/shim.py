@@ -16,7 +16,7 @@ import time
 
 from nvccache import journal, log, outcomes, real_nvcc
 from nvccache.cli.names import COMMANDS
-from nvccache.config import Config, ConfigError, load
+from nvccache.config import Config, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +39,25 @@ def main() -> int:
     return _compile(words[0], words[1:])
 
 
+def _compile(typed: str, arguments: list[str]) -> int:
+    try:
+        return _compile_or_become(typed, arguments)
+    except KeyboardInterrupt:  # before a compile has begun, or after
+        import signal
+
+        from nvccache import process
+
+        process.die_of(signal.SIGINT)
+        return 128 + signal.SIGINT
+
+
 def _is_compiler(word: str) -> bool:
     if word.startswith("-"):
         return False
     return "/" in word or any(part in word for part in _COMPILER_NAMES)
 
 
-def _compile(typed: str, arguments: list[str]) -> int:
+def _compile_or_become(typed: str, arguments: list[str]) -> int:
     environ = dict(os.environ)
     config = None
     nvcc = ""
@@ -84,7 +96,7 @@ def _cached_compile(
     call.reason = reason
     if reason not in ("disabled", "nested", "not_nvcc"):
         _record(config, call)
-    _become(nvcc, arguments, environ)
+    return _become(nvcc, arguments, environ)
 
 
 def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) -> str:
@@ -98,15 +110,26 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
 def _staged_compile(
     nvcc: str, arguments: list[str], parsed: Invocation, config: Config, environ: dict[str, str]
 ) -> int:
-    from nvccache import call, process
+    from nvccache import process
 
     process.raise_on_stop_signals()
-    started = time.monotonic()
     try:
-        report = call.carry_out(nvcc, parsed, config, real_nvcc.guarded(environ, nvcc))
+        try:
+            return _carry_out(nvcc, arguments, parsed, config, environ)
+        finally:
+            process.stop_as_usual()
     except process.Interrupted as stop:
         process.die_of(stop.signum)
         return 128 + stop.signum
+
+
+def _carry_out(
+    nvcc: str, arguments: list[str], parsed: Invocation, config: Config, environ: dict[str, str]
+) -> int:
+    from nvccache import call, process
+
+    started = time.monotonic()
+    report = call.carry_out(nvcc, parsed, config, real_nvcc.guarded(environ, nvcc))
     record = journal.Call(outcomes.BYPASS)
     record.seconds = time.monotonic() - started
     if report.leave_to_nvcc == "odd_failure":

@@ -24,7 +24,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass, field
 
 from nvccache import keys
@@ -200,7 +199,7 @@ def _decompress(content: bytes) -> bytes:
 
     try:
         return zstandard.ZstdDecompressor().decompress(content)
-    except zstandard.ZstdError as error:
+    except (zstandard.ZstdError, MemoryError) as error:  # a damaged header can claim any size
         raise ValueError(str(error)) from None
 
 
@@ -216,7 +215,9 @@ def write_whole(root: str, path: str, content: bytes) -> None:
         if not os.path.isdir(directory):
             prepare(root)
             os.makedirs(directory, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=f"{root}/tmp")
+    temporary = f"{root}/tmp/{os.urandom(16).hex()}"
+    # Not mkstemp, whose files only their owner can read: users may share a cache directory.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with open(descriptor, "wb") as stream:
             stream.write(content)
@@ -259,15 +260,23 @@ def shard_lock(root: str, shard: str) -> Iterator[None]:
 def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool) -> None:
     """Put content where the user wants it, as a clone of the blob where the file system can.
 
-    `unlink_first` does as the assembler does with an object: an existing file or link is replaced.
-    The other tools write into the existing file. Raises OSError.
+    `unlink_first` does as the assembler does with an object: an existing file or link is replaced,
+    unless there is nothing in it. The other tools write into the existing file. Raises OSError.
     """
-    if unlink_first and (os.path.islink(destination) or os.path.isfile(destination)):
+    if unlink_first and _holds_something(destination):
         os.unlink(destination)
     descriptor = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     with open(descriptor, "wb") as stream:
         if not _clone(raw_blob, stream.fileno(), len(content)):
             stream.write(content)
+
+
+def _holds_something(path: str) -> bool:
+    """The condition of binutils (bfd, `cache.c`): it follows links, so a dangling one is written through."""
+    try:
+        return os.stat(path).st_size != 0 and (os.path.islink(path) or os.path.isfile(path))
+    except OSError:
+        return False
 
 
 def _clone(source: str, target: int, size: int) -> bool:

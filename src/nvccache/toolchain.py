@@ -143,3 +143,12 @@ def is_regular_file(path: str) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def date_and_size(path: str) -> str:
+    """What a tool that asks for a file's date sees; empty when there is no such file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return f"{path}:{int(status.st_mtime)}:{status.st_size}"

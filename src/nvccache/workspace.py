@@ -57,6 +57,11 @@ class Workspace:
         self._digests[output.path] = keys.digest_bytes(content)
         return content
 
+    def adopt(self, path: str) -> None:
+        """Take in a file that a command not understood has written; raises OSError."""
+        self._digests[path] = keys.digest_file(path)
+        self._on_disk.add(path)
+
     def content_of(self, path: str) -> bytes | None:
         """The canonical content of a known file, or None if the store has lost it."""
         if path in self._contents:

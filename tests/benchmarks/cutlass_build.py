@@ -72,11 +72,8 @@ def rounds(nvcc: str, architectures: str, fewer: str) -> list[Round]:
 def fetch_sources(work: Path) -> Path:
     target = work / "cutlass"
     if not target.exists():
-        subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-            + ["--target", str(target), "nvidia-cutlass==4.2.0.0"],
-            check=True,
-        )
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+        subprocess.run([*pip, "--target", str(target), "nvidia-cutlass==4.2.0.0"], check=True)
     return target / "cutlass_library" / "source"
 
 

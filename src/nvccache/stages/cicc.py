@@ -22,10 +22,14 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         "--stub_file_name": "stub",
         "--gen_c_file_name": "device_c",
         "--gen_device_file_name": "gpu",
+        "--tile_bc_file_name": "tilebc",  # 13.5's --enable-tile
     }
-    reads = {}
+    reads: dict[str, str] = {}
     generates_id = _GENERATES_ID in words
     has_lines = not _LINE_INFORMATION.isdisjoint(words)
+    unread = {"device_c", "gpu"}
+    if generates_id and "--stub_file_name" not in words:
+        unread.add("module_id")  # of -ptx and -optix-ir: cicc is asked for the file, and writes none
     (writes if generates_id else reads)["--module_id_file_name"] = "module_id"
     return Grammar(
         kind="cicc",
@@ -35,6 +39,6 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
         # The path reaches the outputs through the module id and through debug or line information.
         ignored=frozenset() if generates_id or has_lines else frozenset({"source path"}),
-        unread=frozenset({"device_c", "gpu"}),
+        unread=frozenset(unread),
         sees_directory=has_lines,
     )

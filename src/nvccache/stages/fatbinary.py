@@ -10,8 +10,11 @@ if TYPE_CHECKING:
 
 
 def grammar_of(words: Sequence[str]) -> Grammar:
+    is_embedded = any(word.startswith("--embedded-fatbin") for word in words)
     return Grammar(
         kind="fatbinary",
         writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
         names={"--ident": "identification"},
+        # Only `-keep` asks for the container beside its C text.
+        unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
     )

@@ -37,6 +37,7 @@ class Grammar:
     unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
     sees_directory: bool = False  # the working directory reaches the outputs
     sees_names: bool = False  # the base names of intermediates reach the outputs
+    dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
     is_cached: bool = True
     may_include: bool = False  # reads headers again, which no option names
 

@@ -59,3 +59,9 @@ def asks_for_debug_info(words: Sequence[str]) -> bool:
 def depends_on_processor(words: Sequence[str]) -> bool:
     """Whether `native` makes the code depend on the processor it is compiled on."""
     return any(word.startswith("-m") and word.endswith("=native") for word in words)
+
+
+def asks_for_colours(words: Sequence[str]) -> bool:
+    """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
+    asking = ("-fdiagnostics-color", "-fcolor-diagnostics", "-fdiagnostics-urls", "-fansi-escape-codes")
+    return any(word.startswith(asking) for word in words)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 from nvccache.stages.grammar import Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_LINE_INFORMATION = frozenset({"-g", "--device-debug", "-lineinfo", "--generate-line-info"})
+_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_FILE = re.compile(rb'^\s*\.file\s+\d+\s+"([^"\n]*)"', re.MULTILINE)
+_FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
 
 
 def grammar_of(words: Sequence[str]) -> Grammar:
@@ -15,4 +24,16 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         writes={"-o": "cubin", "--output-file": "cubin"},
         # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
         sees_names="-g" in words or "--device-debug" in words,
+        dates_sources=not _LINE_INFORMATION.isdisjoint(words),
     )
+
+
+def dated_sources(ptx: bytes) -> list[str]:
+    """The files whose date and size ptxas writes into the line table of this text's cubin.
+
+    Seen on CUDA 11.8 to 13.2: the cubin differs though the PTX is the same. 13.5 does it no more.
+    """
+    version = _VERSION.search(ptx)
+    if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:
+        return []
+    return [os.fsdecode(name) for name in _FILE.findall(ptx)]

@@ -1,0 +1,179 @@
+"""Dependency files, byte for byte as the real nvcc writes them, and the line markers they are made of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nvccache import dependencies, dryrun, invocation, plan
+from nvccache.dependencies import entered_files, render, target, union
+from nvccache.invocation import Invocation
+from nvccache.plan import DependencyFile, Plan
+
+SOURCE = """\
+#include "in c/b l.h"
+#include "cycle_a.h"
+#include <q"uote.h>
+#include "ünï.h"
+#include "back\\slash.h"
+#include "do$lar#hash%.h"
+#include "system.h"
+#line 100 "bogus.y"
+#include "after_line.h"
+#ifdef __CUDA_ARCH__
+#include "device_only.h"
+#if __CUDA_ARCH__ >= 900
+#include "sm90_only.h"
+#endif
+#else
+#include "host_only.h"
+#endif
+__global__ void k(int *p) { *p = 1; }
+"""
+HEADERS = {
+    "in c/b l.h": '#pragma once\n#include "nested.h"\n',
+    "in c/nested.h": "",
+    "cycle_a.h": '#ifndef A\n#define A\n#include "cycle_b.h"\n#endif\n',
+    "cycle_b.h": '#include "cycle_a.h"\n#include "cycle_a.h"\n',
+    'q"uote.h': "",
+    "ünï.h": "int u;\n",
+    "back\\slash.h": "",
+    "do$lar#hash%.h": "",
+    "sys/system.h": '#include "inner.h"\n#include <vector>\n',
+    "sys/inner.h": "",
+    "after_line.h": "",
+    "device_only.h": "",
+    "sm90_only.h": "",
+    "host_only.h": "",
+}
+TWO = ("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {**HEADERS, "sp ace/a.b.cu": SOURCE, "c.cpp": '#include "host_only.h"\n'}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name in ("out", "keep"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
+    """Path -> content of the dependency files that follow from the preprocessed text in a directory."""
+    parsed = invocation.parse(words, {})
+    assert isinstance(parsed, Invocation) and parsed.dependencies is not None
+    transcript = dryrun.transcribe(nvcc, parsed.dryrun_arguments, str(directory), os.environ)
+    assert isinstance(transcript, dryrun.Transcript)
+    planned = plan.build(transcript, parsed, str(directory))
+    assert isinstance(planned, Plan)
+    wanted, found = parsed.dependencies, {}
+    for step in planned.steps:
+        if isinstance(step, DependencyFile):
+            entered = union([entered_files(Path(path).read_bytes()) for path in step.preprocessed])
+            files = [name for name, is_system in entered if not (is_system and wanted.omit_system)]
+            chosen = wanted.targets[-1] if wanted.targets else parsed.output or None
+            rule_target = target(entered[0][0], chosen, parsed.output_directory)
+            found[step.path] = render(rule_target, files, wanted.phony)
+    return found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-MD", "-c", *TWO, "-o", "out/x y.o"],
+        ["-MMD", "-MP", "-ptx"],
+        ["-MD", "-MP", "-cubin", "-MT", "a $t", "-odir", "out/", "-MF", "d e.d"],
+        ["-MMD", "-c", "-x", "cu", "c.cpp", "-odir", "out"],
+    ],
+    ids=" ".join,
+)
+def test_dependency_files_are_those_of_nvcc(nvcc, project, words):
+    words = [*words, "-I", ".", "-isystem", "sys", "sp ace/a.b.cu"]
+    done = subprocess.run([nvcc, *words, "-keep", "-keep-dir", "keep"], check=True, capture_output=True)
+    assert done.stdout == b""
+    ours = _ours(nvcc, words, project / "keep")
+    assert ours
+    for path, rule in ours.items():
+        assert rule == (project / path).read_bytes()
+
+
+def test_files_are_listed_where_they_are_entered_first():
+    text = b'# 1 "a.cu"\nint a;\n# 1 "b.h" 1\n# 1 "c.h" 1 3\n# 2 "b.h" 2\n# 2 "a.cu" 2\n# 1 "b.h" 1\n'
+    assert entered_files(text) == [(b"a.cu", False), (b"b.h", False), (b"c.h", True)]
+
+
+def test_the_first_marker_names_the_source_and_a_later_line_does_not():
+    assert entered_files(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
+
+
+def test_what_is_no_file_is_not_listed():
+    text = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "<command-line>" 1\n# 1 "/usr/x.h" 1 3 4\n'
+    assert entered_files(text) == [(b"a.cu", False), (b"/usr/x.h", True)]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (b'q\\"uote.h', b'q"uote.h'),
+        (b"b\\\\s.h", b"b\\s.h"),
+        (b"\\303\\274.h", "ü.h".encode()),
+        (b"a b.h", b"a b.h"),
+    ],
+)
+def test_escapes_in_names_of_markers_are_undone(written, name):
+    assert entered_files(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
+
+
+def test_text_that_resembles_a_marker_is_none():
+    text = b'# 1 "a.cu"\nconst char *s = " 1\n";\nputs("x # 1 \\"no.h\\" 1");\n #1 "y.h" 1\n'
+    assert entered_files(text) == [(b"a.cu", False)]
+
+
+def test_without_markers_there_are_no_files():
+    assert entered_files(b"") == []
+    assert entered_files(b"int x;\n") == []
+
+
+def test_the_first_pass_that_enters_a_file_says_whether_it_is_of_the_system():
+    first, second = [(b"a", False), (b"b", True)], [(b"b", False), (b"c", False)]
+    assert union([first, second]) == [(b"a", False), (b"b", True), (b"c", False)]
+
+
+@pytest.mark.parametrize(
+    ("source", "chosen", "directory", "expected"),
+    [
+        (b"dir/a.b.cu", None, "", b"a.b.o"),
+        (b"a.cu", None, "out", b"out/a.o"),
+        (b"a.cu", None, "out/", b"out//a.o"),
+        (b"a.cu", "x/y.ptx", "", b"x/y.ptx"),
+        (b"a.cu", "/abs", "out", b"out//abs"),
+        (b"a.cu", "", "", b""),
+        (b"\xff.cu", None, "", b"\xff.o"),
+    ],
+)
+def test_the_target_is_what_was_chosen_or_an_object_named_after_the_source(
+    source, chosen, directory, expected
+):
+    assert target(source, chosen, directory) == expected
+
+
+def test_blanks_are_escaped_in_prerequisites_and_not_in_the_target():
+    assert render(b"a b.o", [b"c d.cu", b"e.h"], phony=False) == b"a b.o : c\\ d.cu \\\n    e.h\n"
+
+
+def test_headers_of_odd_names_stand_there_as_nvcc_misreads_them():
+    rule = render(b"a.o", [b'b\\s"q.cu', b"b\\s.h", b'q"uote.h', b'b\\"x.h'], phony=False)
+    assert rule == b'a.o : b\\s"q.cu \\\n    b/s.h \\\n    q\\ \\\n    b/\\\n'
+
+
+def test_phony_rules_are_for_all_but_the_source():
+    assert render(b"a.o", [b"a.cu", b"b.h"], phony=True) == b"a.o : a.cu \\\n    b.h\n\nb.h:\n"
+
+
+def test_names_are_the_bytes_of_the_markers():
+    assert dependencies.entered_files(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]

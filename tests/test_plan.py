@@ -1,0 +1,281 @@
+"""From commands to a plan: edges, products, what goes into a key, and what keeps a plan from being one."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache import dryrun, invocation, plan
+from nvccache.dryrun import Transcript
+from nvccache.invocation import Bypass, Invocation
+from nvccache.plan import OPAQUE, DependencyFile, Plan, Stage
+from nvccache.stages.grammar import STUB_PLACEHOLDER
+
+HOST = 'gcc -D__CUDA_ARCH_LIST__=800 -E -x c++ -D__CUDACC__ "a.cu" -o "/s/a.cpp4.ii"'
+CUDAFE = (
+    'cudafe++ --orig_src_file_name "a.cu" --orig_src_path_name "/p/a.cu" --gen_c_file_name "/s/a.cudafe1.cpp"'
+    ' --stub_file_name "a.cudafe1.stub.c" --gen_module_id_file --module_id_file_name "/s/a.module_id"'
+    ' "/s/a.cpp4.ii"'
+)
+DEVICE = 'gcc -D__CUDA_ARCH__=800 -D__CUDA_ARCH_LIST__=800 -E -x c++ "a.cu" -o "/s/a.cpp1.ii"'
+CICC = (
+    'cicc --orig_src_file_name "a.cu" --orig_src_path_name "/p/a.cu" -arch compute_80'
+    ' --include_file_name "a.fatbin.c" --module_id_file_name "/s/a.module_id"'
+    ' --gen_c_file_name "/s/a.cudafe1.c" --stub_file_name "/s/a.cudafe1.stub.c"'
+    ' --gen_device_file_name "/s/a.cudafe1.gpu" "/s/a.cpp1.ii" -o "/s/a.ptx"'
+)
+PTXAS = 'ptxas -arch=sm_80 -m64 "/s/a.ptx" -o "/s/a.cubin"'
+FATBINARY = (
+    'fatbinary --create="/s/a.fatbin" -64 "--image3=kind=elf,sm=80,file=/s/a.cubin"'
+    ' "--image3=kind=ptx,sm=80,file=/s/a.ptx" --embedded-fatbin="/s/a.fatbin.c"'
+)
+COMPILE = 'gcc -D__CUDA_ARCH__=800 -c -x c++ "/s/a.cudafe1.cpp" -o "a.o"'
+PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
+
+
+def _build(lines, words="-c a.cu", scratch="/s") -> Plan | Bypass:
+    transcript = dryrun.read("".join(f"#$ {line}\n" for line in lines).encode())
+    assert isinstance(transcript, Transcript)
+    parsed = invocation.parse(words.split(), {})
+    assert isinstance(parsed, Invocation)
+    return plan.build(transcript, parsed, scratch)
+
+
+def _plan(*lines, words="-c a.cu", scratch="/s") -> Plan:
+    found = _build(lines, words, scratch)
+    assert isinstance(found, Plan), found
+    return found
+
+
+def _bypass(*lines, words="-c a.cu") -> Bypass:
+    found = _build(lines, words)
+    assert isinstance(found, Bypass)
+    return found
+
+
+def _stage(found: Plan, kind: str) -> Stage:
+    (stage,) = [stage for stage in found.stages if stage.kind == kind]
+    return stage
+
+
+def _changed(old: str, new: str, lines=PIPELINE) -> tuple[str, ...]:
+    assert any(old in line for line in lines)
+    return tuple(line.replace(old, new) for line in lines)
+
+
+def test_a_pipeline_is_read_by_the_names_of_its_tools():
+    kinds = [stage.kind for stage in _plan(*PIPELINE).stages]
+    assert kinds == [
+        "host_preprocess",
+        "cudafe",
+        "device_preprocess",
+        "cicc",
+        "ptxas",
+        "fatbinary",
+        "host_compile",
+    ]
+
+
+def test_tools_are_known_wherever_they_are():
+    found = _plan(*_changed("ptxas ", '"/cuda 13/bin"/ptxas '))
+    assert _stage(found, "ptxas").words[0] == "/cuda 13/bin/ptxas"
+
+
+def test_a_host_compiler_can_have_any_name():
+    lines = [line.replace("gcc ", "my-c++ ", 1) for line in PIPELINE]
+    assert _stage(_plan(*lines), "host_compile").words[0] == "my-c++"
+
+
+def test_a_stage_reads_what_its_words_name():
+    found = _plan(*PIPELINE)
+    assert _stage(found, "cicc").inputs == ("/s/a.module_id", "/s/a.cpp1.ii")
+    assert _stage(found, "fatbinary").inputs == ("/s/a.cubin", "/s/a.ptx")
+
+
+def test_a_name_with_blanks_and_commas_is_read_to_its_end():
+    found = _plan(*_changed("/s/a.cubin", "/s/a b,c.cubin"))
+    assert "/s/a b,c.cubin" in _stage(found, "fatbinary").inputs
+
+
+def test_the_value_of_an_option_may_follow_an_equals_sign():
+    found = _plan(*_changed('--module_id_file_name "', '--module_id_file_name="'))
+    assert "--module_id_file_name=<module_id>" in _stage(found, "cicc").key_words
+    assert "/s/a.module_id" in _stage(found, "cicc").inputs
+
+
+def test_the_compile_includes_the_stub_and_the_text_of_the_container():
+    found = _plan(*PIPELINE)
+    assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
+
+
+def test_a_product_is_first_written_in_the_scratch_directory():
+    output = _stage(_plan(*PIPELINE), "host_compile").outputs[0]
+    assert output.destination == "a.o"
+    assert output.path.startswith("/s/") and output.path.endswith("/a.o")
+
+
+def test_products_of_one_name_do_not_meet_in_the_scratch_directory():
+    found = _plan(
+        *('ptxas "e.ptx" -o "x/a.cubin"', 'ptxas "f.ptx" -o "y/a.cubin"'), words="-cubin e.ptx f.ptx"
+    )
+    first, second = (stage.outputs[0] for stage in found.stages)
+    assert first.path != second.path
+    assert (first.destination, second.destination) == ("x/a.cubin", "y/a.cubin")
+
+
+def test_an_intermediate_knows_the_products_it_ends_up_in():
+    found = _plan(*PIPELINE)
+    assert set(found.destinations.values()) == {("a.o",)}
+    assert "/s/a.fatbin.c" in found.destinations
+
+
+def test_every_word_is_run_as_it_stands_but_for_products_and_the_stub():
+    found = _plan(*PIPELINE)
+    assert list(_stage(found, "cicc").words) == dryrun.split_words(CICC)
+    changed = set(_stage(found, "cudafe").words) - set(dryrun.split_words(CUDAFE))
+    assert changed == {STUB_PLACEHOLDER}
+
+
+def test_names_of_intermediates_are_no_part_of_a_key():
+    lines = [line.replace("/s/", "/other/") for line in PIPELINE]
+    for old in ("a.cudafe1", "a.ptx", "a.cubin", "a.cpp1.ii"):  # with several architectures
+        lines = [line.replace(old, old.replace("a.", "a.compute_80.", 1)) for line in lines]
+    renamed = _plan(*lines, scratch="/other")
+    for stage, other in zip(_plan(*PIPELINE).stages, renamed.stages, strict=True):
+        assert stage.key_words == other.key_words
+        assert stage.words != other.words
+
+
+def test_the_path_of_the_source_is_no_part_of_a_key_that_reads_the_module_id():
+    moved = _plan(*_changed("/p/a.cu", "/elsewhere/a.cu"))
+    found = _plan(*PIPELINE)
+    assert _stage(moved, "cicc").key_words == _stage(found, "cicc").key_words
+    assert _stage(moved, "cudafe").key_words != _stage(found, "cudafe").key_words
+
+
+@pytest.mark.parametrize("option", ["-g", "-generate-line-info"])
+def test_the_path_of_the_source_is_part_of_a_key_with_line_information(option):
+    lines = _changed("-arch compute_80", f"-arch compute_80 {option}")
+    moved = _plan(*_changed("/p/a.cu", "/elsewhere/a.cu", lines))
+    assert _stage(moved, "cicc").key_words != _stage(_plan(*lines), "cicc").key_words
+
+
+def test_an_added_argument_changes_the_key_of_its_stage_alone():
+    found, added = _plan(*PIPELINE), _plan(*_changed("-arch=sm_80", "-arch=sm_80 --new-flag 7"))
+    changed = [
+        stage.kind
+        for stage, other in zip(found.stages, added.stages, strict=True)
+        if stage.key_words != other.key_words
+    ]
+    assert changed == ["ptxas"]
+
+
+def test_words_that_a_blank_separates_are_not_one_word_in_a_key():
+    found = _plan(*_changed("-m64", '"-m64 -x"')), _plan(*_changed("-m64", "-m64 -x"))
+    assert _stage(found[0], "ptxas").key_words != _stage(found[1], "ptxas").key_words
+
+
+def test_the_order_of_stages_is_nvccs_and_may_be_any_that_has_producers_first():
+    generating = CICC.replace("--module_id_file_name", "--gen_module_id_file --module_id_file_name")
+    reading = CUDAFE.replace(" --gen_module_id_file", "")
+    found = _plan(DEVICE, generating, PTXAS, FATBINARY, HOST, reading, COMPILE)
+    assert _stage(found, "cudafe").inputs == ("/s/a.module_id", "/s/a.cpp4.ii")
+    assert _stage(found, "cicc").output("module_id")
+
+
+def test_an_input_of_the_user_is_a_possible_file_and_no_edge():
+    found = _plan('ptxas -arch=sm_80 "e.ptx" -o "e.cubin"', words="-cubin e.ptx")
+    (stage,) = found.stages
+    assert stage.inputs == ()
+    assert "e.ptx" in stage.possible_files
+
+
+def test_a_file_in_the_middle_of_a_word_is_a_possible_file():
+    found = _plan(
+        'fatbinary --create="m.fatbin" "--image3=kind=ptx,sm=80,file=e.ptx"',
+        words="-fatbin -o m.fatbin e.ptx",
+    )
+    assert "e.ptx" in found.stages[0].possible_files
+
+
+def test_ptxas_without_an_output_is_a_stage_without_outputs():
+    found = _plan(*PIPELINE[:4], 'ptxas -arch=compute_80 "/s/a.ptx"', *PIPELINE[4:])
+    check = next(stage for stage in found.stages if stage.kind == "ptxas")
+    assert (check.inputs, check.outputs) == (("/s/a.ptx",), ())
+
+
+def test_several_stages_may_read_one_file():
+    second = PTXAS.replace("sm_80", "sm_86").replace("a.cubin", "a.sm_86.cubin")
+    fatbinary = FATBINARY.replace(
+        " --embedded", ' "--image3=kind=elf,sm=86,file=/s/a.sm_86.cubin" --embedded'
+    )
+    found = _plan(*PIPELINE[:5], second, fatbinary, COMPILE)
+    assert "/s/a.sm_86.cubin" in _stage(found, "fatbinary").inputs
+
+
+def test_an_unknown_tool_runs_but_is_not_cached():
+    found = _plan(*PIPELINE[:5], 'newtool --in "/s/a.cubin" -o "/s/a.extra"', *PIPELINE[5:])
+    stage = _stage(found, OPAQUE)
+    assert not stage.grammar.is_cached
+    assert list(stage.words) == ["newtool", "--in", "/s/a.cubin", "-o", "/s/a.extra"]
+
+
+def test_what_an_unknown_tool_names_may_be_read_after_it():
+    fatbinary = FATBINARY.replace("/s/a.cubin", "/s/a.extra")
+    found = _plan(*PIPELINE[:5], 'newtool "/s/a.cubin" "/s/a.extra"', fatbinary, COMPILE)
+    assert "/s/a.extra" in _stage(found, "fatbinary").inputs
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_without_the_producer_of_an_intermediate_there_is_no_plan(index):
+    bypass = _bypass(*(line for number, line in enumerate(PIPELINE) if number != index))
+    assert bypass.reason == "unexplained"
+    assert "no command writes" in bypass.detail
+
+
+def test_an_unknown_option_with_an_intermediate_is_not_explained():
+    bypass = _bypass(*_changed("-arch=sm_80", '-arch=sm_80 --new-report="/s/a.report"'))
+    assert (bypass.reason, bypass.detail) == ("unexplained", "no command writes /s/a.report")
+
+
+def test_an_intermediate_that_an_unknown_option_writes_cannot_be_read():
+    lines = _changed("-arch compute_80", '-arch compute_80 --second-code "/s/a.second"')
+    assert _bypass(*lines).reason == "unexplained"
+
+
+def test_an_output_that_is_not_kept_cannot_be_read():
+    bypass = _bypass(*_changed('"/s/a.ptx" -o "/s/a.cubin"', '"/s/a.cudafe1.gpu" -o "/s/a.cubin"'))
+    assert (bypass.reason, bypass.detail) == ("unexplained", "no command writes /s/a.cudafe1.gpu")
+
+
+def test_a_producer_must_come_before_its_reader():
+    assert _bypass(HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE).reason == "unexplained"
+
+
+def test_two_producers_of_one_file_are_two_sources_of_one_name():
+    assert _bypass(*PIPELINE, *PIPELINE).reason == "same_base_name"
+
+
+def test_a_plan_that_does_not_write_the_product_is_none():
+    assert _bypass(*PIPELINE, words="-c a.cu -o other.o").reason == "unexplained"
+    assert _bypass(*PIPELINE[:6]).reason == "unexplained"
+
+
+def test_a_call_of_the_host_compiler_alone_has_nothing_to_cache():
+    assert _bypass('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', words="-c a.cpp").reason == "nothing_to_cache"
+
+
+def test_preprocessed_text_is_no_product():
+    line = 'gcc -D__CUDA_ARCH_LIST__=800 -E "/s/a.cudafe1.cpp" -o "a.cu.cpp.ii"'
+    assert _bypass(*PIPELINE[:6], line, words="-cuda a.cu").reason == "preprocessed_product"
+    assert _bypass(*PIPELINE[:6], line).reason == "unexplained"
+
+
+def test_the_dependency_file_is_made_of_all_passes_before_it():
+    found = _plan(DEVICE, HOST, "-- Filter Dependencies -- > a.d", CUDAFE, *PIPELINE[3:], words="-MD -c a.cu")
+    steps = [step for step in found.steps if isinstance(step, DependencyFile)]
+    assert steps == [DependencyFile("a.d", ("/s/a.cpp1.ii", "/s/a.cpp4.ii"))]
+
+
+def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
+    assert _bypass(*PIPELINE, words="-MD -c a.cu").reason == "unexplained"
+    assert _bypass(*PIPELINE, "-- Filter Dependencies -- > a.d").reason == "unexplained"

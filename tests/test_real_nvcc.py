@@ -1,0 +1,162 @@
+"""Which nvcc stands behind a call: never nvccache itself, and no program twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nvccache import real_nvcc
+from nvccache.real_nvcc import SHIM_MARK, TRIED_VARIABLE, find, guarded, is_ours
+
+
+def _program(path: Path, content: str = "#!/bin/sh\n") -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    path.chmod(0o755)
+    return str(path)
+
+
+def _shim(path: Path) -> str:
+    return _program(path, f"#!/usr/bin/python3 -I\n{SHIM_MARK.decode()}\n")
+
+
+@pytest.fixture
+def path(tmp_path) -> dict[str, str]:
+    return {"PATH": f"{tmp_path}/one:{tmp_path}/two:{tmp_path}/three"}
+
+
+def test_a_launchers_compiler_is_the_one_it_names(tmp_path, path):
+    named, _ = _program(tmp_path / "cuda" / "nvcc"), _program(tmp_path / "one" / "nvcc")
+    assert find(named, "", path) == named
+
+
+def test_a_launchers_compiler_without_a_slash_is_looked_for(tmp_path, path):
+    _program(tmp_path / "one" / "nvcc")
+    wanted = _program(tmp_path / "two" / "nvcc-13")
+    assert find("nvcc-13", "", path) == wanted
+
+
+def test_a_relative_path_is_made_absolute(tmp_path, path, monkeypatch):
+    wanted = _program(tmp_path / "bin" / "nvcc")
+    monkeypatch.chdir(tmp_path)
+    assert find("bin/nvcc", "", path) == wanted
+    assert find("./bin/../bin/nvcc", "", path) == wanted
+
+
+def test_a_relative_part_of_the_path_is_made_absolute(tmp_path, monkeypatch):
+    wanted = _program(tmp_path / "bin" / "nvcc")
+    monkeypatch.chdir(tmp_path)
+    assert find("nvcc", "", {"PATH": "bin"}) == wanted
+
+
+def test_under_the_name_nvcc_the_first_one_on_the_path_is_found(tmp_path, path):
+    wanted, _ = _program(tmp_path / "two" / "nvcc"), _program(tmp_path / "three" / "nvcc")
+    assert find("", "", path) == wanted
+
+
+def test_the_setting_counts_under_the_name_nvcc(tmp_path, path):
+    _program(tmp_path / "one" / "nvcc")
+    configured = _program(tmp_path / "cuda" / "nvcc")
+    assert find("", configured, path) == configured
+
+
+def test_the_setting_may_be_a_name_to_look_for(tmp_path, path):
+    _program(tmp_path / "one" / "nvcc")
+    wanted = _program(tmp_path / "two" / "nvcc-12")
+    assert find("", "nvcc-12", path) == wanted
+
+
+def test_the_setting_does_not_count_for_a_launcher(tmp_path, path):
+    configured, named = _program(tmp_path / "cuda" / "nvcc"), _program(tmp_path / "one" / "nvcc")
+    assert find(named, configured, path) == named
+
+
+def test_a_shim_is_passed_over(tmp_path, path):
+    _shim(tmp_path / "one" / "nvcc")
+    wanted = _program(tmp_path / "two" / "nvcc")
+    assert find("", "", path) == wanted
+
+
+def test_a_shim_named_by_a_launcher_or_the_setting_leads_to_the_one_behind_it(tmp_path, path):
+    shim = _shim(tmp_path / "one" / "nvcc")
+    wanted = _program(tmp_path / "two" / "nvcc")
+    assert find(shim, "", path) == wanted
+    assert find("", shim, path) == wanted
+
+
+def test_a_link_from_nvcc_to_nvccache_is_passed_over(tmp_path, path):
+    _program(tmp_path / "venv" / "nvccache")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "nvcc").symlink_to(tmp_path / "venv" / "nvccache")
+    wanted = _program(tmp_path / "two" / "nvcc")
+    assert find("", "", path) == wanted
+
+
+def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkeypatch):
+    started = _program(tmp_path / "one" / "nvcc")
+    wanted = _program(tmp_path / "two" / "nvcc")
+    monkeypatch.setattr(sys, "argv", [started])
+    assert find("", "", path) == wanted
+
+
+def test_a_link_to_a_real_nvcc_is_not_resolved(tmp_path, path):
+    _program(tmp_path / "cuda" / "bin" / "nvcc")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "nvcc").symlink_to(tmp_path / "cuda" / "bin" / "nvcc")
+    assert find("", "", path) == f"{tmp_path}/one/nvcc"
+
+
+def test_what_cannot_be_executed_is_passed_over(tmp_path, path):
+    (tmp_path / "one" / "nvcc").mkdir(parents=True)
+    Path(_program(tmp_path / "two" / "nvcc")).chmod(0o644)
+    (tmp_path / "three").mkdir()
+    (tmp_path / "three" / "nvcc").symlink_to("nowhere")
+    assert find("", "", path) == ""
+
+
+def test_what_was_tried_is_not_tried_again(tmp_path, path):
+    wrapper, wanted = _program(tmp_path / "one" / "nvcc"), _program(tmp_path / "two" / "nvcc")
+    once = guarded(path, find("", "", path))
+    assert once[TRIED_VARIABLE] == wrapper
+    assert find("", "", once) == wanted
+    assert find("", "", guarded(once, wanted)) == ""
+
+
+def test_a_wrapper_that_finds_nvccache_again_ends_up_at_the_real_nvcc(tmp_path):
+    """A wrapper script before the shim on PATH calls `nvcc`, the shim, which must not call it back."""
+    package = Path(real_nvcc.__file__).parents[1]
+    shim = f"#!{sys.executable}\n{SHIM_MARK.decode()}\nimport sys\nsys.path.insert(0, {str(package)!r})\n"
+    shim += "from nvccache.shim import main\nsys.exit(main())\n"
+    _program(tmp_path / "wrappers" / "nvcc", '#!/bin/sh\nPATH=${PATH#*:}:${PATH%%:*} exec nvcc "$@"\n')
+    _program(tmp_path / "shims" / "nvcc", shim)
+    _program(tmp_path / "cuda" / "nvcc", '#!/bin/sh\necho real "$@"\n')
+    environ = {
+        **os.environ,
+        "PATH": f"{tmp_path}/wrappers:{tmp_path}/shims:{tmp_path}/cuda:/usr/bin:/bin",
+        "NVCCACHE_DIR": str(tmp_path / "cache"),
+        "HOME": str(tmp_path),
+    }
+    for name in ("wrappers", "shims"):
+        done = subprocess.run(
+            [f"{tmp_path}/{name}/nvcc", "--version"], env=environ, capture_output=True, timeout=30, check=True
+        )
+        assert done.stdout == b"real --version\n"
+
+
+def test_a_program_that_cannot_be_read_is_not_ours(tmp_path):
+    assert not is_ours(str(tmp_path / "missing"))
+
+
+def test_a_mark_far_inside_a_program_does_not_make_it_ours(tmp_path):
+    large = _program(tmp_path / "nvcc", "#!/bin/sh\n" + "#" * 10_000 + SHIM_MARK.decode())
+    assert not is_ours(large)
+
+
+def test_the_environment_is_not_changed_in_place():
+    environ = {"A": "1"}
+    assert guarded(environ, "/x/nvcc") == {"A": "1", TRIED_VARIABLE: "/x/nvcc"}
+    assert environ == {"A": "1"}

@@ -1,0 +1,143 @@
+"""The intermediates of one call: digests without bytes, and the name of the stub put in and taken out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvccache import keys
+from nvccache.plan import Output
+from nvccache.stages.grammar import STUB_PLACEHOLDER
+from nvccache.store import Store
+from nvccache.workspace import Workspace
+
+PTX = Output("code", "{}/a.ptx")
+
+
+@pytest.fixture
+def scratch(tmp_path) -> Path:
+    path = tmp_path / "scratch"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def output(scratch):
+    """An output in the scratch directory."""
+    return lambda role, name: Output(role, str(scratch / name))
+
+
+@pytest.fixture
+def workspace(scratch, cache) -> Workspace:
+    included = {str(scratch / "a.cudafe1.cpp"): (str(scratch / "a.compute_90.cudafe1.stub.c"),)}
+    return Workspace(str(scratch), cache, included)
+
+
+def _write(output: Output, content: bytes) -> Output:
+    Path(output.path).write_bytes(content)
+    return output
+
+
+def test_what_a_stage_wrote_is_known_by_its_digest(workspace, output):
+    ptx = _write(output("code", "a.ptx"), b".version 9.0\n")
+    assert workspace.read_written(ptx) == b".version 9.0\n"
+    assert workspace.digest_of(ptx.path) == keys.digest_bytes(b".version 9.0\n")
+    assert workspace.content_of(ptx.path) == b".version 9.0\n"
+
+
+def test_a_file_that_a_stage_did_not_write_raises(workspace, output):
+    with pytest.raises(FileNotFoundError):
+        workspace.read_written(output("code", "a.ptx"))
+
+
+def test_what_a_hit_would_have_written_is_known_and_not_on_disk(workspace, output):
+    ptx = output("code", "a.ptx")
+    assert not workspace.knows(ptx.path)
+    workspace.expect(ptx.path, keys.digest_bytes(b"x"))
+    assert workspace.knows(ptx.path)
+    assert not Path(ptx.path).exists()
+
+
+def test_a_file_is_made_from_the_store_when_it_is_needed(workspace, output, cache):
+    ptx = output("code", "product-3/a.ptx")
+    digest = keys.digest_bytes(b"from the store")
+    cache.add_blob(digest, b"from the store", compress=True)
+    workspace.expect(ptx.path, digest)
+    assert workspace.materialise(ptx.path, ptx)
+    assert Path(ptx.path).read_bytes() == b"from the store"
+
+
+def test_a_file_that_the_store_has_lost_cannot_be_made(workspace, output):
+    ptx = output("code", "a.ptx")
+    workspace.expect(ptx.path, keys.digest_bytes(b"lost"))
+    assert workspace.content_of(ptx.path) is None
+    assert not workspace.materialise(ptx.path, ptx)
+
+
+def test_a_file_on_disk_is_not_written_again(workspace, output):
+    ptx = _write(output("code", "a.ptx"), b"x")
+    workspace.read_written(ptx)
+    Path(ptx.path).write_bytes(b"touched by nobody but this test")
+    assert workspace.materialise(ptx.path, ptx)
+    assert Path(ptx.path).read_bytes() == b"touched by nobody but this test"
+
+
+def test_preprocessed_text_is_not_kept_in_memory(workspace, output):
+    text = _write(output("ii", "a.cpp1.ii"), b"int x;\n")
+    assert workspace.read_written(text) == b"int x;\n"
+    assert workspace.content_of(text.path) is None
+    assert workspace.materialise(text.path, text)
+
+
+def test_the_path_of_a_stub_is_a_placeholder_in_what_is_stored(workspace, output):
+    stub = output("stub", "a.compute_90.cudafe1.stub.c")
+    _write(stub, b'# 1 "%s"\n' % stub.path.encode())
+    assert workspace.read_written(stub) == b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
+
+
+def test_a_stub_of_another_call_is_made_with_its_path(workspace, output, cache):
+    stub = output("stub", "a.compute_90.cudafe1.stub.c")
+    content = b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
+    cache.add_blob(keys.digest_bytes(content), content, compress=True)
+    workspace.expect(stub.path, keys.digest_bytes(content))
+    assert workspace.materialise(stub.path, stub)
+    assert Path(stub.path).read_bytes() == b'# 1 "%s"\n' % stub.path.encode()
+
+
+def test_the_compile_reads_the_name_of_the_stub_of_this_call(workspace, output):
+    source = output("cudafe1.cpp", "a.cudafe1.cpp")
+    _write(source, b'#include "%s"\n' % STUB_PLACEHOLDER.encode())
+    assert workspace.read_written(source) == b'#include "%s"\n' % STUB_PLACEHOLDER.encode()
+    assert workspace.materialise(source.path, source)
+    assert Path(source.path).read_bytes() == b'#include "a.compute_90.cudafe1.stub.c"\n'
+
+
+def test_the_digest_does_not_tell_the_name_of_the_stub(scratch, cache):
+    digests = set()
+    for name in ("a.cudafe1.stub.c", "a.compute_90.cudafe1.stub.c"):
+        workspace = Workspace(str(scratch), cache, {})
+        stub = _write(Output("stub", str(scratch / name)), b'# 1 "%s/%s"\n' % (bytes(scratch), name.encode()))
+        workspace.read_written(stub)
+        digests.add(workspace.digest_of(stub.path))
+    assert len(digests) == 1
+
+
+def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, output):
+    ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
+    workspace.read_written(ptx)
+    Path(ptx.path).unlink()
+    assert workspace.materialise(ptx.path, ptx)
+    assert not Path(ptx.path).exists()  # it is held to be on disk, as it was written
+
+
+def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, output):
+    extra = _write(output("input", "a.tile.cubin"), b"extra")
+    workspace.adopt(extra.path)
+    assert workspace.digest_of(extra.path) == keys.digest_bytes(b"extra")
+    assert workspace.materialise(extra.path, extra)
