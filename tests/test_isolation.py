@@ -1,0 +1,31 @@
+"""The suite's own promise: no test can read or change the cache of whoever runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import Workspace
+from nvccache import config, store
+
+
+def test_the_default_cache_directory_cannot_be_made() -> None:
+    cache = store.Store(config.load(os.environ).dir)
+    cache.add_blob("0" * 32, b"content", compress=False)
+    assert "Not a directory" in cache.trouble
+    assert not cache.has_blob("0" * 32)
+
+
+def test_a_child_with_this_environment_has_no_cache_either() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "nvccache", "clean", "--max-size", "0"], capture_output=True, check=False
+    )
+    assert b"removed" not in shown.stdout
+
+
+def test_a_workspace_has_a_home_and_a_cache_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
+    assert workspace.cache.is_relative_to(tmp_path)
+    assert Path(workspace.environ["HOME"]).is_relative_to(tmp_path)
+    assert workspace.environ["NVCCACHE_STRICT"] == "1"
