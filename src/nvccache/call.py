@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import dryrun, eviction, execution, journal, log, plan, runner, store
+from nvccache import dryrun, eviction, execution, journal, log, plan, process, runner, store
 from nvccache.invocation import Bypass
 
 TYPE_CHECKING = False
@@ -26,6 +26,9 @@ def carry_out(nvcc: str, invocation: Invocation, config: Config, environ: dict[s
     try:
         os.mkdir(scratch, 0o700)
         report = _compile(nvcc, invocation, config, environ, scratch)
+    except process.Interrupted:
+        process.await_children()
+        raise
     finally:
         store.remove_tree(scratch)
     if report.leave_to_nvcc:

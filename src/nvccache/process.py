@@ -83,6 +83,13 @@ def _signal_descendants(signum: int) -> None:
             os.kill(member, signum)
 
 
+def await_children() -> None:
+    """Wait for what a stop signal has told to end: one may have started before anyone waited for it."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
 def die_of(signum: int) -> None:
     """End this process by the signal, so that its parent sees what it would see of nvcc."""
     signal.signal(signum, signal.SIG_DFL)

@@ -119,6 +119,7 @@ def _staged_compile(
         finally:
             process.stop_as_usual()
     except process.Interrupted as stop:
+        process.await_children()
         process.die_of(stop.signum)
         return 128 + stop.signum
 

@@ -1,0 +1,461 @@
+"""The walk that makes a key, over the plan of a real dry run: no tool is run here.
+
+The tables say what must count for which stage; they are not taken from the product.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from conftest import Workspace
+from nvccache import dryrun, ingredients, invocation, keys, manifest, module_id, plan, toolchain
+from nvccache.stages import host, ptxas
+from nvccache.store import Store
+from scenarios.rebuilds import HOST_OPTIONS, cuda_release, replace
+
+KINDS = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
+EDG = {"cudafe", "cicc"}
+TALKING = {"cudafe", "cicc", "host_compile"}
+SEARCHING = {"host_compile"}
+VARIABLES = {
+    "EDG_BASE": EDG,
+    "EDG_MODULES_PATH": EDG,
+    "USR_INCLUDE": EDG,
+    "LANG": TALKING,
+    "LANGUAGE": TALKING,
+    "LC_ALL": TALKING,
+    "LC_CTYPE": TALKING,
+    "LC_MESSAGES": TALKING,
+    "LIBNVVM_DISABLE_CONCURRENT_API": {"cicc"},
+    "LLVM_OVERRIDE_PRODUCER": {"cicc"},
+    "NVVMCCWIZ": {"cicc"},
+    "NVVM_IR_VER_CHK": {"cicc"},
+    "NV_NVVM_VERSION": {"cicc"},
+    "BINUTILS_ROOT": SEARCHING,
+    "COMPILER_PATH": SEARCHING,
+    "CPATH": SEARCHING,
+    "CPLUS_INCLUDE_PATH": SEARCHING,
+    "C_INCLUDE_PATH": SEARCHING,
+    "GCC_COMPARE_DEBUG": SEARCHING,
+    "GCC_EXEC_PREFIX": SEARCHING,
+    "GCC_EXTRA_DIAGNOSTIC_OUTPUT": SEARCHING,
+    "GCC_ROOT": SEARCHING,
+    "G++_ROOT": SEARCHING,
+    "SOURCE_DATE_EPOCH": SEARCHING,
+}
+HOST = {"host_compile"}
+FRONT_END = {"cudafe", "cicc"}
+MODEL = {"cudafe", "cicc", "ptxas", "fatbinary"}
+FLOAT = {"cicc", "fatbinary"}
+OPTIONS = {
+    "-Ione": HOST,
+    "-isystem one": HOST,
+    "-O3": HOST,
+    "-Xcompiler -O2": HOST,
+    "-Xcompiler -fPIC": HOST,
+    "-Xcompiler -Wall": HOST,
+    "-Xcompiler -march=native": HOST,
+    "-g": HOST,
+    "-std=c++14": {*FRONT_END, *HOST},
+    "-Xcudafe --display_error_number": FRONT_END,
+    "-extended-lambda": FRONT_END,
+    "--expt-relaxed-constexpr": FRONT_END,
+    "-Wreorder": FRONT_END,
+    "-w": {*FRONT_END, "ptxas", *HOST},
+    "-Xptxas -O1": {"ptxas", "fatbinary"},
+    "-Xptxas -v": {"ptxas", "fatbinary"},
+    "-Xfatbin -compress-all": {"fatbinary"},
+    "-rdc=true": MODEL,
+    "-G": MODEL,
+    "-lineinfo": {"cicc", "ptxas", "fatbinary"},
+    "-use_fast_math": FLOAT,
+    "-ftz=true": FLOAT,
+    "-prec-div=false": FLOAT,
+    "-prec-sqrt=false": FLOAT,
+    "-maxrregcount=32": {"cicc", "ptxas", "fatbinary"},
+    "-arch=sm_80": {"cicc", "ptxas", "fatbinary", *HOST},
+    "-gencode arch=compute_80,code=[sm_80,sm_86]": {"cicc", "ptxas", "fatbinary", *HOST},
+    "-restrict": {"cicc"},
+    # These say where things go, or what only the preprocessor or the linker sees.
+    "-DX": set(),
+    "-UX": set(),
+    "-include a.cu": set(),
+    "-o other.o": set(),
+    "-odir .": set(),
+    "-MD": set(),
+    "-MMD -MF other.d": set(),
+    "-MD -MT target": set(),
+    "-t 2": set(),
+    "-cudart=shared": set(),
+    "-lm": set(),
+    "-L.": set(),
+    "-default-stream per-thread": set(),
+}
+LEFT_OUT = (
+    "TERM",
+    "NOCOLOR",
+    "GCC_COLORS",
+    "TMPDIR",
+    "HOME",
+    "USER",
+    "LD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "MAKEFLAGS",
+    "TZ",
+    "OLDPWD",
+    "UNRELATED",
+)
+
+
+@pytest.fixture
+def stages(workspace: Workspace) -> Stages:
+    return Stages(workspace)
+
+
+class Stages:
+    """The keys of the stages of a call, all of whose intermediates have the same content."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.store = Store(str(workspace.cache))
+
+    def plan(self, *arguments: str, **variables: str) -> tuple[plan.Plan, dict[str, str]]:
+        environ = {**self.workspace.environ, **variables}
+        parsed = invocation.parse([*arguments, *HOST_OPTIONS], environ)
+        assert isinstance(parsed, invocation.Invocation), parsed
+        scratch = str(self.workspace.directory / "scratch")
+        transcript = dryrun.transcribe(self.workspace.nvcc, parsed.dryrun_arguments, scratch, environ)
+        assert isinstance(transcript, dryrun.Transcript), transcript
+        planned = plan.build(transcript, parsed, scratch)
+        assert isinstance(planned, plan.Plan), planned
+        return planned, {**environ, **transcript.variables}
+
+    def keys(self, *arguments: str, **variables: str) -> dict[str, tuple[str, ...]]:
+        return self.keys_of(*self.plan(*arguments, **variables))
+
+    def keys_of(
+        self, planned: plan.Plan, environ: Mapping[str, str], digest: str = "same", cwd: str = "/cwd"
+    ) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for stage in planned.stages:
+            if stage.grammar.is_cached:
+                digests = [digest for _ in stage.inputs]
+                parts = ingredients.of_stage(stage, digests, environ, cwd, self.store)
+                found[stage.kind] = (*found.get(stage.kind, ()), ingredients.key_of(parts))
+        return found
+
+
+@pytest.fixture(autouse=True)
+def in_workspace(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workspace.directory)
+    (workspace.directory / "a.cu").write_text("")
+
+
+def changed(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
+    return {kind for kind in KINDS if one.get(kind) != other.get(kind)}
+
+
+def test_every_variable_counts_for_its_stages_and_no_other(stages: Stages) -> None:
+    planned, environ = stages.plan("-c", "a.cu")
+    before = stages.keys_of(planned, {**environ, "LC_ALL": "C"})
+    for name, kinds in VARIABLES.items():
+        assert changed(before, stages.keys_of(planned, {**environ, "LC_ALL": "C", name: "/x"})) == kinds, name
+    for name in LEFT_OUT:
+        assert not changed(before, stages.keys_of(planned, {**environ, "LC_ALL": "C", name: "/x"})), name
+
+
+def test_a_variable_that_is_empty_is_not_one_that_is_absent(stages: Stages) -> None:
+    planned, environ = stages.plan("-c", "a.cu")
+    assert "host_compile" in changed(
+        stages.keys_of(planned, environ), stages.keys_of(planned, {**environ, "SOURCE_DATE_EPOCH": ""})
+    )
+
+
+def test_the_colours_count_where_they_are_asked_for(stages: Stages) -> None:
+    planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", "-fdiagnostics-color=always")
+    before = stages.keys_of(planned, environ)
+    for name in ("GCC_COLORS", "GCC_URLS", "TERM", "TERM_URLS"):
+        assert changed(before, stages.keys_of(planned, {**environ, name: "x"})) == {"host_compile"}, name
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_counts_for_the_stages_that_see_it(stages: Stages, option: str) -> None:
+    """What it changes in the texts that flow between the stages comes on top."""
+    output = [] if option.startswith("-o ") else ["-o", "a.o"]
+    after = stages.keys("-c", "a.cu", *output, *option.split())
+    assert changed(stages.keys("-c", "a.cu", "-o", "a.o"), after) == OPTIONS[option]
+
+
+def test_the_content_of_what_is_read_counts(stages: Stages) -> None:
+    planned, environ = stages.plan("-c", "a.cu")
+    before, after = stages.keys_of(planned, environ), stages.keys_of(planned, environ, digest="other")
+    assert changed(before, after) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        (["-g"], {"host_compile"}),
+        (["-Xcompiler", "-ggdb3"], {"host_compile"}),
+        (["-G"], {"cicc"}),
+        (["-lineinfo"], {"cicc"}),
+        (["-g", "-lineinfo"], {"cicc", "host_compile"}),
+        (["-Xcompiler", "-g0"], set()),
+        ([], set()),
+    ],
+)
+@pytest.mark.parametrize("is_pwd", [False, True])
+def test_the_working_directory_counts_for_debug_information(
+    stages: Stages, options: list[str], kinds: set[str], is_pwd: bool
+) -> None:
+    planned, environ = stages.plan("-c", "a.cu", *options)
+    before = stages.keys_of(planned, {**environ, "PWD": "/cwd"})
+    if is_pwd:
+        after = stages.keys_of(planned, {**environ, "PWD": "/other"})
+    else:
+        after = stages.keys_of(planned, {**environ, "PWD": "/cwd"}, cwd="/other")
+    assert changed(before, after) == kinds
+
+
+def test_the_base_names_of_intermediates_count_where_they_are_written_down(stages: Stages) -> None:
+    """In the symbol table of the object, and in a debug cubin."""
+    for options, kinds in (([], {"host_compile"}), (["-G"], {"ptxas", "host_compile"})):
+        planned, environ = stages.plan("-c", "a.cu", *options)
+        scratch = planned.scratch
+        steps = [
+            dataclasses.replace(
+                stage,
+                inputs=tuple(path.replace(scratch + "/a.", scratch + "/b.") for path in stage.inputs),
+                outputs=tuple(
+                    dataclasses.replace(output, path=output.path.replace(scratch + "/a.", scratch + "/b."))
+                    for output in stage.outputs
+                ),
+            )
+            for stage in planned.stages
+        ]
+        renamed = dataclasses.replace(planned, steps=tuple(steps))
+        assert changed(stages.keys_of(planned, environ), stages.keys_of(renamed, environ)) == kinds
+
+
+def test_native_is_the_processor_this_runs_on(stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert toolchain.describe_processor()
+    for option, kinds in (
+        ("-march=native", {"host_compile"}),
+        ("-mtune=native", {"host_compile"}),
+        ("-O2", set()),
+    ):
+        planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", option)
+        before = stages.keys_of(planned, environ)
+        with monkeypatch.context() as patch:
+            patch.setattr(toolchain, "describe_processor", lambda: "another")
+            assert changed(before, stages.keys_of(planned, environ)) == kinds
+
+
+def test_a_file_that_a_word_names_counts_by_its_content(stages: Stages, workspace: Workspace) -> None:
+    for name in ("plain.txt", "glued.txt"):
+        workspace.write(name, "first")
+        option = "-frandom-seed=glued.txt" if name == "glued.txt" else "-include,plain.txt"
+        planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", option)
+        before = stages.keys_of(planned, environ)
+        workspace.write(name, "other")
+        assert changed(before, stages.keys_of(planned, environ)) == {"host_compile"}
+
+
+def test_a_path_of_the_source_counts_unless_only_the_module_id_has_it(stages: Stages) -> None:
+    here, there = stages.keys("-c", "a.cu"), None
+    os.mkdir("sub")
+    os.chdir("sub")
+    Path("a.cu").write_text("")
+    there = stages.keys("-c", "a.cu")
+    generator = "cicc" if cuda_release(stages.workspace) < (12, 0) else "cudafe"
+    assert generator in changed(here, there)
+    assert changed(here, there) <= {"cudafe", generator}
+
+
+def test_the_kind_of_stage_is_part_of_the_key(stages: Stages) -> None:
+    """Two tools with the same content, as one program under two names."""
+    planned, environ = stages.plan("-c", "a.cu")
+    ptxas_stage = next(stage for stage in planned.stages if stage.kind == "ptxas")
+    grammar = dataclasses.replace(ptxas_stage.grammar, kind="fatbinary")
+    found = {
+        ingredients.key_of(ingredients.of_stage(stage, ["same"], environ, "/cwd", stages.store))
+        for stage in (ptxas_stage, dataclasses.replace(ptxas_stage, grammar=grammar))
+    }
+    assert len(found) == 2
+
+
+def test_the_parts_of_a_key_do_not_run_together() -> None:
+    assert ingredients.key_of([("stage", ("a",)), ("tool", ("b",))]) != ingredients.key_of(
+        [("stage", ("b",)), ("tool", ("a",))]
+    )
+    assert ingredients.key_of([("a", ("x", "yz"))]) != ingredients.key_of([("a", ("xy", "z"))])
+    assert ingredients.key_of([("a", ("x",)), ("b", ())]) != ingredients.key_of([("a", ()), ("b", ("x",))])
+
+
+def test_a_tool_replaced_by_one_of_the_same_size_and_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest is remembered by a signature; the change of the inode is what betrays it."""
+    monkeypatch.setattr(toolchain, "_TOO_NEW_SECONDS", -1.0)
+    store = Store(str(tmp_path / "cache"))
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\n# 1\n")
+    status = tool.stat()
+    first = toolchain.digest_of_program(str(tool), store)
+    assert toolchain.digest_of_program(str(tool), store) == first
+    for replacement in (tool.write_text, lambda text: replace(tool, text)):
+        time.sleep(0.02)  # a tick of the clock that stamps files
+        replacement("#!/bin/sh\n# 2\n")
+        os.utime(tool, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert toolchain.digest_of_program(str(tool), store) != first
+
+
+def test_a_tool_written_just_now_is_not_remembered(tmp_path: Path) -> None:
+    """It could be written again within the same tick of the clock."""
+    store = Store(str(tmp_path / "cache"))
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\n")
+    toolchain.digest_of_program(str(tool), store)
+    assert not list((tmp_path / "cache").glob("tool-v1/*/*"))
+
+
+def test_the_version_text_of_a_host_compiler_counts(tmp_path: Path, workspace: Workspace) -> None:
+    """A script's parts may all be the same, and yet it starts another compiler: ask it each time."""
+    store = Store(str(workspace.cache))
+    compiler = tmp_path / "g++"
+    replace(compiler, f'#!/bin/sh\nexec cat "{tmp_path}/version"\n')
+    digests = set()
+    for version in ("12.2.0", "13.1.0"):
+        (tmp_path / "version").write_text(version)
+        digests.add(toolchain.identify_host_compiler(str(compiler), workspace.environ, store))
+    assert len(digests) == 2
+
+
+def test_where_a_host_compiler_looks_for_its_parts_counts(tmp_path: Path, workspace: Workspace) -> None:
+    """Its answers are remembered only for the same search."""
+    store = Store(str(workspace.cache))
+    driver = os.path.realpath(workspace.run(["which", "g++"]).stdout.decode().strip())
+    own = tmp_path / "own"
+    own.mkdir()
+    replace(own / "cc1plus", "#!/bin/sh\nexit 1\n")
+    digests = {
+        toolchain.identify_host_compiler(driver, {**workspace.environ, **variables}, store)
+        for variables in ({}, {"COMPILER_PATH": str(own)})
+    }
+    assert len(digests) == 2
+
+
+def test_places_searched_before_a_header(tmp_path: Path) -> None:
+    for path in ("late/crt/x.h", "late/y.h"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "early").mkdir()
+    late, early = f"{tmp_path}/late", f"{tmp_path}/early"
+    places = manifest._places_searched_before([f"{late}/crt/x.h", f"{late}/y.h"], [early, late])
+    assert places == {f"{early}/crt", f"{early}/y.h"}
+    system = manifest._places_searched_before(["/usr/include/sys/cdefs.h"], [early])
+    assert {f"{early}/sys", f"{early}/cdefs.h"} <= system
+
+
+def test_directories_that_are_searched() -> None:
+    words = ["gcc", "-Ia", "-I", "b", "-isystem", "c", "-iquoted", "-idirafter", "e", "-DX"]
+    environ = {"CPATH": "f::g", "CPLUS_INCLUDE_PATH": ":h", "C_INCLUDE_PATH": ""}
+    found = manifest.search_directories(words, environ)
+    assert [name for name in found if not name.startswith("/")] == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        ".",
+        "g",
+        "h",
+    ]
+    assert "/usr/local/include" in found
+
+
+def test_a_reading_that_may_be_out_of_date_is_not_recorded(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"))
+    header = tmp_path / "x.h"
+    header.write_text("1")
+    os.utime(header, (1e9, 1e9))
+    begun = time.time() + 10
+    assert manifest.add_reading("front", [str(header)], [], begun, store)
+    assert manifest.find_key("front", store)
+    assert manifest.add_reading("front", [str(header)], [], begun - 20, store) is None
+    assert manifest.add_reading("front", [str(tmp_path / "absent.h")], [], begun, store) is None
+
+
+def test_readings_of_different_files_have_different_keys(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"))
+    header, later = tmp_path / "x.h", time.time() + 10
+    found = set()
+    for front, text in (("front", "1"), ("front", "2"), ("another front", "2")):
+        header.write_text(text)
+        found.add(manifest.add_reading(front, [str(header)], [], later, store))
+    assert len(found) == 3
+    header.write_text("1")
+    assert manifest.find_key("front", store) in found
+    header.write_text("3")
+    assert manifest.find_key("front", store) == ""
+
+
+def test_the_seed_of_a_module_id() -> None:
+    def seed(source: str = "/a.cu", products: Sequence[str] = ("/a.o",), words: Sequence[str] = ()) -> str:
+        return module_id.seed_of(source, products, module_id.definitions_in(["gcc", *words, "-E"])).text
+
+    seeds = [
+        seed(),
+        seed(source="/b.cu"),
+        seed(products=("/b.o",)),
+        seed(products=("/a.o", "/b.o")),
+        seed(words=["-DX"]),
+        seed(words=["-DX=1"]),
+        seed(words=["-D", "X=2"]),
+        seed(words=["-UX"]),
+        seed(words=["-include", "x.h"]),
+        seed(words=["-Ione"]),
+        seed(words=["-isystem", "one"]),
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert seed(words=["-D__CUDA_ARCH_LIST__=800", "-D__CUDA_ARCH__=800", "-O2"]) == seed()
+
+
+def test_the_sources_that_ptxas_dates() -> None:
+    text = '.version 9.0\n.target sm_80\n\t.file\t1 "/a b.cu"\n\t.file\t2 "/x.h", 1, 2\n// .file 3 "/no"\n'
+    assert ptxas.dated_sources(text.encode()) == ["/a b.cu", "/x.h"]
+    assert ptxas.dated_sources(text.replace("9.0", "9.5").encode()) == []
+    assert ptxas.grammar_of(["ptxas", "--generate-line-info"]).dates_sources
+    assert ptxas.grammar_of(["ptxas", "-g"]).dates_sources
+    assert not ptxas.grammar_of(["ptxas", "-arch=sm_80"]).dates_sources
+
+
+@pytest.mark.parametrize(
+    "word", ["-fplugin=x.so", "-B/x", "-specs=x", "-wrapper", "-frecord-gcc-switches", "@file"]
+)
+def test_a_host_compile_that_loads_what_no_digest_covers_is_not_cached(word: str) -> None:
+    words = ["gcc", "-D__CUDA_ARCH__=800", "-c", "-x", "c++", "x.cudafe1.cpp", "-o", "x.o"]
+    found, plain = host.grammar_of([*words, word]), host.grammar_of(words)
+    assert found and plain and plain.is_cached and not found.is_cached
+
+
+def test_a_digest_is_of_every_byte(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    content = bytearray(3 << 20)
+    digests = set()
+    for place in (None, 0, 1 << 20, len(content) - 1):
+        if place is not None:
+            content[place] ^= 1
+        path.write_bytes(content)
+        digests.add(keys.digest_file(str(path)))
+        assert keys.digest_bytes(bytes(content)) in digests
+    assert len(digests) == 4

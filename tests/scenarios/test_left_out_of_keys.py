@@ -1,0 +1,198 @@
+"""What a result does not depend on makes nothing miss, and the product is the very same.
+
+One compile fills the cache; every test here repeats it with one thing changed that must not matter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import Counters, Workspace, make_workspace
+from scenarios.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
+
+ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
+    """A copy of a toolkit, and a source compiled with it once."""
+    top = tmp_path_factory.mktemp("warm")
+    workspace = make_workspace(top, nvcc)
+    copy_toolkit(workspace, top / "toolkit")
+    workspace.write("include/a.h", "#define UNUSED 1\n")
+    workspace.write("a.cu", '#include "a.h"\n' + SOURCE)
+    result = workspace.cached(*words(workspace), "-o", "first.o")
+    assert result.status == 0, result.stderr
+    return workspace
+
+
+def words(workspace: Workspace, *others: str | Path) -> tuple[str | Path, ...]:
+    source = workspace.directory / "a.cu"
+    include = f"-I{workspace.directory}/include"
+    return ("-c", source, include, *ARCHITECTURES, *HOST_OPTIONS, *others)
+
+
+def check(
+    workspace: Workspace,
+    *arguments: str | Path,
+    product: str | Path = "again.o",
+    cwd: Path | None = None,
+    **variables: str,
+) -> Counters:
+    """Compile with these words; everything must come from the cache, and be the same."""
+    result, counters = workspace.since(
+        lambda: workspace.cached(*(arguments or words(workspace, "-o", product)), cwd=cwd, **variables)
+    )
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert counters.compiled() == {}
+    assert counters.calls["stage_hit"] == 1, counters.calls
+    made = (cwd or workspace.directory) / product
+    assert made.read_bytes() == (workspace.directory / "first.o").read_bytes()
+    made.unlink()
+    return counters
+
+
+def test_the_names_of_what_is_written(warm: Workspace) -> None:
+    (warm.directory / "out").mkdir()
+    check(warm, product="another name.o")
+    check(warm, product=warm.directory / "out" / "absolute.o")
+    check(warm, *words(warm, "-odir", "out"), product="out/a.o")
+    check(warm, *words(warm), product="a.o")
+
+
+def test_the_dependency_file(warm: Workspace) -> None:
+    for options in (["-MD"], ["-MMD", "-MF", "x.d"], ["-MD", "-MT", "target", "-MP"]):
+        check(warm, *words(warm, *options, "-o", "again.o"))
+
+
+def test_the_number_of_threads(warm: Workspace) -> None:
+    for options in (["-t", "2"], ["--threads=4"], ["-t0"]):
+        check(warm, *words(warm, *options, "-o", "again.o"))
+
+
+def test_the_working_directory(warm: Workspace, tmp_path: Path) -> None:
+    check(warm, cwd=tmp_path)
+    check(warm, cwd=tmp_path, PWD=str(tmp_path))
+
+
+def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
+    for name in ("plain", "with a blank", "with'quotes"):
+        (tmp_path / name).mkdir()
+        check(warm, TMPDIR=str(tmp_path / name))
+        assert not list((tmp_path / name).iterdir())
+    check(warm, cwd=tmp_path, TMPDIR="plain")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TERM", "xterm-256color"),
+        ("NOCOLOR", "1"),
+        ("GCC_COLORS", "error=01;31"),
+        ("LD_LIBRARY_PATH", "/nowhere"),
+        ("CUDA_HOME", "/nowhere"),
+        ("MAKEFLAGS", " -j4"),
+        ("LIBRARIES", "-L/nowhere"),
+        ("TZ", "Asia/Tokyo"),
+        ("UNRELATED", "1"),
+    ],
+)
+def test_environment(warm: Workspace, variable: str, value: str) -> None:
+    check(warm, **{variable: value})
+
+
+def test_home(warm: Workspace, tmp_path: Path) -> None:
+    check(warm, HOME=str(tmp_path))
+
+
+def test_path_as_long_as_it_leads_to_the_same_tools(warm: Workspace, tmp_path: Path) -> None:
+    check(warm, PATH=f"{tmp_path}:{warm.environ['PATH']}")
+
+
+def test_dates(warm: Workspace) -> None:
+    """Of the source, a header, and of every tool: only content counts."""
+    for path in ("a.cu", "include/a.h"):
+        os.utime(warm.directory / path)
+        check(warm)
+    toolkit = Path(warm.nvcc).parents[1]
+    for tool in ("bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas", "bin/fatbinary", "bin/nvcc"):
+        path = toolkit / tool
+        real = path.resolve()
+        path.unlink()
+        shutil.copyfile(real, path)  # another inode, another date
+        path.chmod(0o755)
+    check(warm)
+
+
+def test_where_the_toolkit_is_matters_to_the_host_compile_alone(warm: Workspace, tmp_path: Path) -> None:
+    """Its headers are named in line markers, which cudafe++ and cicc are keyed on."""
+    original = warm.nvcc
+    try:
+        copy_toolkit(warm, tmp_path / "elsewhere")
+        _, counters = warm.since(lambda: warm.cached(*words(warm), "-o", "again.o"))
+        assert "ptxas" not in counters.ran() and "fatbinary" not in counters.ran()
+        assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
+    finally:
+        warm.nvcc = original
+
+
+def test_the_order_of_architectures_matters_to_no_cicc_and_no_ptxas(warm: Workspace) -> None:
+    """The container holds the images in the order they were asked for."""
+    source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
+    words = ("-c", source, include, *reversed(ARCHITECTURES), *HOST_OPTIONS, "-o", "again.o")
+    _, counters = warm.since(lambda: warm.cached(*words))
+    assert set(counters.compiled()) == {"fatbinary", "host_compile"}
+
+
+def test_an_architecture_that_is_dropped(warm: Workspace) -> None:
+    """The others are not compiled again; only the list of all is seen by every pass."""
+    source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
+    dropped = (ARCHITECTURES[1], *HOST_OPTIONS)
+    _, counters = warm.since(lambda: warm.cached("-c", source, include, *dropped, "-o", "again.o"))
+    assert set(counters.compiled()) <= {"cudafe", "fatbinary", "host_compile"}
+    assert "ptxas" in counters.hit() and "cicc" in counters.hit()
+
+
+def test_definitions_and_directories_that_nothing_uses(warm: Workspace, tmp_path: Path) -> None:
+    """The host compiler is given the directories again, so it runs, and makes the same."""
+    check(warm, *words(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o"))
+    _, counters = warm.since(lambda: warm.cached(*words(warm, f"-I{tmp_path}", "-o", "again.o")))
+    assert set(counters.compiled()) == {"host_compile"}
+    assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
+
+
+def test_the_directory_of_a_source_matters_to_no_ptxas(warm: Workspace, tmp_path: Path) -> None:
+    """Nothing in this source's PTX is named after the module id, which holds the path."""
+    copy = tmp_path / "a.cu"
+    shutil.copyfile(warm.directory / "a.cu", copy)
+    include = f"-I{warm.directory}/include"
+    _, counters = warm.since(
+        lambda: warm.cached("-c", copy, include, *ARCHITECTURES, *HOST_OPTIONS, "-o", "again.o")
+    )
+    assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
+
+
+def test_a_host_edit_matters_to_no_ptxas(warm: Workspace) -> None:
+    source = warm.directory / "a.cu"
+    text = source.read_text()
+    source.write_text(text.replace("return STEP", "return STEP + 1"))
+    try:
+        _, counters = warm.since(lambda: warm.cached(*words(warm), "-o", "again.o"))
+        assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
+    finally:
+        source.write_text(text)
+    check(warm)
+
+
+def test_the_names_of_inputs_matter_to_no_tool_where_intermediates_are_concerned(warm: Workspace) -> None:
+    """One architecture has `a.ptx`, two have `a.compute_80.ptx`."""
+    if cuda_release(warm) < (11, 5):
+        pytest.skip("no list of architectures to compare")
+    source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
+    options = ("-cubin", source, include, "-arch=sm_80", *HOST_OPTIONS, "-o", "a.cubin")
+    _, counters = warm.since(lambda: warm.cached(*options))
+    assert "ptxas" not in counters.ran()
