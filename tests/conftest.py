@@ -22,6 +22,14 @@ _HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", 
 REFERENCE_KEEP_DIRECTORY = Path("/tmp/nvccache")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-line",
+        action="store_true",
+        help="compare every command line of tests/scenarios with plain nvcc, not every second one",
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     """A finished process."""

@@ -37,7 +37,6 @@ class Line:
     cwd: str = "."
     is_shim: bool = False  # called as `nvcc` through a symbolic link
     names_keep_directory: bool = False  # its objects hold debug information
-    is_slow: bool = False
 
     @property
     def all_files(self) -> dict[str, str]:
@@ -73,15 +72,15 @@ _MODES = (
     Line("ptx_only", "-gencode arch=compute_80,code=compute_80 -c a.cu -o a.o"),
     Line("code_and_ptx", "-arch=compute_80 -code=sm_80,compute_80 -c a.cu -o a.o"),
     Line("two_ptx", "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=compute_90 -dc b.cu"),
-    Line("all_major", "-arch=all-major -c a.cu -o a.o", since=(11, 5), is_slow=True),
+    Line("all_major", "-arch=all-major -c a.cu -o a.o", since=(11, 5)),
     Line("native", "-arch=native -c a.cu -o a.o", since=(11, 5)),
-    Line("sm_90a", "-arch=sm_90a -c a.cu -o a.o", since=(12, 0), is_slow=True),
+    Line("sm_90a", "-arch=sm_90a -c a.cu -o a.o", since=(12, 0)),
     Line("cuda_to_cpp", "-cuda a.cu -o a.cu.cpp.ii", "bypass:preprocessed_product"),
 )
 
 _INPUTS = (
     Line("several_inputs", "-c a.cu b.cu"),
-    Line("several_inputs_device_c", "-dc b.cu a.cu", is_slow=True),
+    Line("several_inputs_device_c", "-dc b.cu a.cu"),
     Line("several_inputs_one_output", "-c a.cu b.cu -o x.o", "bypass:dryrun_failed"),
     Line(
         "same_base_name",
@@ -126,7 +125,7 @@ _OUTPUTS = (
     Line("no_output", "-c a.cu"),
     Line("no_output_elsewhere", "-c ../src/a.cu", files={"src/a.cu": "a.cu"}, cwd="build"),
     Line("no_output_cubin", "-cubin a.cu"),
-    Line("output_directory", "-odir out -c a.cu b.cu", prepare="mkdir out", is_slow=True),
+    Line("output_directory", "-odir out -c a.cu b.cu", prepare="mkdir out"),
     Line("output_directory_ptx", "--output-directory=out -ptx a.cu", prepare="mkdir out"),
     Line("output_directory_and_file", "-odir out -c a.cu -o x.o", prepare="mkdir out"),
     Line("output_directory_missing", "-odir out -c a.cu", "bypass:unwritable_output"),
@@ -176,7 +175,7 @@ _DEPENDENCIES = (
     ),
     Line("mmd_output_directory", "-odir out -MMD -c headers.cu", prepare="mkdir out"),
     Line("mmd_mt_output_directory", "-odir out -MMD -MT t -c headers.cu", prepare="mkdir out"),
-    Line("mmd_several_inputs", "-MMD -c a.cu b.cu", is_slow=True),
+    Line("mmd_several_inputs", "-MMD -c a.cu b.cu"),
     Line("mmd_cpp_and_cu", "-MMD -c host.cpp a.cu"),
     Line("mf_alone", "-MF dep.d -c headers.cu -o h.o", "bypass:dryrun_failed"),
     Line("md_nowhere", "-MD -MF no/dep.d -c headers.cu -o h.o", "bypass:unwritable_output"),
@@ -201,13 +200,12 @@ _OPTIONS = (
     Line("line_info", "-lineinfo -c a.cu -o a.o"),
     Line("line_info_long", "--generate-line-info -ptx a.cu"),
     Line("debug", "-g -c a.cu -o a.o", names_keep_directory=True),
-    Line("debug_both", "-g -G -dc a.cu -o a.o", names_keep_directory=True, is_slow=True),
+    Line("debug_both", "-g -G -dc a.cu -o a.o", names_keep_directory=True),
     Line("debug_host_compiler", "-Xcompiler -g -c a.cu -o a.o", names_keep_directory=True),
     Line(
         "debug_host_compiler_level",
         "-Xcompiler=-g1,-O1 -c a.cu -o a.o",
         names_keep_directory=True,
-        is_slow=True,
     ),
     Line("optimise_0", "-O0 -w -c a.cu -o a.o"),
     Line("optimise_3", "-O3 -c a.cu -o a.o"),
@@ -215,9 +213,7 @@ _OPTIONS = (
     Line("ptxas_list", "-Xptxas=-O2,--warn-on-spills -Xptxas -dlcm=cg -c a.cu -o a.o"),
     Line("cicc_option", "-Xcicc -O1 -ptx a.cu"),
     Line("cudafe_option", "-Xcudafe --display_error_number,--diag_suppress=177 -c device_warning.cu"),
-    Line(
-        "fast_math", "-use_fast_math -c features.cu --extended-lambda --expt-relaxed-constexpr", is_slow=True
-    ),
+    Line("fast_math", "-use_fast_math -c features.cu --extended-lambda --expt-relaxed-constexpr"),
     Line("extended_lambda", "-extended-lambda -expt-relaxed-constexpr -ptx features.cu"),
     Line("maximum_registers", "-maxrregcount=32 -cubin a.cu"),
     Line("ftz", "-ftz=true -prec-div=false -ptx features.cu -extended-lambda -expt-relaxed-constexpr"),
@@ -307,7 +303,7 @@ _DIAGNOSTICS = (
     Line("host_warning_extra", "-Xcompiler -Wall,-Wextra,-Wconversion -dc a.cu"),
     Line("host_warning_is_error", "-Xcompiler -Wall,-Werror -c host_warning.cu -o h.o", "failed"),
     Line("warning_of_call_is_error", "-Werror cross-execution-space-call -c calls_host.cu", "failed"),
-    Line("two_warnings", "-Xcompiler -Wall -dc device_warning.cu host_warning.cu", is_slow=True),
+    Line("two_warnings", "-Xcompiler -Wall -dc device_warning.cu host_warning.cu"),
     Line("ptxas_warning", "-rdc=true -Xptxas --warn-on-local-memory-usage,-v -c ptxas_warning.cu"),
     Line("driver_warning", "-O1 -O2 -arch=sm_80 -arch=sm_86 -fatbin a.cu"),
     Line("error_numbers", "--display-error-number -ptx device_warning.cu"),

@@ -5,9 +5,11 @@ are the exit status, standard output, standard error, and the files afterwards: 
 modes, links, contents, and whether they were written at all. What plain nvcc makes differently on every
 run, since it names its temporary files in it, is compared with `nvcc -keep`, which does not.
 
-    NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/test_command_lines.py    another toolkit
-    NVCCACHE_TEST_CCBIN=/path/to/g++                                                 and host compiler
-    -k 'not slow'                                                                    without the long ones
+Every second line is run, all of them with
+
+    pytest --every-line tests/scenarios/test_command_lines.py
+    NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
+    NVCCACHE_TEST_CCBIN=/path/to/g++     and host compiler
 """
 
 from __future__ import annotations
@@ -271,7 +273,11 @@ def _is_expected(bench: Bench, plain: Run, counters: Counters) -> bool:
     return counters.outcome == outcome and list(counters.bypass_reasons) == ([reason] if reason else [])
 
 
-@pytest.mark.parametrize("line", LINES, ids=[line.name + "-slow" * line.is_slow for line in LINES])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::2]
+    metafunc.parametrize("line", lines, ids=[line.name for line in lines])
+
+
 def test_does_what_nvcc_does(line: Line, workspace: Workspace) -> None:
     release = _release(workspace.nvcc)
     if release < line.since:
