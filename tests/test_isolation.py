@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import Workspace
 from nvccache import config, store
+from workspaces import Workspace
 
 
 def test_the_default_cache_directory_cannot_be_made() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Counters, Workspace
+from workspaces import Counters, Workspace
 
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 HOST_COMPILER = CCBIN or shutil.which("g++") or "g++"

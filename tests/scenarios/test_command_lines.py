@@ -30,9 +30,9 @@ from pathlib import Path
 import filelock
 import pytest
 
-from conftest import REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 from nvccache import journal, store
 from scenarios.command_lines import LINES, Line
+from workspaces import REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 _TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")

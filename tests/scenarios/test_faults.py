@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Result, Workspace, make_workspace
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
+from workspaces import Result, Workspace, make_workspace
 
 _TEMPORARY = re.compile(
     rb"(?:/[^\s:;'\"]*/)?tmpxft_[0-9a-f]{8}_[0-9a-f]{8}(?:-\d+_)?|/[^\s:;'\"]*/cc\w{6}\.s"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Workspace, make_workspace
 from scenarios.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
+from workspaces import Workspace, make_workspace
 
 _PATIENCE = 60  # seconds after which a process that should end is taken to hang
 WARNING = "static int unused() { return 1; }\n" + SOURCE

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Workspace, make_workspace
 from scenarios.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, cuda_release, rebuild, wrap
+from workspaces import Workspace, make_workspace
 
 DEVICE = {"cicc", "ptxas", "fatbinary", "host_compile"}
 ALL = {"cudafe", *DEVICE}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Workspace
 from scenarios.rebuilds import (
     HOST_COMPILER,
     HOST_OPTIONS,
@@ -20,6 +19,7 @@ from scenarios.rebuilds import (
     replace,
     wrap,
 )
+from workspaces import Workspace
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 TOOLS = {"cudafe": "bin/cudafe++", "cicc": "bin/cicc", "ptxas": "bin/ptxas", "fatbinary": "bin/fatbinary"}

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Workspace
 from nvccache import dryrun, ingredients, invocation, keys, manifest, module_id, plan, toolchain
 from nvccache.stages import host, ptxas
 from nvccache.store import Store
 from scenarios.rebuilds import HOST_OPTIONS, cuda_release, replace
+from workspaces import Workspace
 
 KINDS = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
 EDG = {"cudafe", "cicc"}

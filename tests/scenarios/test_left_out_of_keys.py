@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Counters, Workspace, make_workspace
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
+from workspaces import Counters, Workspace, make_workspace
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Workspace
 from scenarios.rebuilds import HOST_OPTIONS, cccl_of, cuda_release, toolkit_of
+from workspaces import Workspace
 
 MODES = [("-c",), ("-dc",)]
 # Nothing here has external linkage, in device code or in host code.

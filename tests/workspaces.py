@@ -1,0 +1,117 @@
+"""A directory to compile in, with plain nvcc and through nvccache, and what was counted meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nvccache import journal
+
+# What a developer's shell may hold and a test must not see.
+HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")
+# Where `-g` objects say the intermediates were: see execution.DEBUG_DIRECTORY.
+REFERENCE_KEEP_DIRECTORY = Path("/tmp/nvccache")
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A finished process."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+@dataclasses.dataclass
+class Workspace:
+    """A directory with sources, a cache of its own, and an environment without the developer's settings."""
+
+    directory: Path
+    nvcc: str
+    environ: dict[str, str]
+
+    @property
+    def cache(self) -> Path:
+        return Path(self.environ["NVCCACHE_DIR"])
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def run(self, words: Sequence[str | Path], cwd: Path | None = None, **variables: str) -> Result:
+        """Run any command in the workspace's environment."""
+        done = subprocess.run(
+            [str(word) for word in words],
+            cwd=cwd or self.directory,
+            env={**self.environ, **variables},
+            capture_output=True,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def plain(self, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> Result:
+        """Run the real nvcc by itself."""
+        return self.run([self.nvcc, *arguments], cwd, **variables)
+
+    def cached(self, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> Result:
+        """Run nvcc through nvccache as a launcher."""
+        return self.run([sys.executable, "-m", "nvccache", self.nvcc, *arguments], cwd, **variables)
+
+    def counters(self) -> Counters:
+        """What the journal counted so far."""
+        return Counters(journal.totals(str(self.cache)))
+
+    def since(self, action: Callable[[], Result]) -> tuple[Result, Counters]:
+        """Run an action; its result, and what it alone added to the counters."""
+        journal.reset(str(self.cache))
+        return action(), self.counters()
+
+
+class Counters:
+    """The totals of the journal, in the words of the tests."""
+
+    def __init__(self, totals: dict[str, object]) -> None:
+        self.calls: dict[str, int] = totals["calls"]  # type: ignore[assignment]
+        self.bypass_reasons: dict[str, int] = totals["bypass_reasons"]  # type: ignore[assignment]
+        self.stages: dict[str, dict[str, float]] = totals["stages"]  # type: ignore[assignment]
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of the one call counted."""
+        (outcome,) = [name for name, count in self.calls.items() if count]
+        assert self.calls[outcome] == 1
+        return outcome
+
+    def ran(self) -> dict[str, int]:
+        """Stage -> how often it was run; only those that ran."""
+        return {name: int(stage["miss"]) for name, stage in self.stages.items() if stage["miss"]}
+
+    def hit(self) -> dict[str, int]:
+        """Stage -> how often it was taken from the cache; only those that were."""
+        return {name: int(stage["hit"]) for name, stage in self.stages.items() if stage["hit"]}
+
+    def compiled(self) -> dict[str, int]:
+        """Like `ran`, without preprocessing."""
+        return {name: count for name, count in self.ran().items() if not name.endswith("_preprocess")}
+
+
+def make_workspace(tmp_path: Path, nvcc: str) -> Workspace:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(HIDDEN_PREFIXES)}
+    environ |= {
+        "HOME": str(home),
+        "NVCCACHE_DIR": str(tmp_path / "cache"),
+        "NVCCACHE_STRICT": "1",
+        "PATH": f"{Path(nvcc).parent}:{os.environ['PATH']}",
+        "LC_ALL": "C",
+    }
+    return Workspace(directory, nvcc, environ)
