@@ -1,0 +1,130 @@
+"""Damage in a cache directory: the object is right all the same, and nothing wrong is kept."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from scenarios.primed_cache import check_compiles, check_hits, compile_cached, primed, reference, shared
+from scenarios.rebuilds import HOST_OPTIONS, SOURCE
+from workspaces import Workspace
+
+__all__ = ["primed", "shared"]  # fixtures
+
+
+def truncated(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def emptied(content: bytes) -> bytes:
+    return b""
+
+
+def flipped(content: bytes) -> bytes:
+    damaged = bytearray(content)
+    for place in (0, len(damaged) // 2, len(damaged) - 1):
+        damaged[place] ^= 0x10
+    return bytes(damaged)
+
+
+def flipped_length(content: bytes) -> bytes:
+    """In a compressed blob, the size it claims to have."""
+    damaged = bytearray(content)
+    damaged[4:9] = b"\xe0\xff\xff\xff\xff"
+    return bytes(damaged)
+
+
+def lengthened(content: bytes) -> bytes:
+    return content + b"\n{}"
+
+
+def foreign(content: bytes) -> bytes:
+    return b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": 0, "is_redirect": false}'
+
+
+DAMAGES = [truncated, emptied, flipped, flipped_length, lengthened, foreign]
+
+
+@pytest.mark.parametrize("turn", [0, 2, 4])
+@pytest.mark.parametrize("bucket", ["blob-v1", "stage-v1", "manifest-v1", "tool-v1"])
+def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
+    """The object is right all the same, and the next compile hits again."""
+    workspace, expected = primed
+    paths = sorted(path for path in (workspace.cache / bucket).rglob("*") if path.is_file())
+    assert paths
+    for number, path in enumerate(paths):
+        damage = DAMAGES[(number + turn) % len(DAMAGES)]
+        path.write_bytes(damage(path.read_bytes()))
+    check_compiles(workspace, expected)
+    check_hits(workspace, expected)
+
+
+@pytest.mark.parametrize("bucket", ["blob-v1", "stage-v1", "manifest-v1"])
+def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
+    """Each is whole, and is not what its name says."""
+    workspace.write("a.cu", SOURCE)
+    other = workspace.write("b.cu", SOURCE.replace("kernel", "another"))
+    expected = reference(workspace)
+    check_compiles(workspace, expected)
+    assert workspace.cached("-c", other, *HOST_OPTIONS).status == 0
+    for suffix in ("", ".zst"):
+        paths = sorted(path for path in (workspace.cache / bucket).rglob("*") if path.suffix == suffix)
+        paths = [path for path in paths if path.is_file()]
+        contents = [path.read_bytes() for path in paths]
+        for path, content in zip(paths, [*contents[1:], *contents[:1]], strict=True):
+            path.write_bytes(content)
+    check_compiles(workspace, expected)
+    check_hits(workspace, expected)
+
+
+@pytest.mark.parametrize(
+    "bucket", ["blob-v1", "stage-v1", "manifest-v1", "tool-v1", "journal", "tmp", "locks"]
+)
+def test_parts_that_vanish_or_become_files(primed: tuple[Workspace, bytes], bucket: str) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache / bucket)
+    check_compiles(workspace, expected)
+    shutil.rmtree(workspace.cache / bucket, ignore_errors=True)
+    (workspace.cache / bucket).write_text("a file")
+    check_compiles(workspace, expected)
+    check_compiles(workspace, expected)
+
+
+def test_half_of_all_files_lost(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache)
+    for offset in range(2):
+        check_compiles(workspace, expected)
+        files = sorted(path for path in workspace.cache.rglob("*-v1/*/*") if path.is_file())
+        for path in files[offset::2]:
+            path.unlink()
+        check_compiles(workspace, expected)
+        check_hits(workspace, expected)
+
+
+def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
+    """Making one intermediate again may take others that are lost, too."""
+    workspace, expected = primed
+    blobs = sorted(path for path in (workspace.cache / "blob-v1").rglob("*") if path.is_file())
+    contents = {path: path.read_bytes() for path in blobs}
+    assert len(blobs) >= 6
+    for kept in blobs:
+        for path in blobs:
+            path.unlink(missing_ok=True)
+        kept.write_bytes(contents[kept])
+        check_compiles(workspace, expected)
+        check_hits(workspace, expected)
+
+
+def test_damage_to_what_is_only_counted(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    workspace.cached("-c", "a.cu", *HOST_OPTIONS)
+    for path in [*workspace.cache.glob("journal/*"), workspace.cache / "usage-v1"]:
+        if path.is_file():
+            path.write_bytes(b"\xff\x00 no number\n")
+    workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
+    assert compile_cached(workspace).status == 0
+    workspace.write("a.cu", SOURCE)
+    check_compiles(workspace, expected)
+    assert (workspace.cache / "usage-v1").read_bytes().isdigit()

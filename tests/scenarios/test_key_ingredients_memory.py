@@ -1,0 +1,177 @@
+"""What is remembered from earlier runs, and when it counts no more: digests of tools, readings, seeds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from nvccache import keys, manifest, module_id, toolchain
+from nvccache.stages import host, ptxas
+from nvccache.store import Store
+from scenarios.rebuilds import replace
+from workspaces import Workspace
+
+
+def test_a_tool_replaced_by_one_of_the_same_size_and_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest is remembered by a signature; the change of the inode is what betrays it."""
+    monkeypatch.setattr(toolchain, "_TOO_NEW_SECONDS", -1.0)
+    store = Store(str(tmp_path / "cache"))
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\n# 1\n")
+    status = tool.stat()
+    first = toolchain.digest_of_program(str(tool), store)
+    assert toolchain.digest_of_program(str(tool), store) == first
+    for replacement in (tool.write_text, lambda text: replace(tool, text)):
+        time.sleep(0.02)  # a tick of the clock that stamps files
+        replacement("#!/bin/sh\n# 2\n")
+        os.utime(tool, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert toolchain.digest_of_program(str(tool), store) != first
+
+
+def test_a_tool_written_just_now_is_not_remembered(tmp_path: Path) -> None:
+    """It could be written again within the same tick of the clock."""
+    store = Store(str(tmp_path / "cache"))
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\n")
+    toolchain.digest_of_program(str(tool), store)
+    assert not list((tmp_path / "cache").glob("tool-v1/*/*"))
+
+
+def test_the_version_text_of_a_host_compiler_counts(tmp_path: Path, workspace: Workspace) -> None:
+    """A script's parts may all be the same, and yet it starts another compiler: ask it each time."""
+    store = Store(str(workspace.cache))
+    compiler = tmp_path / "g++"
+    replace(compiler, f'#!/bin/sh\nexec cat "{tmp_path}/version"\n')
+    digests = set()
+    for version in ("12.2.0", "13.1.0"):
+        (tmp_path / "version").write_text(version)
+        digests.add(toolchain.identify_host_compiler(str(compiler), workspace.environ, store))
+    assert len(digests) == 2
+
+
+def test_where_a_host_compiler_looks_for_its_parts_counts(tmp_path: Path, workspace: Workspace) -> None:
+    """Its answers are remembered only for the same search."""
+    store = Store(str(workspace.cache))
+    driver = os.path.realpath(workspace.run(["which", "g++"]).stdout.decode().strip())
+    own = tmp_path / "own"
+    own.mkdir()
+    replace(own / "cc1plus", "#!/bin/sh\nexit 1\n")
+    digests = {
+        toolchain.identify_host_compiler(driver, {**workspace.environ, **variables}, store)
+        for variables in ({}, {"COMPILER_PATH": str(own)})
+    }
+    assert len(digests) == 2
+
+
+def test_places_searched_before_a_header(tmp_path: Path) -> None:
+    for path in ("late/crt/x.h", "late/y.h"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "early").mkdir()
+    late, early = f"{tmp_path}/late", f"{tmp_path}/early"
+    places = manifest._places_searched_before([f"{late}/crt/x.h", f"{late}/y.h"], [early, late])
+    assert places == {f"{early}/crt", f"{early}/y.h"}
+    system = manifest._places_searched_before(["/usr/include/sys/cdefs.h"], [early])
+    assert {f"{early}/sys", f"{early}/cdefs.h"} <= system
+
+
+def test_directories_that_are_searched() -> None:
+    words = ["gcc", "-Ia", "-I", "b", "-isystem", "c", "-iquoted", "-idirafter", "e", "-DX"]
+    environ = {"CPATH": "f::g", "CPLUS_INCLUDE_PATH": ":h", "C_INCLUDE_PATH": ""}
+    found = manifest.search_directories(words, environ)
+    assert [name for name in found if not name.startswith("/")] == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        ".",
+        "g",
+        "h",
+    ]
+    assert "/usr/local/include" in found
+
+
+def test_a_reading_that_may_be_out_of_date_is_not_recorded(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"))
+    header = tmp_path / "x.h"
+    header.write_text("1")
+    os.utime(header, (1e9, 1e9))
+    begun = time.time() + 10
+    assert manifest.add_reading("front", [str(header)], [], begun, store)
+    assert manifest.find_key("front", store)
+    assert manifest.add_reading("front", [str(header)], [], begun - 20, store) is None
+    assert manifest.add_reading("front", [str(tmp_path / "absent.h")], [], begun, store) is None
+
+
+def test_readings_of_different_files_have_different_keys(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"))
+    header, later = tmp_path / "x.h", time.time() + 10
+    found = set()
+    for front, text in (("front", "1"), ("front", "2"), ("another front", "2")):
+        header.write_text(text)
+        found.add(manifest.add_reading(front, [str(header)], [], later, store))
+    assert len(found) == 3
+    header.write_text("1")
+    assert manifest.find_key("front", store) in found
+    header.write_text("3")
+    assert manifest.find_key("front", store) == ""
+
+
+def test_the_seed_of_a_module_id() -> None:
+    def seed(source: str = "/a.cu", products: Sequence[str] = ("/a.o",), words: Sequence[str] = ()) -> str:
+        return module_id.seed_of(source, products, module_id.definitions_in(["gcc", *words, "-E"])).text
+
+    seeds = [
+        seed(),
+        seed(source="/b.cu"),
+        seed(products=("/b.o",)),
+        seed(products=("/a.o", "/b.o")),
+        seed(words=["-DX"]),
+        seed(words=["-DX=1"]),
+        seed(words=["-D", "X=2"]),
+        seed(words=["-UX"]),
+        seed(words=["-include", "x.h"]),
+        seed(words=["-Ione"]),
+        seed(words=["-isystem", "one"]),
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert seed(words=["-D__CUDA_ARCH_LIST__=800", "-D__CUDA_ARCH__=800", "-O2"]) == seed()
+
+
+def test_the_sources_that_ptxas_dates() -> None:
+    text = '.version 9.0\n.target sm_80\n\t.file\t1 "/a b.cu"\n\t.file\t2 "/x.h", 1, 2\n// .file 3 "/no"\n'
+    assert ptxas.dated_sources(text.encode()) == ["/a b.cu", "/x.h"]
+    assert ptxas.dated_sources(text.replace("9.0", "9.5").encode()) == []
+    assert ptxas.grammar_of(["ptxas", "--generate-line-info"]).dates_sources
+    assert ptxas.grammar_of(["ptxas", "-g"]).dates_sources
+    assert not ptxas.grammar_of(["ptxas", "-arch=sm_80"]).dates_sources
+
+
+@pytest.mark.parametrize(
+    "word", ["-fplugin=x.so", "-B/x", "-specs=x", "-wrapper", "-frecord-gcc-switches", "@file"]
+)
+def test_a_host_compile_that_loads_what_no_digest_covers_is_not_cached(word: str) -> None:
+    words = ["gcc", "-D__CUDA_ARCH__=800", "-c", "-x", "c++", "x.cudafe1.cpp", "-o", "x.o"]
+    found, plain = host.grammar_of([*words, word]), host.grammar_of(words)
+    assert found and plain and plain.is_cached and not found.is_cached
+
+
+def test_a_digest_is_of_every_byte(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    content = bytearray(3 << 20)
+    digests = set()
+    for place in (None, 0, 1 << 20, len(content) - 1):
+        if place is not None:
+            content[place] ^= 1
+        path.write_bytes(content)
+        digests.add(keys.digest_file(str(path)))
+        assert keys.digest_bytes(bytes(content)) in digests
+    assert len(digests) == 4
