@@ -257,7 +257,7 @@ def test_buckets_of_other_versions_are_left_alone(root, cache):
 def test_what_was_added_is_counted_once(root, cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
     cache.add_blob(DIGEST, CONTENT, compress=False)
-    assert (cache.added_bytes, cache.added_files) == (len(CONTENT), 1)
+    assert cache.added_bytes == len(CONTENT)
 
 
 WRITER = """
@@ -375,12 +375,23 @@ def test_a_blob_that_cannot_be_cloned_is_copied(tmp_path, destination, state):
 def test_where_the_file_system_can_clone_the_blocks_are_shared(tmp_path, destination, monkeypatch):
     import fcntl
 
+    requests = []
+
     def clone(target: int, request: int, source: int) -> None:
-        assert request == 0x40049409  # FICLONE
+        requests.append(request)
         os.write(target, os.pread(source, len(CONTENT), 0))
 
     blob = tmp_path / "blob"
     blob.write_bytes(CONTENT)
     monkeypatch.setattr(fcntl, "ioctl", clone)
-    store.restore(b"?" * len(CONTENT), str(blob), str(destination), unlink_first=False)
+    store.restore(CONTENT, str(blob), str(destination), unlink_first=False)
+    assert requests == [0x40049409]  # FICLONE
+    assert destination.read_bytes() == CONTENT
+
+
+def test_a_damaged_blob_is_not_cloned_in_the_place_of_what_was_just_made(tmp_path, destination, monkeypatch):
+    blob = tmp_path / "blob"
+    blob.write_bytes(b"?" * len(CONTENT))
+    monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.write(target, b"cloned"))
+    store.restore(CONTENT, str(blob), str(destination), unlink_first=False)
     assert destination.read_bytes() == CONTENT

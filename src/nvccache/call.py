@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import dryrun, eviction, execution, journal, log, plan, process, runner, store
+from nvccache import dryrun, eviction, execution, log, plan, process, runner, store
 from nvccache.invocation import Bypass
 
 TYPE_CHECKING = False
@@ -55,7 +55,6 @@ def _compile(
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added_bytes:
         eviction.count_and_limit(config.dir, cache.added_bytes, config.max_size)
-        journal.fold_if_large(config.dir)
     return report
 
 

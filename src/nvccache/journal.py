@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _LOG = "calls-v1.log"
 _FOLDING = "folding-v1."
 _TOTALS = "totals-v1.json"
-_LARGE = 1024**2  # bytes of log at which a call that missed anyway folds it: some thousand calls
+_LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 _CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 _APPEND_TRIES = 5
 _LOCK_SECONDS = 10.0
@@ -104,7 +104,7 @@ def reset(cache_dir: str) -> Totals:
 
 
 def fold_if_large(cache_dir: str) -> None:
-    """Keep the journal bounded; for calls that missed, since folding loads what a hit must not."""
+    """Keep the journal bounded, at the price of one stat; what folding needs is loaded once a MiB."""
     folder = os.path.join(cache_dir, "journal")
     try:
         if os.stat(os.path.join(folder, _LOG)).st_size < _LARGE:

@@ -11,7 +11,6 @@ import os
 
 from xxhash import xxh3_128
 
-DIGEST_LENGTH = 32
 _CHUNK = 1 << 20
 
 

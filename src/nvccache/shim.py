@@ -68,10 +68,8 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
             return _no_compiler(typed)
         return _cached_compile(nvcc, typed, arguments, config, environ)
     except Exception as fault:
-        if config is None or config.strict:
-            strict = environ.get("NVCCACHE_STRICT", "") if config is None else "1"
-            if strict not in ("", "0"):
-                raise
+        if config.strict if config else environ.get("NVCCACHE_STRICT", "") not in ("", "0"):
+            raise
         nvcc = nvcc or real_nvcc.find(typed, environ.get("NVCCACHE_NVCC", ""), environ)
         if not nvcc:
             return _no_compiler(typed)
@@ -155,6 +153,7 @@ def _carry_out(
 def _record(config: Config, record: journal.Call) -> None:
     if not config.readonly:
         journal.append(config.dir, record)
+        journal.fold_if_large(config.dir)
 
 
 def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[str]) -> None:

@@ -64,7 +64,6 @@ class Store:
         self.root = root
         self.is_readonly = is_readonly
         self.added_bytes = 0
-        self.added_files = 0
         self.trouble = ""  # the last reason why something could not be stored
 
     def find_entry(self, key: str) -> Entry | None:
@@ -171,7 +170,6 @@ class Store:
             self.trouble = str(error)
             return
         self.added_bytes += len(content)
-        self.added_files += 1
 
     def _remove_damaged(self, path: str) -> None:
         self.trouble = f"removed damaged {path}"
@@ -267,7 +265,7 @@ def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool)
         os.unlink(destination)
     descriptor = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     with open(descriptor, "wb") as stream:
-        if not _clone(raw_blob, stream.fileno(), len(content)):
+        if not _clone(raw_blob, stream.fileno(), content):
             stream.write(content)
 
 
@@ -279,8 +277,11 @@ def _holds_something(path: str) -> bool:
         return False
 
 
-def _clone(source: str, target: int, size: int) -> bool:
-    """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be."""
+def _clone(source: str, target: int, content: bytes) -> bool:
+    """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be.
+
+    The blob is compared first: content that was just made says nothing of an older blob of its name.
+    """
     import fcntl
 
     ficlone = 0x40049409
@@ -288,7 +289,7 @@ def _clone(source: str, target: int, size: int) -> bool:
         return False
     try:
         with open(source, "rb") as stream:
-            if os.fstat(stream.fileno()).st_size != size:
+            if stream.read() != content:
                 return False
             fcntl.ioctl(target, ficlone, stream.fileno())
     except OSError:
