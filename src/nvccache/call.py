@@ -1,11 +1,15 @@
-"""One call from its invocation to a report: scratch directory, dry run, plan, stages, upkeep."""
+"""One call that no record answers: scratch directory, dry run, plan, stages, records, upkeep."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import time
+from dataclasses import dataclass
 
-from nvccache import dryrun, eviction, execution, log, plan, process, runner, store
+from nvccache import dryrun, eviction, execution, explanation, log, plan, process, recording, runner, store
 from nvccache.invocation import Bypass
+from nvccache.relocation import Relocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,43 +18,73 @@ if TYPE_CHECKING:
 
 # nvcc and its tools write file names into commands and C text; these they do not quote as they should.
 _UNQUOTABLE = frozenset('\\"$`\n')
+_CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
 
 
-def carry_out(nvcc: str, invocation: Invocation, config: Config, environ: dict[str, str]) -> runner.Report:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call as it came: `environ` is the caller's, `nvcc` the program behind us."""
+
+    nvcc: str
+    arguments: tuple[str, ...]
+    invocation: Invocation
+    environ: dict[str, str]
+    guarded_environ: dict[str, str]
+    replay_key: str
+
+
+def carry_out(request: Request, config: Config) -> runner.Report:
     """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
     # Named before it is made: a signal that comes in between must not leave it behind.
-    parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
+    parent = os.path.abspath(request.environ.get("TMPDIR") or "/tmp")
     scratch = os.path.join(parent, f"nvccache-{os.urandom(8).hex()}")
     if not _UNQUOTABLE.isdisjoint(scratch):
         return _left_to_nvcc(Bypass("shell_expansion", scratch), config)
     try:
         os.mkdir(scratch, 0o700)
-        report = _compile(nvcc, invocation, config, environ, scratch)
+        report = _compile(request, config, scratch)
     except process.Interrupted:
         process.await_children()
         raise
     finally:
-        store.remove_tree(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report
 
 
-def _compile(
-    nvcc: str, invocation: Invocation, config: Config, environ: dict[str, str], scratch: str
-) -> runner.Report:
-    transcript = dryrun.transcribe(nvcc, invocation.dryrun_arguments, scratch, environ)
+def _compile(request: Request, config: Config, scratch: str) -> runner.Report:
+    started, started_steadily = time.time_ns(), time.monotonic_ns()
+    places = Relocation(config.base_dir, os.getcwd())
+    arguments = request.invocation.dryrun_arguments
+    transcript = dryrun.transcribe(request.nvcc, arguments, scratch, request.guarded_environ)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, config)
-    planned = plan.build(transcript, invocation, scratch)
+    planned = plan.build(transcript, request.invocation, scratch, places)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, config)
     cache = store.Store(config.dir, config.readonly)
     variables = {name: value for name, value in transcript.variables.items() if not name.startswith("NVCC_")}
     stages = execution.Execution(
-        planned, {**environ, **variables}, os.getcwd(), cache, is_recaching=config.recache
+        planned,
+        {**request.guarded_environ, **variables},
+        os.getcwd(),
+        cache,
+        started,
+        is_recaching=config.recache,
+        base=places.base,
     )
-    report = runner.run(stages, invocation, transcript.messages, config.log)
+    case = explanation.Case(request, planned.products, config.recache)
+    cause = explanation.find_cause(case, cache, places)
+    report = runner.run(stages, request.invocation, transcript.messages, config.log)
+    report.products = planned.products
+    recorded = recording.Recorded(objection="the compile failed")
+    if not report.leave_to_nvcc and report.status == 0:
+        if abs(time.time_ns() - started - (time.monotonic_ns() - started_steadily)) > _CLOCK_SLACK:
+            stages.objections.append("the clock was set while it was compiled")
+        recorder = recording.Recorder(request, stages, report, variables, places)
+        recorded = recording.record(recorder)
+    explanation.note(case, cause, recorded, report, cache)
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added_bytes:

@@ -1,27 +1,42 @@
 """One stage: finding its result in the store, running it, putting the result into the store.
 
 Three kinds of stages differ in how they come by their key. Most have it before they run. The stage
-that makes up the module id has a second one, for units whose id depends on more than their text. The
-host compile learns from a manifest what it will read.
+that makes up the module id has a second one (seeding.py). Those that read headers learn from a manifest
+what they will read.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 
-from nvccache import ingredients, keys, manifest, module_id, process
+from nvccache import (
+    entries,
+    headers,
+    ingredients,
+    keys,
+    manifest,
+    module_id,
+    passes,
+    process,
+    processor,
+    reading,
+)
+from nvccache.entries import Entry
+from nvccache.headers import Headers, UnreadableError
+from nvccache.passes import Pass
 from nvccache.plan import OPAQUE, Output, Plan, Stage
 from nvccache.process import Completed
+from nvccache.reading import Reading
+from nvccache.relocation import Relocation
+from nvccache.seeding import Seeding
 from nvccache.stages import host, ptxas
-from nvccache.store import Entry, Store
+from nvccache.store import Store
 from nvccache.workspace import Workspace
 
 # What objects with debug information say in the place of the scratch directory, whose name is never
 # the same twice.
 DEBUG_DIRECTORY = "/tmp/nvccache"
-_ASSEMBLER_READS = (b".incbin", b".include")  # the assembler takes them in capitals, too
 
 
 class LostResultError(Exception):
@@ -30,63 +45,92 @@ class LostResultError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is known of a stage before it runs, at `time`: `key` is empty while it depends on the run."""
+    """What is known of a stage before it runs: `key` is empty while it depends on the run."""
 
-    time: float  # seconds since the epoch
     front_key: str
     key: str = ""
     entry: Entry | None = None
+    reading: Reading | None = None
 
 
 class Execution:
-    """The stages of one call, over one store and one scratch directory."""
+    """The stages of one call that began at `since_ns`, over one store and one scratch directory.
+
+    While they are carried out it collects what the whole call read, and why, if so, there can be no
+    record of it (`objections`, clauses).
+    """
 
     def __init__(
-        self, plan: Plan, environ: dict[str, str], cwd: str, store: Store, is_recaching: bool = False
+        self,
+        plan: Plan,
+        environ: dict[str, str],
+        cwd: str,
+        store: Store,
+        since_ns: int,
+        is_recaching: bool = False,
+        base: str = "",
     ) -> None:
         self.plan = plan
         self.store = store
         self.workspace = Workspace(plan.scratch, store, plan.included)
+        self.seeding = Seeding(plan, cwd, store, self.workspace)
+        self.headers = Headers(environ, store, since_ns)
+        self.readings: list[Reading] = []
+        self.passes: dict[str, Pass] = {}  # by the preprocessed file
+        self.dated_files: list[str] = []
+        self.objections: list[str] = []
         # Where the tools put what they leave behind when they fail; it goes with the scratch directory.
         self._temporary = os.path.join(plan.scratch, "tmp")
         self._users_temporary = environ.get("TMPDIR") or "/tmp"
-        self._environ = {**environ, "TMPDIR": self._temporary}
+        self.environ = {**environ, "TMPDIR": self._temporary}
         self._cwd = cwd
+        self._base = base
         self._is_recaching = is_recaching
         self._outputs = {output.path: (stage, output) for stage in plan.stages for output in stage.outputs}
-        self._preprocessors = [stage for stage in plan.stages if stage.kind.endswith("_preprocess")]
-        self._reads_in_assembler = False
+        self._seen = reading.Observations()
+        self._nowhere = Relocation("", cwd)
 
     def is_cached(self, stage: Stage) -> bool:
         """Whether a stage's result may come from the store; known once the stages before it are done."""
-        return stage.grammar.is_cached and not (stage.kind == "host_compile" and self._reads_in_assembler)
+        if stage.kind == "host_compile" and any(known.reads_in_assembler for known in self.passes.values()):
+            self.objections.append("the assembler reads further files")
+            return False
+        if not stage.grammar.is_cached:
+            self.objections.append(f"its stage {stage.kind} is not cached")
+        return stage.grammar.is_cached
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
-        now = time.time()
         front_key = key = self._front_key(stage)
         if self._is_recaching:
-            return Lookup(now, front_key)
+            return Lookup(front_key)
+        found = None
         if stage.grammar.may_include:
-            key = manifest.find_key(front_key, self.store)
-        entry = self.store.find_entry(key) if key else None
+            found = manifest.find(front_key, self.store, self._nowhere, self._seen, processor.describe)
+            key = found.key if found else ""
+        entry = entries.find(self.store, key) if key else None
         if entry and entry.is_redirect:
-            key = self._seeded_key(front_key, stage)
-            entry = self.store.find_entry(key)
+            key = self.seeding.seeded_key(front_key, stage)
+            entry = entries.find(self.store, key)
         if entry and not all(output.role in entry.outputs for output in self._kept_outputs(stage)):
             entry = None
-        return Lookup(now, front_key, key, entry)
+        return Lookup(front_key, key, entry, found.reading if found else None)
 
     def _front_key(self, stage: Stage) -> str:
         digests = [self.workspace.digest_of(path) for path in self._read_by(stage)]
         dated = self._dated_sources(stage)
-        found = ingredients.of_stage(stage, digests, self._environ, self._cwd, self.store, dated)
+        found = ingredients.of_stage(stage, digests, self.environ, self._cwd, self.store, dated)
         return ingredients.key_of(found)
 
-    def accept(self, stage: Stage, entry: Entry) -> None:
-        """Take the digests of a stage that does not have to run."""
+    def accept(self, stage: Stage, lookup: Lookup) -> None:
+        """Take the digests of a stage that does not have to run, and what it is known to have read."""
+        assert lookup.entry is not None
         for output in self._kept_outputs(stage):
-            self.workspace.expect(output.path, entry.outputs[output.role])
+            self.workspace.expect(output.path, lookup.entry.outputs[output.role])
+        if lookup.reading:
+            self.readings.append(lookup.reading)
+        if stage.is_preprocessor:
+            self.passes[stage.outputs[0].path] = passes.of_facts(lookup.entry.facts)
 
     def run(self, stage: Stage) -> Completed:
         """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
@@ -95,36 +139,45 @@ class Execution:
         for output in stage.outputs:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
         os.makedirs(self._temporary, exist_ok=True)
-        words = self._words_to_run(stage)
-        completed = process.run(words, self._environ)
+        completed = process.run(self._words_to_run(stage), self.environ)
         if completed.status == 0 and module_id.generates(stage):
-            completed = self._settle_module_id(stage, completed)
+            completed = self.seeding.settle(stage, completed, self._kept_outputs(stage), self.environ)
         if completed.status == 0:
             self._take_in(stage)
         return completed
 
     def publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> None:
         """Put what a stage has just produced into the store, if it tells nothing of this one call."""
-        kept = self._kept_outputs(stage)
+        reason = self._publish(stage, lookup, completed)
+        if reason:
+            self.store.trouble = f"{stage.kind} is not stored: {reason}"
+            self.objections.append(reason)
+
+    def _publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> str:
+        """The reason why a result cannot be stored, or empty."""
+        kept = [output for output in self._kept_outputs(stage) if not stage.is_preprocessor]
         contents = {output.role: self.workspace.content_of(output.path) for output in kept}
         scratch = os.fsencode(self.plan.scratch)
         if any(content is None or scratch in content for content in contents.values()):
-            self.store.trouble = f"a product of {stage.kind} names the scratch directory"
-            return
+            return f"a product of {stage.kind} names the scratch directory"
         if self._front_key(stage) != lookup.front_key:
-            self.store.trouble = f"a tool or a file of {stage.kind} changed while it ran"
-            return
-        key = self._key_to_publish(stage, lookup)
+            return headers.CHANGED_MEANWHILE
+        try:
+            key = self._key_to_publish(stage, lookup)
+        except UnreadableError as error:
+            return str(error)
         if not key:
-            return
+            return f"the module id of {stage.kind} is not understood"
         for output in kept:
             content = contents[output.role]
             assert content is not None
             self.store.add_blob(self.workspace.digest_of(output.path), content, not output.destination)
-        digests = {output.role: self.workspace.digest_of(output.path) for output in kept}
+        digests = {output.role: self.workspace.digest_of(output.path) for output in self._kept_outputs(stage)}
         stderr = self.without_scratch(completed.stderr)
         stdout = self.without_scratch(completed.stdout)
-        self.store.add_entry(key, Entry(digests, stdout, stderr, completed.seconds))
+        facts = self.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {}
+        entries.add(self.store, key, Entry(digests, stdout, stderr, completed.seconds, facts=facts))
+        return ""
 
     def content_of(self, output: Output) -> bytes:
         """The content of a product, made again if the store has lost it; raises LostResultError."""
@@ -140,20 +193,6 @@ class Execution:
         text = text.replace(os.fsencode(self._temporary) + b"/", os.fsencode(self._users_temporary) + b"/")
         return text.replace(os.fsencode(self.plan.scratch) + b"/", b"")
 
-    def seed_of(self, stage: Stage) -> module_id.Seed:
-        ends = {output.destination for output in stage.outputs if output.destination}
-        for output in stage.outputs:
-            ends.update(self.plan.destinations.get(output.path, ()))
-        products = [os.path.join(self._cwd, path) for path in sorted(ends)]
-        source = os.path.join(self._cwd, dict(stage.names).get("source path", ""))
-        preprocessor = self._preprocessor_of(stage)
-        definitions = module_id.definitions_in(preprocessor.words) if preprocessor else []
-        return module_id.seed_of(source, [os.path.normpath(path) for path in products], definitions)
-
-    def _preprocessor_of(self, stage: Stage) -> Stage | None:
-        written = [self._outputs[path][0] for path in stage.inputs if path in self._outputs]
-        return next((producer for producer in written if producer in self._preprocessors), None)
-
     def _read_by(self, stage: Stage) -> list[str]:
         """The intermediates a stage reads: those its command names, and those that they include."""
         if stage.kind == OPAQUE:
@@ -165,7 +204,9 @@ class Execution:
         if not stage.grammar.dates_sources:
             return []
         known = [self._outputs[path][1] for path in stage.inputs if path in self._outputs]
-        return [name for output in known for name in ptxas.dated_sources(self.content_of(output))]
+        dated = [name for output in known for name in ptxas.dated_sources(self.content_of(output))]
+        self.dated_files += dated
+        return dated
 
     def _kept_outputs(self, stage: Stage) -> list[Output]:
         return [output for output in stage.outputs if output.role not in stage.grammar.unread]
@@ -199,15 +240,16 @@ class Execution:
                     self.workspace.adopt(path)
         for output in self._kept_outputs(stage):
             content = self.workspace.read_written(output)
-            if stage.kind == "host_preprocess":
-                text = content.lower()
-                self._reads_in_assembler |= any(word in text for word in _ASSEMBLER_READS)
+            if stage.is_preprocessor:
+                self.passes[output.path] = passes.of_text(
+                    content, self._base, stage.kind == "host_preprocess"
+                )
 
     def _words_to_run(self, stage: Stage) -> list[str]:
+        if module_id.generates(stage):
+            return self.seeding.words_of(stage)
         words = list(stage.words)
-        if module_id.generates(stage) and self._takes_seed(stage):
-            return module_id.with_seed(words, self.seed_of(stage))
-        if stage.grammar.may_include and stage.grammar.is_cached:
+        if stage.kind == "host_compile" and stage.grammar.is_cached:
             words += ["-MD", "-MF", self._rule_path(stage)]
             if host.asks_for_debug_info(words):
                 words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
@@ -216,72 +258,28 @@ class Execution:
     def _rule_path(self, stage: Stage) -> str:
         return stage.outputs[0].path + ".read"
 
-    def _takes_seed(self, stage: Stage) -> bool:
-        preprocessor = self._preprocessor_of(stage)
-        version = module_id.toolkit_version(preprocessor.words) if preprocessor else 0
-        return module_id.takes_seed(version) and not module_id.user_chose_seed(stage)
-
-    def _settle_module_id(self, stage: Stage, completed: Completed) -> Completed:
-        """On toolkits that take no seed: run again if the id would never be the same twice."""
-        output = stage.output("module_id")
-        if output not in self._kept_outputs(stage):
-            return completed
-        assert output is not None
-        with open(output.path, "rb") as stream:
-            replaced = module_id.replace_process(stream.read(), self.seed_of(stage))
-        if replaced is None:
-            return completed
-        with open(output.path, "wb") as stream:
-            stream.write(replaced)
-        again = process.run(module_id.without_generating(stage.words), self._environ)
-        return Completed(again.status, again.stdout, again.stderr, again.seconds)
-
-    def _seeded_key(self, front_key: str, stage: Stage) -> str:
-        builder = keys.KeyBuilder("seeded stage")
-        builder.add("front", front_key)
-        builder.add("seed", self.seed_of(stage).text)
-        return builder.key()
-
     def _key_to_publish(self, stage: Stage, lookup: Lookup) -> str:
-        """The key for a result just made, or empty if it must not be stored."""
-        if stage.grammar.may_include:
-            return self._key_of_reading(stage, lookup)
-        if not module_id.generates(stage):
+        """The key for a result just made, or empty; raises UnreadableError."""
+        if not stage.grammar.may_include:
+            if module_id.generates(stage):
+                return self.seeding.key_to_publish(stage, lookup.front_key, self._kept_outputs(stage))
             return lookup.front_key
-        output = stage.output("module_id")
-        if output not in self._kept_outputs(stage):
-            return self._key_by_products(stage, lookup)
-        identifier = self.workspace.content_of(output.path) if output else None
-        if identifier is None or not module_id.is_understood(identifier):
-            return ""
-        if not module_id.depends_on_seed(identifier, self.seed_of(stage)):
-            return lookup.front_key
-        return self._redirect(stage, lookup)
+        made = self._reading_of(stage)
+        found = manifest.Found(reading.key_of(lookup.front_key, made), made, b"")
+        manifest.add(lookup.front_key, found, self.store, self._nowhere)
+        self.readings.append(made)
+        return found.key
 
-    def _key_by_products(self, stage: Stage, lookup: Lookup) -> str:
-        """The key where no file tells the id: PTX shows whether it holds one made up, code does not."""
-        contents = [self.workspace.content_of(output.path) or b"" for output in self._kept_outputs(stage)]
-        is_text = not any(b"\0" in content for content in contents)
-        if self._takes_seed(stage):
-            rest = self.seed_of(stage).rest
-            depends = not is_text or any(rest in content for content in contents)
-            return self._redirect(stage, lookup) if depends else lookup.front_key
-        if module_id.user_chose_seed(stage):
-            return lookup.front_key
-        is_settled = is_text and not any(module_id.names_process(content) for content in contents)
-        return lookup.front_key if is_settled else ""
-
-    def _redirect(self, stage: Stage, lookup: Lookup) -> str:
-        self.store.add_entry(lookup.front_key, Entry(is_redirect=True))
-        return self._seeded_key(lookup.front_key, stage)
-
-    def _key_of_reading(self, stage: Stage, lookup: Lookup) -> str:
+    def _reading_of(self, stage: Stage) -> Reading:
+        """What a stage has just read; raises UnreadableError."""
         try:
+            if stage.is_preprocessor:
+                path = stage.outputs[0].path
+                with open(path, "rb") as stream:
+                    return self.headers.of_pass(stage.words, self.passes[path].entered, stream.read())
             with open(self._rule_path(stage), "rb") as stream:
-                names = manifest.read_make_rule(stream.read())
-        except OSError:
-            return ""
-        read_again = [name for name in names if not name.startswith(self.plan.scratch + "/")]
-        directories = manifest.search_directories(stage.words, self._environ)
-        found = manifest.add_reading(lookup.front_key, read_again, directories, lookup.time, self.store)
-        return found or ""
+                names = headers.read_make_rule(stream.read())
+            read_again = [name for name in names if not name.startswith(self.plan.scratch + "/")]
+            return self.headers.of_rule(stage.words, read_again)
+        except OSError as error:
+            raise UnreadableError(str(error)) from None

@@ -1,17 +1,13 @@
 """What goes into a stage's key, by name: one walk that makes the key and can explain it.
 
 Leaving something out hands somebody another compile's result; putting in too much only costs a hit.
-The environment variables are those that the tools were seen to ask for (a getenv interposer on CUDA
-11.8 to 13.5 and gcc 12) and that can reach an output. TERM, NOCOLOR and GCC_COLORS cannot, since no
-tool that is run here has a terminal, unless an option asks for colours all the same; the names of
-temporary directories reach nothing.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache import keys, toolchain
+from nvccache import keys, processor, reading, toolchain, variables
 from nvccache.stages import host
 
 TYPE_CHECKING = False
@@ -22,38 +18,7 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 Ingredient = tuple[str, tuple[str, ...]]
-
-_EDG = ("EDG_BASE", "EDG_MODULES_PATH", "USR_INCLUDE")
-_LOCALE = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
-VARIABLES = {
-    "cudafe": (*_EDG, *_LOCALE),
-    "cicc": (
-        *_EDG,
-        *_LOCALE,
-        "LIBNVVM_DISABLE_CONCURRENT_API",
-        "LLVM_OVERRIDE_PRODUCER",
-        "NVVMCCWIZ",
-        "NVVM_IR_VER_CHK",
-        "NV_NVVM_VERSION",
-    ),
-    "ptxas": (),
-    "fatbinary": (),
-    "host_compile": (
-        *_LOCALE,
-        "BINUTILS_ROOT",
-        "COMPILER_PATH",
-        "CPATH",
-        "CPLUS_INCLUDE_PATH",
-        "C_INCLUDE_PATH",
-        "GCC_COMPARE_DEBUG",
-        "GCC_EXEC_PREFIX",
-        "GCC_EXTRA_DIAGNOSTIC_OUTPUT",
-        "GCC_ROOT",
-        "G++_ROOT",
-        "SOURCE_DATE_EPOCH",
-    ),
-}
-COLOUR_VARIABLES = ("GCC_COLORS", "GCC_URLS", "TERM", "TERM_URLS")
+_HOST_KINDS = frozenset({"host_preprocess", "device_preprocess", "host_compile"})
 
 
 def of_stage(
@@ -85,9 +50,9 @@ def of_stage(
         written = [output.path for output in stage.outputs] if stage.kind == "ptxas" else []
         found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
     if dated_files:
-        found.append(("dates", tuple(map(toolchain.date_and_size, dated_files))))
-    if stage.kind == "host_compile" and host.depends_on_processor(stage.words):
-        found.append(("processor", (toolchain.describe_processor(),)))
+        found.append(("dates", tuple(map(reading.date_and_size, dated_files))))
+    if stage.kind in _HOST_KINDS and host.depends_on_processor(stage.words):
+        found.append(("processor", (processor.describe(),)))
     return found
 
 
@@ -99,8 +64,9 @@ def key_of(ingredients: Sequence[Ingredient]) -> str:
 
 
 def _identity(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
-    identify = toolchain.identify_host_compiler if stage.kind == "host_compile" else toolchain.identify
-    return identify(stage.words[0], environ, store)
+    if stage.kind in _HOST_KINDS:
+        return toolchain.host_compiler(stage.words[0], environ, store).identity
+    return toolchain.identify(stage.words[0], environ, store)
 
 
 def _file_parts(stage: Stage) -> list[str]:
@@ -113,7 +79,7 @@ def _file_parts(stage: Stage) -> list[str]:
 
 
 def _variables(stage: Stage, environ: Mapping[str, str]) -> list[str]:
-    names = VARIABLES[stage.kind]
-    if stage.kind == "host_compile" and host.asks_for_colours(stage.words):
-        names += COLOUR_VARIABLES
+    names = variables.OF_STAGE[stage.kind]
+    if stage.kind in _HOST_KINDS and host.asks_for_colours(stage.words):
+        names += variables.OF_COLOURS
     return [f"{name}={environ[name]}" for name in names if name in environ]

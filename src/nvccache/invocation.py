@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache import variables
 from nvccache.flags import (
     FORWARDED,
     INPUT,
@@ -63,18 +64,6 @@ _LATE_OBJECTIONS = (
 
 # They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4).
 _REMOVED = frozenset(["jobserver", "threads", "time"])
-_SIDE_OUTPUT_VARIABLES = (
-    "DEPENDENCIES_OUTPUT",
-    "SUNPRO_DEPENDENCIES",
-    "GCC_COMPARE_DEBUG",
-    "CC_LOG_DIAGNOSTICS",
-    "CC_PRINT_HEADERS",
-    "CC_PRINT_INTERNAL_STAT",
-    "CC_PRINT_OPTIONS",
-    "CC_PRINT_PROC_STAT",
-    "CCC_OVERRIDE_OPTIONS",
-    "DUMP_KNOBS_TO_FILE",
-)
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
 
@@ -117,6 +106,7 @@ class Invocation:
     """A call that compiles."""
 
     __slots__ = (
+        "arguments",
         "dependencies",
         "dryrun_arguments",
         "host_flags",
@@ -129,6 +119,7 @@ class Invocation:
         "threads",
     )
 
+    arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
     mode: str  # one of MODES
     inputs: tuple[str, ...]
     output: str  # -o as typed, or empty
@@ -183,6 +174,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
 
 def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[str, ...]) -> Invocation:
     invocation = Invocation()
+    invocation.arguments = tuple(words.arguments)
     invocation.mode = mode
     invocation.inputs = _inputs(words.arguments)
     invocation.output = last_value(words.arguments, "output-file") or ""
@@ -287,7 +279,7 @@ def _objection(objections: Sequence[tuple[str, tuple[str, ...]]], options: froze
 
 
 def _environment(environ: Mapping[str, str]) -> Bypass | None:
-    for variable in _SIDE_OUTPUT_VARIABLES:
+    for variable in variables.OF_SIDE_OUTPUTS:
         if variable in environ:  # GCC heeds some of them even when they are empty
             return Bypass("environment_side_output", variable)
     return None

@@ -1,12 +1,13 @@
 """The journal: one record a call, appended without a lock, folded into totals by whoever reads them.
 
     $NVCCACHE_DIR/journal/
-      calls-v1.log           one line a call, appended with a single write
-      folding-v1.<id>.log    a log taken out of use, on its way into the totals
+      calls-v2.log           one line a call, appended with a single write
+      folding-v2.<id>.log    a log taken out of use, on its way into the totals
+      recent-v2.log          the last lines folded, for `nvccache explain`
       totals-v1.json         what the lines folded so far add up to: named counters
 
-A line is `outcome, reason, seconds, seconds_saved, (stage, hit|miss, seconds)*, .`, tab separated.
-Owns the format of all three; knows nothing of how an outcome came about.
+A line is `outcome, reason, seconds, seconds_saved, product, (stage, hit|miss, seconds)*, .`, tab
+separated; the product is an absolute path, percent-encoded where it would end a field. Owns the format of all three; knows nothing of how an outcome came about.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
         seconds_saved: float
 
 
-_LOG = "calls-v1.log"
-_FOLDING = "folding-v1."
+_LOG = "calls-v2.log"
+_FOLDING = "folding-v2."
+_RECENT = "recent-v2.log"
 _TOTALS = "totals-v1.json"
 _LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 _CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
@@ -49,10 +51,11 @@ class JournalError(Exception):
 class Call:
     """What became of one call. Seconds are wall-clock seconds.
 
-    `stages` holds (stage, hit, seconds): seconds spent on a miss, saved on a hit.
+    `stages` holds (stage, hit, seconds): seconds spent on a miss, saved on a hit. `product` is the
+    absolute path of what the call makes, empty where that is not known.
     """
 
-    __slots__ = ("outcome", "reason", "seconds", "seconds_saved", "stages")
+    __slots__ = ("outcome", "product", "reason", "seconds", "seconds_saved", "stages")
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Call:
         self.stages = stages if stages is not None else []
         self.seconds_saved = seconds_saved
         self.seconds = seconds
+        self.product = ""
 
 
 def append(cache_dir: str, call: Call) -> None:
@@ -115,13 +119,54 @@ def fold_if_large(cache_dir: str) -> None:
         pass
 
 
+def last_call(cache_dir: str, product: str = "") -> Call | None:
+    """The last call that made this product, or the last of all that made one; None if it is not known."""
+    folder = os.path.join(cache_dir, "journal")
+    try:
+        logs = [name for name in _names(folder) if name.startswith(_FOLDING)]
+        lines = b"".join(_read(os.path.join(folder, name)) for name in (_RECENT, *logs, _LOG))
+    except OSError as error:
+        raise JournalError(f"cannot read `{folder}`: {_cause(error)}") from None
+    for line in reversed(os.fsdecode(lines).split("\n")):
+        call = _call_of(line.split("\t"))
+        if call and call.product and product in ("", call.product):
+            return call
+    return None
+
+
+def _call_of(fields: list[str]) -> Call | None:
+    if not _is_whole(fields):
+        return None
+    try:
+        call = Call(fields[0], fields[1], seconds=_seconds(fields[2]), seconds_saved=_seconds(fields[3]))
+        for index in range(5, len(fields) - 1, 3):
+            call.stages.append((fields[index], fields[index + 1] == "hit", _seconds(fields[index + 2])))
+    except ValueError:
+        return None
+    call.product = _unquote(fields[4])
+    return call
+
+
+def _is_whole(fields: list[str]) -> bool:
+    return len(fields) >= 6 and len(fields) % 3 == 0 and fields[-1] == "."
+
+
 def _line(call: Call) -> bytes:
     fields = [call.outcome, call.reason, f"{call.seconds:.6f}", f"{call.seconds_saved:.6f}"]
+    fields.append(_quote(call.product))
     for stage, hit, seconds in call.stages:
         fields += (stage, "hit" if hit else "miss", f"{seconds:.6f}")
     # The leading newline and the last field keep a line torn by a full disk from
     # spoiling its neighbour or from being read as a shorter one.
-    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="replace")
+    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
+
+
+def _quote(path: str) -> str:
+    return path.replace("%", "%25").replace("\t", "%09").replace("\n", "%0A")
+
+
+def _unquote(path: str) -> str:
+    return path.replace("%0A", "\n").replace("%09", "\t").replace("%25", "%")
 
 
 def _append_line(path: str, line: bytes) -> bool:
@@ -204,7 +249,9 @@ def _fold(folder: str) -> tuple[str, dict[str, float]]:
             continue
         path = os.path.join(folder, name)
         if name != folded:
-            _add_lines(counters, _close_log(path))
+            lines = _close_log(path)
+            _add_lines(counters, lines)
+            _keep_recent(folder, lines)
             folded = name
             _write_totals(folder, folded, counters)
         os.unlink(path)
@@ -219,6 +266,27 @@ def _close_log(path: str) -> bytes:
             raise OSError("the disk is full")
         os.lseek(descriptor, 0, os.SEEK_SET)
         return log.read().partition(_CLOSED)[0]
+
+
+def _keep_recent(folder: str, lines: bytes) -> None:
+    """Keep the last lines for who asks about one call; losing them is no harm."""
+    path = os.path.join(folder, _RECENT)
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        with open(fresh, "wb") as stream:
+            stream.write((_read(path) + lines)[-_LARGE:])
+        os.replace(fresh, path)
+    except OSError:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _snapshot(folder: str) -> dict[str, float]:
@@ -241,7 +309,7 @@ def _snapshot(folder: str) -> dict[str, float]:
 def _add_lines(counters: dict[str, float], lines: bytes) -> None:
     for line in lines.decode(errors="replace").split("\n"):
         fields = line.split("\t")
-        if len(fields) < 5 or len(fields) % 3 != 2 or fields[-1] != ".":
+        if not _is_whole(fields):
             continue
         try:
             amounts = _amounts(fields)
@@ -258,7 +326,7 @@ def _amounts(fields: list[str]) -> list[tuple[str, float]]:
     amounts: list[tuple[str, float]] = [(f"calls.{outcome}", 1), ("seconds_saved", _seconds(saved))]
     if outcome == outcomes.BYPASS:
         amounts.append((f"bypass_reasons.{reason}", 1))
-    for index in range(4, len(fields) - 1, 3):
+    for index in range(5, len(fields) - 1, 3):
         stage, result, seconds = fields[index : index + 3]
         if result not in ("hit", "miss"):
             raise ValueError(result)

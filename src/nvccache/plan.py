@@ -11,8 +11,13 @@ from dataclasses import dataclass
 
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
+from nvccache.relocation import MARK
 from nvccache.stages import grammar_of
 from nvccache.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.relocation import Relocation
 
 OPAQUE = "opaque"
 
@@ -46,6 +51,10 @@ class Stage:
     def kind(self) -> str:
         return self.grammar.kind
 
+    @property
+    def is_preprocessor(self) -> bool:
+        return self.kind.endswith("_preprocess")
+
     def output(self, role: str) -> Output | None:
         return next((output for output in self.outputs if output.role == role), None)
 
@@ -74,15 +83,27 @@ class Plan:
     def stages(self) -> tuple[Stage, ...]:
         return tuple(step for step in self.steps if isinstance(step, Stage))
 
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The files the user wants, as nvcc names them."""
+        return tuple(out.destination for stage in self.stages for out in stage.outputs if out.destination)
 
-def build(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
-    """The plan of a call, verified; or why there is none."""
+    @property
+    def dependency_files(self) -> tuple[DependencyFile, ...]:
+        return tuple(step for step in self.steps if isinstance(step, DependencyFile))
+
+
+def build(transcript: Transcript, invocation: Invocation, scratch: str, places: Relocation) -> Plan | Bypass:
+    """The plan of a call, verified; or why there is none.
+
+    `places` relocates the path that module ids are made of, so that they do not name the checkout.
+    """
     steps: list[Stage | DependencyFile] = []
     preprocessed: list[str] = []
     for step in transcript.steps:
         if isinstance(step, Command):
-            stage = _read_stage(step, scratch, len(steps))
-            if stage.kind.endswith("_preprocess"):
+            stage = _read_stage(step, scratch, len(steps), places)
+            if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
         else:
@@ -96,7 +117,7 @@ def build(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan 
     return Plan(tuple(steps), included, _destinations(stages, included), scratch)
 
 
-def _read_stage(command: Command, scratch: str, number: int) -> Stage:
+def _read_stage(command: Command, scratch: str, number: int, places: Relocation) -> Stage:
     grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False)
     words = [command.words[0]]
     key_words: list[str] = []
@@ -118,6 +139,8 @@ def _read_stage(command: Command, scratch: str, number: int) -> Stage:
             value = shown = grammar.placeholders.get(piece.role, value)
         elif piece.use == NAMES:
             names.append((piece.role, value))
+            if piece.role == "source path" and not grammar.sees_directory:
+                value = shown = places.encode(value).replace(MARK, "")
             shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
         elif piece.use == WORD:
             possible_files += _possible_files(piece.prefix)
@@ -177,7 +200,7 @@ def _problem(
     problem = _problem_of_flow(stages, included)
     if problem:
         return problem
-    if not any(stage.grammar.is_cached for stage in stages):
+    if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
         return Bypass("nothing_to_cache")
     writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
     if writes_dependencies != (invocation.dependencies is not None):
@@ -203,7 +226,7 @@ def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) 
         for output in stage.outputs:
             if output.path in written:
                 return Bypass("same_base_name", os.path.basename(output.path))
-            if output.destination and stage.kind.endswith("_preprocess"):
+            if output.destination and stage.is_preprocessor:
                 return Bypass("unexplained", f"a preprocessor writes {output.destination}")
             written.add(output.path)
             if output.role not in stage.grammar.unread:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from nvccache import dependencies, log, outcomes, store
+from nvccache import dependencies, log, markers, outcomes, store
 from nvccache.plan import DependencyFile, Stage
 
 TYPE_CHECKING = False
@@ -36,6 +36,7 @@ class Report:
     stderr: bytes = b""
     leave_to_nvcc: str = ""
     stages: list[tuple[str, bool, float]] = field(default_factory=list)
+    products: tuple[str, ...] = ()
 
     @property
     def seconds_saved(self) -> float:
@@ -86,7 +87,7 @@ def _perform(stage: Stage, execution: Execution, report: Report, log_path: str) 
     lookup = execution.look_up(stage) if is_cached else None
     if lookup and lookup.entry:
         entry = lookup.entry
-        execution.accept(stage, entry)
+        execution.accept(stage, lookup)
         log.write(log_path, f"{stage.kind} hit {lookup.key}")
         report.stages.append((stage.kind, True, entry.seconds))
         return Completed(0, entry.stdout, entry.stderr, 0.0)
@@ -118,7 +119,7 @@ def _deliver(stage: Stage, execution: Execution) -> bool:
         if not output.destination:
             continue
         content = execution.content_of(output)
-        blob = execution.store.raw_blob_path(execution.workspace.digest_of(output.path))
+        blob = execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
         try:
             store.restore(content, blob, output.destination, unlink_first=stage.kind == "host_compile")
         except OSError:
@@ -128,20 +129,10 @@ def _deliver(stage: Stage, execution: Execution) -> bool:
 
 def _write_dependency_file(step: DependencyFile, execution: Execution, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    wanted = invocation.dependencies
-    assert wanted is not None
-    passes = []
-    for path in step.preprocessed:
-        with open(path, "rb") as stream:
-            passes.append(dependencies.entered_files(stream.read()))
-    entered = dependencies.union(passes)
-    files = [name for name, is_system in entered if not (is_system and wanted.omit_system)]
-    chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
-    target = dependencies.target(entered[0][0], chosen, invocation.output_directory)
-    rule = dependencies.render(target, files, wanted.phony)
+    entered = markers.union([execution.passes[path].entered for path in step.preprocessed])
     try:
         with open(step.path, "wb") as stream:
-            stream.write(rule)
+            stream.write(dependencies.rule(entered, invocation))
     except OSError:
         return False
     return True

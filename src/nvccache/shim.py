@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from nvccache import journal, log, outcomes, real_nvcc
+from nvccache import journal, levels, log, outcomes, real_nvcc
 from nvccache.cli.names import COMMANDS
 from nvccache.config import Config, load
 
@@ -22,7 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from nvccache.invocation import Invocation
+    from nvccache.answer import Answer
+    from nvccache.call import Request
 
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
 
@@ -81,20 +82,46 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
-    from nvccache import invocation
-
-    call = journal.Call(outcomes.BYPASS)
+    started = time.monotonic()
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
-    if not reason:
-        parsed = invocation.parse(arguments, environ)
-        if isinstance(parsed, invocation.Invocation):
-            return _staged_compile(nvcc, arguments, parsed, config, environ)
-        reason = parsed.reason
-        log.write(config.log, f"bypass {reason} {parsed.detail}")
-    call.reason = reason
-    if reason not in ("disabled", "nested", "not_nvcc"):
-        _record(config, call)
+    if reason:
+        return _become(nvcc, arguments, environ)
+    outcome = levels.answer(nvcc, arguments, config, environ)
+    if outcome.answer:
+        return _hand_over(outcome.answer, config, started)
+    if outcome.invocation and not outcome.bypass:
+        from nvccache.call import Request
+
+        guarded = real_nvcc.guarded(environ, nvcc)
+        request = Request(nvcc, tuple(arguments), outcome.invocation, environ, guarded, outcome.replay_key)
+        return _staged_compile(request, config)
+    assert outcome.bypass
+    log.write(config.log, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")
+    call = journal.Call(outcomes.BYPASS, outcome.bypass.reason)
+    call.product = _product_named_in(arguments)
+    _record(config, call)
     return _become(nvcc, arguments, environ)
+
+
+def _hand_over(found: Answer, config: Config, started: float) -> int:
+    """Finish a direct hit."""
+    call = journal.Call(outcomes.DIRECT_HIT)
+    call.seconds_saved = found.seconds_saved
+    call.product = os.path.abspath(found.products[0][0]) if found.products else ""
+    call.seconds = time.monotonic() - started
+    log.write(config.log, f"direct hit {call.product}")
+    _record(config, call)
+    _write(1, found.stdout)
+    _write(2, found.stderr)
+    return 0
+
+
+def _product_named_in(arguments: list[str]) -> str:
+    """What -o names, for `nvccache explain`: no more than a guess for a call that is not understood."""
+    for word, following in zip(arguments, arguments[1:]):
+        if word in ("-o", "--output-file"):
+            return os.path.abspath(following)
+    return ""
 
 
 def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) -> str:
@@ -105,15 +132,13 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
     return "" if "nvcc" in os.path.basename(typed) else "not_nvcc"
 
 
-def _staged_compile(
-    nvcc: str, arguments: list[str], parsed: Invocation, config: Config, environ: dict[str, str]
-) -> int:
+def _staged_compile(request: Request, config: Config) -> int:
     from nvccache import process
 
     process.raise_on_stop_signals()
     try:
         try:
-            return _carry_out(nvcc, arguments, parsed, config, environ)
+            return _carry_out(request, config)
         finally:
             process.stop_as_usual()
     except process.Interrupted as stop:
@@ -122,18 +147,18 @@ def _staged_compile(
         return 128 + stop.signum
 
 
-def _carry_out(
-    nvcc: str, arguments: list[str], parsed: Invocation, config: Config, environ: dict[str, str]
-) -> int:
+def _carry_out(request: Request, config: Config) -> int:
     from nvccache import call, process
 
+    nvcc, arguments = request.nvcc, list(request.arguments)
     started = time.monotonic()
-    report = call.carry_out(nvcc, parsed, config, real_nvcc.guarded(environ, nvcc))
+    report = call.carry_out(request, config)
     record = journal.Call(outcomes.BYPASS)
     record.seconds = time.monotonic() - started
+    record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     if report.leave_to_nvcc == "odd_failure":
         # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
-        status = process.run_through([nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
+        status = process.run_through([nvcc, *arguments], request.guarded_environ)
         record.outcome = outcomes.FAILED if status else outcomes.BYPASS
         record.reason = "" if status else report.leave_to_nvcc
         _record(config, record)
@@ -141,7 +166,7 @@ def _carry_out(
     if report.leave_to_nvcc:
         record.reason = report.leave_to_nvcc
         _record(config, record)
-        _become(nvcc, arguments, environ)
+        _become(nvcc, arguments, request.environ)
     record.outcome, record.stages = report.outcome, report.stages
     record.seconds_saved = report.seconds_saved
     _record(config, record)

@@ -1,64 +1,46 @@
-"""The cache directory: what is kept, where, and how many processes share it.
+"""The cache directory: what is kept, where, and how it is read.
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      manifest-v1/ab/<key>       what a command was seen to read, and the key of the result each time
-      stage-v1/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
+      replay-v1/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      manifest-v2/ab/<key>       the readings of a command, newest first
+      reading-v1/ab/<key>        what a command was seen to read, with digests; for a call also its answer
+      stage-v2/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
+      object-v1/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       usage-v1                   bytes and files, as counted so far
       tmp/  locks/
 
-Everything but `usage-v1` is immutable: written under a temporary name, then renamed. Readers take no
-lock; what has vanished or does not match its checksum is removed and counts as absent. Those who add
-and those who remove hold the lock of the shard, so that a file found present is not removed while an
-entry that needs it is being written. A bucket whose meaning changes gets a new number; buckets of
-other versions are never touched.
+Part of the hot path; how files get here is told in publishing.py. Everything but `usage-v1` is
+immutable: written under a temporary name, then renamed. Readers take no lock; what has vanished or does
+not match its checksum is removed and counts as absent. A bucket whose meaning changes gets a new
+number; buckets of other versions are never touched.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import shutil
-from dataclasses import dataclass, field
 
 from nvccache import keys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v1", "manifest-v1", "tool-v1"
-BUCKETS = (BLOB, STAGE, MANIFEST, TOOL)
-_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
-_LOCK_SECONDS = 10.0  # a publisher that waits longer gives up: the result is right without the cache
-_COMPRESSION_LEVEL = 1
+BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v2", "manifest-v2", "tool-v1"
+REPLAY, READING, OBJECT = "replay-v1", "reading-v1", "object-v1"
+BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT)
+_KEY_LENGTH = 32
+_WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
 
 
 class StoreError(Exception):
     """The cache directory cannot be used; the message is one sentence for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
-
-    `is_redirect` marks an entry without outputs: the result depends on a further ingredient too.
-    """
-
-    outputs: dict[str, str] = field(default_factory=dict)
-    stdout: bytes = b""
-    stderr: bytes = b""
-    seconds: float = 0.0
-    is_redirect: bool = False
-
-
 class Store:
     """One cache directory. Nothing here raises OSError for what is only a cache's trouble."""
+
+    __slots__ = ("added_bytes", "is_readonly", "root", "trouble")
 
     def __init__(self, root: str, is_readonly: bool = False) -> None:
         self.root = root
@@ -66,55 +48,42 @@ class Store:
         self.added_bytes = 0
         self.trouble = ""  # the last reason why something could not be stored
 
-    def find_entry(self, key: str) -> Entry | None:
-        raw = self._read_record(STAGE, key)
-        if raw is None:
+    def find_record(self, bucket: str, key: str) -> bytes | None:
+        """A record's body, if its first line, the checksum of the body under its key, is right."""
+        path = self.path(bucket, key)
+        try:
+            content = read_file(path)
+        except OSError:
             return None
-        values = json.loads(raw)
-        return Entry(
-            outputs=values["outputs"],
-            stdout=values["stdout"].encode("latin-1"),
-            stderr=values["stderr"].encode("latin-1"),
-            seconds=values["seconds"],
-            is_redirect=values["is_redirect"],
-        )
+        checksum, _, body = content.partition(b"\n")
+        if checksum != _checksum(key, body):
+            self.remove_damaged(bucket, key)
+            return None
+        _touch(path)
+        return body
 
-    def add_entry(self, key: str, entry: Entry) -> None:
-        values = {
-            "outputs": entry.outputs,
-            "stdout": entry.stdout.decode("latin-1"),
-            "stderr": entry.stderr.decode("latin-1"),
-            "seconds": round(entry.seconds, 6),
-            "is_redirect": entry.is_redirect,
-        }
-        self._write_record(STAGE, key, json.dumps(values).encode())
-
-    def find_manifest(self, key: str) -> list[dict[str, object]]:
-        """What the command was seen to read, newest first; see manifest.py for the form."""
-        raw = self._read_record(MANIFEST, key)
-        return json.loads(raw) if raw is not None else []
-
-    def add_manifest(self, key: str, readings: list[dict[str, object]]) -> None:
-        self._write_record(MANIFEST, key, json.dumps(readings).encode())
+    def add_record(self, bucket: str, key: str, body: bytes, lock: bool = True) -> None:
+        """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
+        content = _checksum(key, body) + b"\n" + body
+        self._publish(self.path(bucket, key), content, key[0] if lock else "", replace=True)
 
     def find_memo(self, key: str) -> str:
-        raw = self._read_record(TOOL, key)
-        return raw.decode() if raw is not None else ""
+        raw = self.find_record(TOOL, key)
+        return os.fsdecode(raw) if raw is not None else ""
 
     def add_memo(self, key: str, text: str) -> None:
-        self._write_record(TOOL, key, text.encode())
+        self.add_record(TOOL, key, os.fsencode(text))
 
     def has_blob(self, digest: str) -> bool:
-        path = self._path(BLOB, digest)
+        path = self.path(BLOB, digest)
         return os.path.exists(path) or os.path.exists(path + ".zst")
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
         for suffix in ("", ".zst"):
-            path = self._path(BLOB, digest) + suffix
+            path = self.path(BLOB, digest) + suffix
             try:
-                with open(path, "rb") as stream:
-                    content = stream.read()
+                content = read_file(path)
                 content = _decompress(content) if suffix else content
             except FileNotFoundError:
                 continue
@@ -123,136 +92,60 @@ class Store:
             if keys.digest_bytes(content) == digest:
                 _touch(path)
                 return content
-            self._remove_damaged(path)
+            self._remove(path)
         return None
 
-    def raw_blob_path(self, digest: str) -> str:
-        """Where the blob lies if it is kept uncompressed."""
-        return self._path(BLOB, digest)
-
     def add_blob(self, digest: str, content: bytes, compress: bool) -> None:
-        path = self._path(BLOB, digest) + (".zst" if compress else "")
+        path = self.path(BLOB, digest) + (".zst" if compress else "")
         if compress and not os.path.exists(path) and not self.is_readonly:
             content = _compress(content)
         self._publish(path, content, digest[0])
 
-    def _path(self, bucket: str, name: str) -> str:
+    def path(self, bucket: str, name: str) -> str:
+        """Where a record or a blob lies; a name that is none leads nowhere."""
+        if len(name) != _KEY_LENGTH or not name.isalnum():
+            name = "0" * _KEY_LENGTH  # a record that was tampered with must not lead out of the cache
         return f"{self.root}/{bucket}/{name[:2]}/{name}"
 
-    def _read_record(self, bucket: str, key: str) -> bytes | None:
-        """A record's body, if its first line, the checksum of the body under its key, is right."""
-        path = self._path(bucket, key)
-        try:
-            with open(path, "rb") as stream:
-                checksum, _, body = stream.read().partition(b"\n")
-        except OSError:
-            return None
-        if checksum != _checksum(key, body):
-            self._remove_damaged(path)
-            return None
-        _touch(path)
-        return body
-
-    def _write_record(self, bucket: str, key: str, body: bytes) -> None:
-        content = _checksum(key, body) + b"\n" + body
-        self._publish(self._path(bucket, key), content, key[0], replace=True)
+    def remove_damaged(self, bucket: str, key: str) -> None:
+        self._remove(self.path(bucket, key))
 
     def _publish(self, path: str, content: bytes, shard: str, replace: bool = False) -> None:
         if self.is_readonly:
             return
+        from nvccache import publishing
+
         try:
-            with shard_lock(self.root, shard):
-                if not replace and os.path.exists(path):
-                    _touch(path)
-                    return
-                write_whole(self.root, path, content)
+            if publishing.publish(self.root, path, content, shard, replace):
+                self.added_bytes += len(content)
+            else:
+                _touch(path)
         except (OSError, StoreError) as error:
             self.trouble = str(error)
-            return
-        self.added_bytes += len(content)
 
-    def _remove_damaged(self, path: str) -> None:
+    def _remove(self, path: str) -> None:
         self.trouble = f"removed damaged {path}"
         if not self.is_readonly:
-            with contextlib.suppress(OSError):
+            try:
                 os.unlink(path)
+            except OSError:
+                pass
 
 
-def _checksum(key: str, body: bytes) -> bytes:
-    builder = keys.KeyBuilder("record")
-    builder.add("key", key)
-    builder.add("body", body)
-    return builder.key().encode()
-
-
-def _compress(content: bytes) -> bytes:
-    import zstandard
-
-    return zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
-
-
-def _decompress(content: bytes) -> bytes:
-    """Raises ValueError for what is not a compressed blob."""
-    import zstandard
-
+def read_file(path: str) -> bytes:
+    """The bytes of a file, read with as few calls as can be; raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return zstandard.ZstdDecompressor().decompress(content)
-    except (zstandard.ZstdError, MemoryError) as error:  # a damaged header can claim any size
-        raise ValueError(str(error)) from None
-
-
-def _touch(path: str) -> None:
-    """Mark as used just now: eviction goes by modification time."""
-    with contextlib.suppress(OSError):
-        os.utime(path)
-
-
-def write_whole(root: str, path: str, content: bytes) -> None:
-    """Make a file appear at once and whole, or not at all; raises OSError."""
-    for directory in (f"{root}/tmp", os.path.dirname(path)):
-        if not os.path.isdir(directory):
-            prepare(root)
-            os.makedirs(directory, exist_ok=True)
-    temporary = f"{root}/tmp/{os.urandom(16).hex()}"
-    # Not mkstemp, whose files only their owner can read: users may share a cache directory.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with open(descriptor, "wb") as stream:
-            stream.write(content)
-        os.rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def prepare(root: str) -> None:
-    """Make the cache directory and mark it as one; raises OSError."""
-    os.makedirs(root, exist_ok=True)
-    tag = f"{root}/CACHEDIR.TAG"
-    if not os.path.exists(tag):
-        with open(tag, "wb") as stream:
-            stream.write(_TAG)
-
-
-@contextlib.contextmanager
-def shard_lock(root: str, shard: str) -> Iterator[None]:
-    """Hold the lock of one of the sixteen shards; raises StoreError after ten seconds, or OSError."""
-    import filelock
-
-    directory = f"{root}/locks"
-    if not os.path.isdir(directory):
-        prepare(root)
-        os.makedirs(directory, exist_ok=True)
-    lock = filelock.FileLock(f"{directory}/{shard}.lock", timeout=_LOCK_SECONDS)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise StoreError(f"another process holds the lock `{directory}/{shard}.lock`") from None
-    try:
-        yield
+        size = os.fstat(descriptor).st_size
+        content = os.read(descriptor, size + 1)
+        if len(content) == size:
+            return content
+        parts = [content]
+        while part := os.read(descriptor, 1 << 20):
+            parts.append(part)
+        return b"".join(parts)
     finally:
-        lock.release()
+        os.close(descriptor)
 
 
 def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool) -> None:
@@ -264,9 +157,18 @@ def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool)
     if unlink_first and _holds_something(destination):
         os.unlink(destination)
     descriptor = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    with open(descriptor, "wb") as stream:
-        if not _clone(raw_blob, stream.fileno(), content):
-            stream.write(content)
+    try:
+        if len(content) < _WORTH_CLONING or not _clone(raw_blob, descriptor, content):
+            write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write every byte; raises OSError."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _holds_something(path: str) -> bool:
@@ -297,5 +199,28 @@ def _clone(source: str, target: int, content: bytes) -> bool:
     return True
 
 
-def remove_tree(path: str) -> None:
-    shutil.rmtree(path, ignore_errors=True)
+def _checksum(key: str, body: bytes) -> bytes:
+    builder = keys.KeyBuilder("record")
+    builder.add("key", key)
+    builder.add("body", body)
+    return builder.key().encode()
+
+
+def _compress(content: bytes) -> bytes:
+    from nvccache import publishing
+
+    return publishing.compress(content)
+
+
+def _decompress(content: bytes) -> bytes:
+    from nvccache import publishing
+
+    return publishing.decompress(content)
+
+
+def _touch(path: str) -> None:
+    """Mark as used just now: eviction goes by modification time."""
+    try:
+        os.utime(path)
+    except OSError:
+        pass

@@ -6,10 +6,12 @@ Digests of executables (200 MB for a CUDA toolkit) are remembered by the file's 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
+from dataclasses import dataclass
 
-from nvccache import keys, process
+from nvccache import keys, process, signatures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
 
     from nvccache.store import Store
 
-# A file changed this recently could change again without its signature showing it.
-_TOO_NEW_SECONDS = 2.0
+# A shell script of nothing but comments and `exec /path/to/program "$@"`.
+_HANDING_OVER = re.compile(
+    rb"""#![ ]?(?:/usr)?/bin/(?:ba|da)?sh[^\n]*\n(?:[ \t]*(?:\#[^\n]*)?\n)*"""
+    rb"""[ \t]*exec[ \t]+(["']?)(/[\w./+-]+)\1[ \t]+"\$@"\s*"""
+)
+_LARGEST_SCRIPT = 1 << 16
+_MOST_SCRIPTS = 4
 _HOST_PROGRAMS = ("cc1plus", "cc1", "as")
 # What decides where a gcc or clang driver looks for its parts.
 _HOST_SEARCH = ("PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "GCC_ROOT", "BINUTILS_ROOT")
@@ -39,27 +46,26 @@ def _is_program(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def signature(path: str) -> tuple[str, os.stat_result]:
-    """What changes when a file is changed or replaced; raises OSError."""
-    status = os.stat(path)
-    fields = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return ":".join(map(str, fields)), status
-
-
 def digest_of_program(path: str, store: Store) -> str:
     """The digest of an executable's content, remembered in the store; raises OSError."""
     real_path = os.path.realpath(path)
-    shown, status = signature(real_path)
+    shown = _signature_or_raise(real_path)
     builder = keys.KeyBuilder("tool")
-    builder.add("file", real_path, shown)
+    builder.add("file", real_path, signatures.to_text([shown]))
     memo_key = builder.key()
     digest = store.find_memo(memo_key)
     if not digest:
         digest = keys.digest_file(real_path)
-        is_settled = time.time() - max(status.st_mtime, status.st_ctime) > _TOO_NEW_SECONDS
-        if is_settled and signature(real_path)[0] == shown:
+        if signatures.is_settled(shown, time.time_ns()) and signatures.of(real_path) == shown:
             store.add_memo(memo_key, digest)
     return digest
+
+
+def _signature_or_raise(path: str) -> signatures.Signature:
+    found = signatures.of(path)
+    if found is None:
+        raise FileNotFoundError(f"no file `{path}`")
+    return found
 
 
 def identify(word: str, environ: Mapping[str, str], store: Store) -> str:
@@ -67,30 +73,40 @@ def identify(word: str, environ: Mapping[str, str], store: Store) -> str:
     return digest_of_program(_resolve_or_raise(word, environ), store)
 
 
-def identify_host_compiler(word: str, environ: Mapping[str, str], store: Store) -> str:
-    """What identifies a host compiler: its driver, and the programs it starts; raises OSError.
+@dataclass(frozen=True, slots=True)
+class HostCompiler:
+    """A host compiler: its driver and the programs that starts, as paths; what identifies them.
 
-    Only the answers of a real compiler are remembered: a script, or ccache under a compiler's name,
-    can start another compiler tomorrow without changing itself.
+    `is_itself` is false for a script, or for what only bears a compiler's name, such as ccache: that can
+    start another compiler tomorrow without changing itself.
     """
+
+    driver: str
+    programs: tuple[str, ...]
+    identity: str
+    is_itself: bool
+
+
+def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCompiler:
+    """What a command word stands for; raises OSError. Only a real compiler's answers are remembered."""
     driver = _resolve_or_raise(word, environ)
     driver_digest = digest_of_program(driver, store)
     builder = keys.KeyBuilder("host compiler")
     builder.add("driver", word, os.path.realpath(driver), driver_digest)
     builder.add("search", *(f"{name}={environ[name]}" for name in _HOST_SEARCH if name in environ))
     memo_key = builder.key()
-    is_compiler = _is_compiler_itself(driver)
-    answers = store.find_memo(memo_key) if is_compiler else ""
+    is_itself = _is_compiler_itself(driver)
+    answers = store.find_memo(memo_key) if is_itself else ""
     if not answers:
         answers = "\n".join(_ask_host_compiler(driver, word, environ))
-        if is_compiler:
+        if is_itself:
             store.add_memo(memo_key, answers)
     version, *programs = answers.split("\n")
     identity = keys.KeyBuilder("host compiler identity")
     identity.add("driver", driver_digest, version)
     for program in programs:
         identity.add("program", digest_of_program(program, store))
-    return identity.key()
+    return HostCompiler(driver, tuple(programs), identity.key(), is_itself)
 
 
 def _is_compiler_itself(driver: str) -> bool:
@@ -122,20 +138,34 @@ def _resolve_or_raise(word: str, environ: Mapping[str, str]) -> str:
     return path
 
 
-def describe_processor() -> str:
-    """What `-march=native` sees of the processor this runs on, as far as the kernel tells."""
-    told = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
-    lines = []
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if not line.strip():
-                    break  # one processor is enough
-                if line.partition(":")[0].strip() in told:
-                    lines.append(line)
-    except OSError:
+def chain_of_scripts(path: str) -> list[str]:
+    """The programs that a script hands over to, one after the other; none for what is no such script."""
+    chain: list[str] = []
+    while len(chain) < _MOST_SCRIPTS:
+        target = _target_of_script(path)
+        if not target:
+            break
+        chain.append(target)
+        path = target
+    return chain
+
+
+def is_dependable(path: str) -> bool:
+    """Whether a program does what its file says: an executable, or a script that only hands over to one.
+
+    Any other script can look at anything, and run another compiler tomorrow.
+    """
+    return _target_of_script([path, *chain_of_scripts(path)][-1]) == ""
+
+
+def _target_of_script(path: str) -> str | None:
+    """Where a script hands over to with all of its arguments; empty for an executable, None if unclear."""
+    with open(path, "rb") as stream:
+        text = stream.read(_LARGEST_SCRIPT)
+    if text.startswith(b"\x7fELF"):
         return ""
-    return "".join(lines)
+    match = _HANDING_OVER.fullmatch(text)
+    return os.fsdecode(match[2]) if match else None
 
 
 def is_regular_file(path: str) -> bool:
@@ -143,12 +173,3 @@ def is_regular_file(path: str) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
-
-
-def date_and_size(path: str) -> str:
-    """What a tool that asks for a file's date sees; empty when there is no such file."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return ""
-    return f"{path}:{int(status.st_mtime)}:{status.st_size}"

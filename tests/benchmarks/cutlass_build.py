@@ -3,18 +3,18 @@
     python tests/benchmarks/cutlass_build.py [--examples N] [--keep DIR]
 
 The sources come from the PyPI wheel `nvidia-cutlass`, which is downloaded into the work directory.
-Each round configures and builds in a fresh build directory of the same path. Printed for each: seconds
-on the wall, the ratio to the plain build, how often each stage ran and was reused, and whether all
-objects equal those of `nvcc -keep`, byte for byte. Fails when a round ran a stage that it must not run.
+Each round configures and builds in a fresh build directory of the same path; the last ones build two
+checkouts below one base directory. Printed for each: seconds on the wall, the ratio to the plain build,
+what became of the calls, how often each stage ran and was reused, and how many objects differ from those
+of `nvcc -keep`. Fails when a round ran a stage or had an outcome that it must not have, or made other
+bytes; below a base directory only the module id, which says where a source is, may be another.
 Needs CMake and Ninja on PATH, and a real nvcc.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -23,114 +23,124 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvccache import journal, nvcc_search
+import checkouts
+from references import Comparison, compare
 
-EXAMPLES = (
-    "00_basic_gemm/basic_gemm.cu",
-    "04_tile_iterator/tile_iterator.cu",
-    "05_batched_gemm/batched_gemm.cu",
-    "08_turing_tensorop_gemm/turing_tensorop_gemm.cu",
-    "12_gemm_bias_relu/gemm_bias_relu.cu",
-    "14_ampere_tf32_tensorop_gemm/ampere_tf32_tensorop_gemm.cu",
-)
+from nvccache import journal, nvcc_search, outcomes
+
 COMPILE_STAGES = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
-CMAKE_LISTS = """\
-cmake_minimum_required(VERSION 3.20)
-project(cutlass_examples LANGUAGES CXX CUDA)
-set(CMAKE_CUDA_STANDARD 17)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-add_library(examples OBJECT {sources})
-target_include_directories(examples PRIVATE {root}/include {root}/tools/util/include {root}/examples/common)
-target_compile_options(examples PRIVATE --expt-relaxed-constexpr)
-"""
+ALL_BUT_DIRECT_HITS = tuple(outcome for outcome in outcomes.OUTCOMES if outcome != outcomes.DIRECT_HIT)
+FIRST, SECOND = "first", "second"
 
 
 @dataclass(frozen=True)
 class Round:
-    """One configure and build: its name, its CMake settings, and the stages that must not run."""
+    """One configure and build: its name, its CMake settings, and what must not happen in it."""
 
     name: str
     settings: tuple[str, ...]
     must_not_run: tuple[str, ...] = ()
+    must_not_occur: tuple[str, ...] = ()  # outcomes
     uses_shim: bool = False
     has_cache: bool = True
+    touches_sources: bool = False
+    has_base_directory: bool = False
+    checkout: str = FIRST
 
 
 def rounds(nvcc: str, architectures: str, fewer: str) -> list[Round]:
     launcher = f"-DCMAKE_CUDA_COMPILER_LAUNCHER={sys.executable};-m;nvccache"
     full, dropped = (f"-DCMAKE_CUDA_ARCHITECTURES={value}" for value in (architectures, fewer))
     compiler = f"-DCMAKE_CUDA_COMPILER={nvcc}"
+    cached = (compiler, full, launcher)
     return [
         Round("plain", (compiler, full), has_cache=False),
-        Round("cold", (compiler, full, launcher)),
-        Round("warm", (compiler, full, launcher), COMPILE_STAGES),
+        Round("cold", cached),
+        Round("warm", cached, must_not_occur=ALL_BUT_DIRECT_HITS),
+        Round("all sources touched", cached, must_not_occur=ALL_BUT_DIRECT_HITS, touches_sources=True),
         Round("one architecture dropped", (compiler, dropped, launcher), ("cicc", "ptxas")),
         Round("warm, shim on PATH", ("-DCMAKE_CUDA_COMPILER=nvcc", full), COMPILE_STAGES, uses_shim=True),
+        *rounds_with_base_directory(cached),
     ]
 
 
-def fetch_sources(work: Path) -> Path:
-    target = work / "cutlass"
-    if not target.exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-        subprocess.run([*pip, "--target", str(target), "nvidia-cutlass==4.2.0.0"], check=True)
-    return target / "cutlass_library" / "source"
+def rounds_with_base_directory(cached: tuple[str, ...]) -> list[Round]:
+    """Builds whose objects differ between two checkouts in the module id at most, byte by byte.
+
+    With assert in it, the text of every unit would name its checkout; compressed code hides the module id.
+    """
+    release = (*cached, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CUDA_FLAGS=--no-compress")
+    return [
+        Round("cold, base directory", release, has_base_directory=True),
+        Round("warm, base directory", release, (), ALL_BUT_DIRECT_HITS, has_base_directory=True),
+        Round("second checkout", release, has_base_directory=True, checkout=SECOND),
+    ]
 
 
 def build(work: Path, round_: Round, nvcc: str) -> float:
     """Configure and build; the seconds of the build alone."""
-    directory = work / "build"
+    checkout = checkouts.parent(work) / round_.checkout
+    directory = checkout / "build"
     shutil.rmtree(directory, ignore_errors=True)
     environ = {**os.environ, "NVCCACHE_DIR": str(work / "cache"), "NVCCACHE_STRICT": "1"}
+    environ["NVCCACHE_BASE_DIR"] = str(checkout.parent) if round_.has_base_directory else ""
     if round_.uses_shim:
         shims = work / "shims"
         subprocess.run([sys.executable, "-m", "nvccache", "install", str(shims)], check=True)
         environ["PATH"] = f"{shims}:{Path(nvcc).parent}:{environ['PATH']}"
-    configure = ["cmake", "-G", "Ninja", "-S", str(work), "-B", str(directory), *round_.settings]
+    if round_.touches_sources:
+        checkouts.touch(checkout)
+    configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *round_.settings]
     subprocess.run(configure, check=True, env=environ, stdout=subprocess.DEVNULL)
     journal.reset(str(work / "cache"))
     started = time.monotonic()
-    subprocess.run(["ninja", "-C", str(directory), "--quiet"], check=True, env=environ)
+    ninja = ["ninja", "-C", str(directory), "--quiet", "-d", "keepdepfile"]
+    subprocess.run(ninja, check=True, env=environ)
     return time.monotonic() - started
 
 
-def compare(work: Path, round_: Round, nvcc: str) -> int:
-    """Compile each file again with `nvcc -keep`; how many objects differ."""
-    directory = work / "build"
-    listing = subprocess.check_output(["ninja", "-C", str(directory), "-t", "compdb"])
-    differing = 0
-    for command in json.loads(listing):
-        words = shlex.split(command["command"])
-        if not command["file"].endswith(".cu"):
+def report(round_: Round, line: str, totals: journal.Totals, compared: Comparison) -> bool:
+    """Print what happened in a round with a cache; whether it was all that may happen."""
+    calls = {outcome: count for outcome, count in totals["calls"].items() if count}
+    ran = {name: stage["miss"] for name, stage in totals["stages"].items() if stage["miss"]}
+    reused = {name: stage["hit"] for name, stage in totals["stages"].items() if stage["hit"]}
+    print(f"{line}  objects that differ: {compared.differing} of {compared.objects}")
+    if round_.has_base_directory:
+        print(f"    apart from the module id: {compared.differing_apart_from_id}")
+    print(f"    calls {calls}\n    ran {ran}\n    reused {reused}", flush=True)
+    wrong = [f"{name} ran" for name in round_.must_not_run if ran.get(name)]
+    wrong += [f"{calls[outcome]} x {outcome}" for outcome in round_.must_not_occur if outcome in calls]
+    if compared.differing_apart_from_id or (compared.differing and not round_.has_base_directory):
+        wrong.append("objects differ")
+    if round_.checkout == SECOND:
+        least = compared.objects - compared.naming_the_checkout
+        hits = calls.get(outcomes.DIRECT_HIT, 0)
+        print(f"    direct hits: {hits}; units whose text does not name the checkout: {least}", flush=True)
+        wrong += [f"{hits} direct hits instead of {least}"] if hits < least else []
+    if compared.differing_rules:
+        wrong.append(f"{compared.differing_rules} dependency files differ")
+    if sum(calls.values()) != compared.objects:
+        wrong.append(f"{sum(calls.values())} calls for {compared.objects} objects")
+    if wrong:
+        print(f"    WRONG: {', '.join(wrong)}", flush=True)
+    return not wrong
+
+
+def perform(work: Path, options: argparse.Namespace, nvcc: str) -> bool:
+    is_right = True
+    plain_seconds = 0.0
+    for round_ in rounds(nvcc, options.architectures, options.fewer):
+        seconds = build(work, round_, nvcc)
+        plain_seconds = plain_seconds or seconds
+        line = f"{round_.name:26} {seconds:7.1f} s  ratio {seconds / plain_seconds:5.2f}"
+        if not round_.has_cache:
+            print(line, flush=True)
             continue
-        position = next(index for index, word in enumerate(words) if word.endswith("nvcc"))
-        arguments = words[position + 1 :]
-        output = arguments.index("-o") + 1
-        made = directory / arguments[output]
-        reference = work / "reference" / made.name
-        (work / "reference" / "kept").mkdir(parents=True, exist_ok=True)
-        arguments[output] = str(reference)
-        arguments[arguments.index("-MF") + 1] = str(reference) + ".d"
-        keep = ["-keep", "-keep-dir", str(work / "reference" / "kept")]
-        subprocess.run([nvcc, *arguments, *keep], check=True, cwd=directory)
-        differing += made.read_bytes() != reference.read_bytes()
-    return differing
-
-
-def report(work: Path, round_: Round, seconds: float, plain_seconds: float, differing: str) -> bool:
-    line = f"{round_.name:26} {seconds:7.1f} s  ratio {seconds / plain_seconds:5.2f}"
-    if not round_.has_cache:
-        print(line, flush=True)
-        return True
-    stages = journal.totals(str(work / "cache"))["stages"]
-    assert isinstance(stages, dict)
-    ran = {name: int(stage["miss"]) for name, stage in stages.items() if stage["miss"]}
-    reused = {name: int(stage["hit"]) for name, stage in stages.items() if stage["hit"]}
-    print(f"{line}  objects that differ: {differing}\n    ran {ran}\n    reused {reused}", flush=True)
-    forbidden = [name for name in round_.must_not_run if ran.get(name)]
-    if forbidden:
-        print(f"    WRONG: {', '.join(forbidden)} ran")
-    return not forbidden and differing in ("0", "not compared")
+        totals = journal.totals(str(work / "cache"))
+        directory = checkouts.parent(work) / round_.checkout / "build"
+        compared = compare(directory, work / "references", nvcc)
+        is_right &= report(round_, line, totals, compared)
+    return is_right
 
 
 def main() -> int:
@@ -146,17 +156,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         work = (options.keep or Path(temporary)).resolve()
         work.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(work / "cache", ignore_errors=True)
-        root = fetch_sources(work)
-        sources = " ".join(str(root / "examples" / name) for name in EXAMPLES[: options.examples])
-        (work / "CMakeLists.txt").write_text(CMAKE_LISTS.format(sources=sources, root=root))
-        is_right = True
-        plain_seconds = 0.0
-        for round_ in rounds(nvcc, options.architectures, options.fewer):
-            seconds = build(work, round_, nvcc)
-            plain_seconds = plain_seconds or seconds
-            differing = str(compare(work, round_, nvcc)) if round_.has_cache else "not compared"
-            is_right &= report(work, round_, seconds, plain_seconds, differing)
+        for stale in ("cache", "references"):
+            shutil.rmtree(work / stale, ignore_errors=True)
+        for name in (FIRST, SECOND):
+            checkouts.make(work, name, options.examples)
+        is_right = perform(work, options, nvcc)
     return 0 if is_right else 1
 
 

@@ -5,6 +5,7 @@ COMMANDS = {
     "stats": "nvccache.cli.stats",
     "clean": "nvccache.cli.clean",
     "config": "nvccache.cli.config",
+    "explain": "nvccache.cli.explain",
     "install": "nvccache.cli.install",
     "demo": "nvccache.cli.demo",
 }

@@ -37,7 +37,13 @@ def grammar_of(words: Sequence[str]) -> Grammar | None:
     if "-E" in words:
         is_device = any(word.startswith(_DEVICE_PASS) for word in words)
         kind = "device_preprocess" if is_device else "host_preprocess"
-        return Grammar(kind=kind, writes={"-o": "ii"}, is_cached=False)
+        return Grammar(
+            kind=kind,
+            writes={"-o": "ii"},
+            sees_directory=asks_for_debug_info(words),  # gcc then writes a marker with its name
+            is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+            may_include=True,
+        )
     if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
         return Grammar(
             kind="host_compile",

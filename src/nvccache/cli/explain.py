@@ -1,0 +1,55 @@
+"""`nvccache explain [OBJECT]`: what became of the last compile of an object, and why."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from nvccache import config, explanation, journal, outcomes
+from nvccache.store import Store
+
+_UNCHANGED = "nothing it depends on has changed"
+
+
+@click.command()
+@click.argument("product", metavar="[OBJECT]", required=False, default="")
+def explain(product: str) -> None:
+    """Say what became of the last compile of OBJECT, and why.
+
+    Without OBJECT it is the last compile of all. The first line is the answer; below it stand further
+    differences from the compile before, and what each stage cost or saved.
+    """
+    settings = config.load(os.environ)
+    path = os.path.abspath(product) if product else ""
+    call = journal.last_call(settings.dir, path)
+    told = explanation.find(path or (call.product if call else ""), Store(settings.dir, settings.readonly))
+    if call is None and told is None:
+        raise click.ClickException(
+            f"no compile of `{product}` is known" if product else "no compile is known"
+        )
+    shown = product or (call.product if call else "")
+    click.echo("\n".join(_lines(shown, call, told)))
+
+
+def _lines(shown: str, call: journal.Call | None, told: explanation.Told | None) -> list[str]:
+    outcome = call.outcome if call else told.outcome if told else ""
+    details: list[str] = []
+    if outcome == outcomes.DIRECT_HIT:
+        cause = _UNCHANGED
+    elif outcome == outcomes.BYPASS and call:
+        cause = outcomes.REASONS.get(call.reason, call.reason)
+    elif outcome == outcomes.FAILED:
+        cause = "nvcc reports an error"
+    elif outcome == outcomes.FAULT:
+        cause = "nvccache had a fault, which NVCCACHE_LOG tells more of"
+    else:
+        cause = told.cause if told else "its record is no longer in the cache"
+        details = list(told.details) if told else []
+        if told and told.objection and told.objection not in cause:
+            details.append(f"no direct record is kept: {told.objection}")
+    lines = [f"`{shown}`: {outcome.replace('_', ' ')}, because {cause}"]
+    lines += [f"  also: {line}" for line in details]
+    for stage, is_hit, seconds in call.stages if call else []:
+        lines.append(f"  {stage}: {'saved' if is_hit else 'ran'} {seconds:.3f} s")
+    return lines

@@ -1,0 +1,193 @@
+"""Direct hits on what a call means: no process, though files were touched or outputs have other names.
+
+Part of the hot path, behind replay.py. The key of a call is made of its arguments in nvcc's own terms,
+without those that only say what the outputs are called; the manifest under that key says what the call
+read. Three keys are tried, from the most widely shared:
+
+    shared      paths below the base directory are relative, and the working directory does not count
+    placed      as typed, in this working directory
+    bound       also for these very outputs, whose names are in the products (see module_id.py)
+
+Which of them a call is recorded under is decided by recording.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import dependencies, keys, manifest, sections, variables
+from nvccache.answer import Answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nvccache.invocation import Invocation
+    from nvccache.manifest import Found
+    from nvccache.reading import Observations
+    from nvccache.relocation import Relocation
+    from nvccache.store import Store
+
+SHARED, PLACED, BOUND = "shared", "placed", "bound"
+_KIND = "answer-1"
+_SECTIONS = 8
+# They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
+_OF_OUTPUTS = frozenset(
+    [
+        "output-file",
+        "output-directory",
+        "dependency-output",
+        "dependency-target-name",
+        "generate-dependency-targets",
+        "threads",
+        "jobserver",
+    ]
+)
+# How the name of an output follows from the call.
+_OUTPUT, _DIRECTORY, _DEPENDENCIES, _BESIDE_OUTPUT, _LITERAL = "o", "d", "f", "b", "="
+
+
+def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ: Mapping[str, str]) -> str:
+    """The key of a call. `places` is the relocation of a shared key, and none for the others."""
+    builder = keys.KeyBuilder("call " + scope)
+    builder.add("nvcc", nvcc)
+    move = places.encode_within
+    for argument in call.arguments:
+        if argument.name not in _OF_OUTPUTS:
+            value = () if argument.value is None else (move(argument.value),)
+            builder.add(argument.name or "input", *(value or [move(token) for token in argument.tokens]))
+    asked = call.dependencies
+    given = (call.output, call.output_directory, asked.output if asked else "")
+    builder.add("output names", *("given" if name else "" for name in given))
+    builder.add("environment", *[f"{name}={environ[name]}" for name in variables.OF_CALL if name in environ])
+    if scope != SHARED:
+        builder.add("directory", os.getcwd(), environ.get("PWD", ""))
+    if scope == BOUND:
+        builder.add("outputs", *given)
+    return builder.key()
+
+
+def find(
+    nvcc: str,
+    call: Invocation,
+    environ: Mapping[str, str],
+    cache: Store,
+    scopes: list[tuple[str, Relocation]],
+    seen: Observations,
+    describe_processor: Callable[[], str],
+) -> tuple[Found, Answer] | None:
+    """The reading that holds for this call, and what the call gives."""
+    for scope, places in scopes:
+        key = key_of(scope, nvcc, call, places, environ)
+        found = manifest.find(key, cache, places, seen, describe_processor)
+        answer = answer_of(found, call, places) if found else None
+        if found and answer:
+            return found, answer
+    return None
+
+
+def scopes_of(places: Relocation, nowhere: Relocation) -> list[tuple[str, Relocation]]:
+    """The keys to try in turn, each with how its paths are kept."""
+    shared = [(SHARED, places)] if places.base else []
+    return [*shared, (PLACED, nowhere), (BOUND, nowhere)]
+
+
+def attach(
+    answer: Answer, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
+) -> bytes | None:
+    """What a manifest keeps beside the reading: the answer, with the outputs' names as they follow from a call.
+
+    `entered` is what the dependency file lists, with whether each is a system header. None if a name
+    follows from nothing that is known.
+    """
+    products: list[str] = []
+    for destination, digest, unlink_first in answer.products:
+        rule = _rule_of_product(destination, call)
+        products += (rule + places.encode(destination) if rule == _LITERAL else rule, digest)
+        products.append("1" if unlink_first else "0")
+    dependency_rule = ""
+    if answer.rule is not None:
+        dependency_rule = _rule_of_dependency_file(answer.dependency_file, call)
+        if not dependency_rule:
+            return None
+    parts = [
+        sections.join(products),
+        dependency_rule.encode(),
+        sections.join([places.encode(name) for name, _ in entered]),
+        "".join(["1" if is_system else "0" for _, is_system in entered]).encode(),
+        answer.stdout,
+        answer.stderr,
+        f"{answer.seconds_saved:.6f}".encode(),
+        b"",
+    ]
+    return sections.pack(_KIND, parts)
+
+
+def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | None:
+    """The answer for this call's own output names; None if it cannot be had from what was attached."""
+    try:
+        products, rule, entered, flags, stdout, stderr, seconds, _ = sections.unpack(
+            _KIND, found.attached, _SECTIONS
+        )
+        answer = Answer()
+        for kept, digest, unlink_first in sections.split_tuples(products, 3):
+            destination = _follow(kept, call, places)
+            answer.products.append((destination, digest, unlink_first == "1"))
+        if (call.dependencies is not None) != bool(rule):
+            return None
+        if call.dependencies is not None:
+            names = [places.decode(name) for name in sections.split(entered)]
+            if len(names) != len(flags):
+                return None
+            listed = [(os.fsencode(name), flag == 49) for name, flag in zip(names, flags, strict=True)]
+            answer.dependency_file = _follow(rule.decode(), call, places)
+            answer.rule = dependencies.rule(listed, call)
+        answer.stdout, answer.stderr = stdout, stderr
+        answer.seconds_saved = float(seconds)
+    except (ValueError, IndexError):
+        return None
+    return answer
+
+
+def _rule_of_product(destination: str, call: Invocation) -> str:
+    if call.output and destination == call.output:
+        return _OUTPUT
+    if call.output_directory and destination.startswith(call.output_directory + "/"):
+        return _DIRECTORY + destination[len(call.output_directory) + 1 :]
+    return _LITERAL
+
+
+def _rule_of_dependency_file(path: str, call: Invocation) -> str:
+    asked = call.dependencies
+    if asked and asked.output and path == asked.output:
+        return _DEPENDENCIES
+    if asked and not asked.output and path == _beside_output(call):
+        return _BESIDE_OUTPUT
+    if call.output_directory and path.startswith(call.output_directory + "/"):
+        return _DIRECTORY + path[len(call.output_directory) + 1 :]
+    return "" if call.output else _LITERAL + path
+
+
+def _beside_output(call: Invocation) -> str:
+    """Where nvcc writes the dependency file by itself, if the name of the output leaves no doubt."""
+    stem, extension = os.path.splitext(call.output)
+    return stem + ".d" if extension and "." not in os.path.basename(stem) else ""
+
+
+def _follow(kept: str, call: Invocation, places: Relocation) -> str:
+    """The name of an output of this call; raises ValueError."""
+    rule, rest = kept[:1], kept[1:]
+    path = ""
+    if rule == _OUTPUT:
+        path = call.output
+    elif rule == _DIRECTORY and call.output_directory and ".." not in rest:
+        path = f"{call.output_directory}/{rest}"
+    elif rule == _DEPENDENCIES and call.dependencies:
+        path = call.dependencies.output
+    elif rule == _BESIDE_OUTPUT:
+        path = _beside_output(call)
+    elif rule == _LITERAL:
+        path = places.decode(rest)
+    if not path:
+        raise ValueError("an output without a name")
+    return path

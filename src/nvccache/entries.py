@@ -1,0 +1,60 @@
+"""Stage entries: what a stage produced, as it lies in the store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from nvccache import store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
+
+    `is_redirect` marks an entry without outputs: the result depends on a further ingredient too.
+    `facts` are what is known of an output that is not kept itself; see preprocessed.py.
+    """
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    stdout: bytes = b""
+    stderr: bytes = b""
+    seconds: float = 0.0
+    is_redirect: bool = False
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+def find(cache: Store, key: str) -> Entry | None:
+    """The entry under a key; one that cannot be understood is removed."""
+    raw = cache.find_record(store.STAGE, key)
+    if raw is None:
+        return None
+    try:
+        values = json.loads(raw)
+        return Entry(
+            outputs={str(role): str(digest) for role, digest in values["outputs"].items()},
+            stdout=values["stdout"].encode("latin-1"),
+            stderr=values["stderr"].encode("latin-1"),
+            seconds=float(values["seconds"]),
+            is_redirect=bool(values["is_redirect"]),
+            facts=dict(values["facts"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        cache.remove_damaged(store.STAGE, key)
+        return None
+
+
+def add(cache: Store, key: str, entry: Entry) -> None:
+    values = {
+        "outputs": entry.outputs,
+        "stdout": entry.stdout.decode("latin-1"),
+        "stderr": entry.stderr.decode("latin-1"),
+        "seconds": round(entry.seconds, 6),
+        "is_redirect": entry.is_redirect,
+        "facts": entry.facts,
+    }
+    cache.add_record(store.STAGE, key, json.dumps(values).encode())

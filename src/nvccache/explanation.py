@@ -1,0 +1,213 @@
+"""Why a call was not answered from a record: what differs from the last compile of the same object.
+
+For each object there is one record (see sections.py for the form): the call that made it last, where
+its reading is, and the cause found at that time. Written by calls that no record answered; direct hits
+leave it alone, and the journal tells of them.
+
+    cause          a clause that follows "because"
+    details        further differences, one a line
+    outcome        a word of outcomes.py
+    nvcc, cwd      of the call
+    arguments, environment
+    front key, reading key, scope
+    objection      why there is no direct record of it, a clause
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from nvccache import direct, keys, manifest, processor, reading, sections, store, variables
+from nvccache.reading import PROGRAM, Difference, Observations, Reading
+from nvccache.relocation import Relocation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.call import Request
+    from nvccache.recording import Recorded
+    from nvccache.runner import Report
+    from nvccache.store import Store
+
+_KIND = "object-1"
+_SECTIONS = 11
+_FIRST = "it is the first compile of it that is recorded"
+_LOST = "its result is no longer in the cache"
+_MOST_DETAILS = 50
+
+
+class Case:
+    """A call as far as an explanation needs it."""
+
+    def __init__(self, request: Request, products: Iterable[str], is_recaching: bool) -> None:
+        self.request = request
+        self.nvcc = request.nvcc
+        self.arguments = list(request.arguments)
+        names = (*variables.OF_CALL, *variables.OF_ARGUMENTS)
+        self.environment = {name: request.environ[name] for name in names if name in request.environ}
+        self.cwd = os.getcwd()
+        self.objects = [os.path.join(self.cwd, product) for product in products]
+        self.is_recaching = is_recaching
+
+
+class Told:
+    """What the record of an object says."""
+
+    __slots__ = (
+        "arguments",
+        "cause",
+        "cwd",
+        "details",
+        "environment",
+        "front_key",
+        "key",
+        "nvcc",
+        "objection",
+        "outcome",
+        "scope",
+    )
+
+    cause: str
+    details: list[str]
+    outcome: str
+    nvcc: str
+    cwd: str
+    arguments: list[str]
+    environment: dict[str, str]
+    front_key: str
+    key: str
+    scope: str
+    objection: str
+
+
+def key_of(product: str) -> str:
+    builder = keys.KeyBuilder("object")
+    builder.add("path", os.path.normpath(product))
+    return builder.key()
+
+
+def find_cause(case: Case, cache: Store, places: Relocation) -> list[str]:
+    """Why there is no direct hit, the cause first; every line a clause."""
+    if case.is_recaching:
+        return ["NVCCACHE_RECACHE is set"]
+    told = find(case.objects[0], cache) if case.objects else None
+    if told is None:
+        nearest = _nearest(case, cache, places)
+        return _unlike(nearest, _LOST) if nearest else [_FIRST]
+    found = _of_call(case, told)
+    if told.objection:
+        return [*found, f"no direct record is kept: {told.objection}"]
+    recorded = _recorded(told, cache, places)
+    if recorded is None:
+        return [*found, _LOST]
+    return [*found, *_unlike(recorded)] or [_LOST]
+
+
+def _unlike(recorded: Reading, otherwise: str = "") -> list[str]:
+    """What is not as it was recorded, a clause each."""
+    unlike = reading.differences(recorded, Observations(), False, processor.describe)
+    return [_clause(difference, recorded) for difference in unlike] or ([otherwise] if otherwise else [])
+
+
+def _nearest(case: Case, cache: Store, places: Relocation) -> Reading | None:
+    """The newest reading of the same call for another object, or in another checkout."""
+    request = case.request
+    for scope, kept in direct.scopes_of(places, Relocation("", case.cwd)):
+        key = direct.key_of(scope, request.nvcc, request.invocation, kept, request.environ)
+        for found in manifest.readings(key, cache, kept):
+            return found.reading
+    return None
+
+
+def _recorded(told: Told, cache: Store, places: Relocation) -> Reading | None:
+    kept = places if told.scope == "shared" else Relocation("", told.cwd)
+    for found in manifest.readings(told.front_key, cache, kept):
+        if found.key == told.key:
+            return found.reading
+    return None
+
+
+def _of_call(case: Case, told: Told) -> list[str]:
+    found = []
+    now, before = Counter(case.arguments), Counter(told.arguments)
+    found += [f"`{word}` was added to the command line" for word in (now - before).elements()]
+    found += [f"`{word}` was removed from the command line" for word in (before - now).elements()]
+    if not found and case.arguments != told.arguments:
+        found.append("the command line has another order")
+    found += _of_environment(case.environment, told.environment)
+    if case.cwd != told.cwd:
+        found.append(f"the working directory changed from `{told.cwd}`")
+    if case.nvcc != told.nvcc:
+        found.append(f"nvcc is now `{case.nvcc}`, it was `{told.nvcc}`")
+    return found
+
+
+def _of_environment(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    found = []
+    for name in sorted({*now, *before}):
+        if name not in before:
+            found.append(f"the environment variable `{name}` was set")
+        elif name not in now:
+            found.append(f"the environment variable `{name}` was unset")
+        elif now[name] != before[name]:
+            found.append(f"the environment variable `{name}` changed")
+    return found
+
+
+def _clause(difference: Difference, recorded: Reading) -> str:
+    path = f"`{difference.path}`"
+    if difference.what == "processor":
+        return "the processor is another one"
+    if difference.what in ("changed", "gone"):
+        is_program = difference.path in recorded.files and (
+            recorded.kinds[recorded.files.index(difference.path)] == PROGRAM
+        )
+        became = "changed" if difference.what == "changed" else "is gone"
+        return f"the program {path} {became}" if is_program else f"{path} {became}"
+    if difference.what == "appeared":
+        return f"{path} has appeared"
+    if difference.what == "redated":
+        return f"the date of {path} changed"
+    return f"{path} leads to another file"
+
+
+def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache: Store) -> None:
+    """Write down what became of a call, under each object it makes."""
+    if report.leave_to_nvcc:
+        return
+    parts = [
+        cause[0].encode(errors="surrogateescape"),
+        sections.join(cause[1 : _MOST_DETAILS + 1]),
+        report.outcome.encode(),
+        os.fsencode(case.nvcc),
+        os.fsencode(case.cwd),
+        sections.join(case.arguments),
+        sections.join([part for pair in case.environment.items() for part in pair]),
+        recorded.front_key.encode(),
+        recorded.key.encode(),
+        recorded.scope.encode(),
+        recorded.objection.encode(errors="surrogateescape"),
+    ]
+    for product in case.objects:
+        cache.add_record(store.OBJECT, key_of(product), sections.pack(_KIND, parts), lock=False)
+
+
+def find(product: str, cache: Store) -> Told | None:
+    """What is known of the last compile of an object; None if nothing is."""
+    key = key_of(product)
+    record = cache.find_record(store.OBJECT, key)
+    if record is None:
+        return None
+    try:
+        parts = sections.unpack(_KIND, record, _SECTIONS)
+        told = Told()
+        told.cause, told.outcome, told.nvcc, told.cwd = (os.fsdecode(parts[at]) for at in (0, 2, 3, 4))
+        told.details, told.arguments = sections.split(parts[1]), sections.split(parts[5])
+        told.environment = {name: value for name, value in sections.split_tuples(parts[6], 2)}
+        told.front_key, told.key, told.scope, told.objection = (os.fsdecode(part) for part in parts[7:])
+    except (ValueError, IndexError):
+        cache.remove_damaged(store.OBJECT, key)
+        return None
+    return told

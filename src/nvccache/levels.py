@@ -1,0 +1,117 @@
+"""The levels of the cache that need no process, each falling to the next: replay, then direct hits.
+
+Part of the hot path: what a hit costs is what this module and those it names cost. Options are only
+looked at when the replay record does not hold.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nvccache import replay, signatures
+from nvccache.answer import GIVEN, LOST, UNWRITABLE, Answer, give
+from nvccache.relocation import Relocation
+from nvccache.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.config import Config
+    from nvccache.invocation import Bypass, Invocation
+    from nvccache.reading import Observations, Reading
+
+_UNSETTLED = 2 * 10**9  # nanoseconds for which a directory counts as being written to
+_SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
+
+
+class Outcome:
+    """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
+
+    __slots__ = ("answer", "bypass", "invocation", "replay_key")
+
+    answer: Answer | None
+    bypass: Bypass | None
+    invocation: Invocation | None
+    replay_key: str
+
+    def __init__(self, replay_key: str) -> None:
+        self.answer, self.bypass, self.invocation = None, None, None
+        self.replay_key = replay_key
+
+
+def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str]) -> Outcome:
+    """Answer a call from the records, or say what it asks for."""
+    cache = Store(config.dir, config.readonly)
+    outcome = Outcome(replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir))
+    if not config.recache:
+        found = replay.find(outcome.replay_key, arguments, cache, _describe_processor)
+        if found and _is_over(found, cache, outcome):
+            return outcome
+    from nvccache import invocation
+
+    parsed = invocation.parse(arguments, environ)
+    if isinstance(parsed, invocation.Bypass):
+        outcome.bypass = parsed
+        return outcome
+    outcome.invocation = parsed
+    if not config.recache:
+        _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+    return outcome
+
+
+def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
+    """Give an answer; false, with nothing done, if a product has been evicted."""
+    given = give(found, cache)
+    if given == GIVEN:
+        outcome.answer = found
+    elif given == UNWRITABLE:
+        from nvccache.invocation import Bypass
+
+        outcome.bypass = Bypass("unwritable_output", "")  # nvcc says why
+    return given != LOST
+
+
+def _answer_by_meaning(
+    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
+) -> None:
+    from nvccache import direct
+    from nvccache.reading import Observations
+
+    call = outcome.invocation
+    assert call is not None
+    started = time.time_ns()
+    cwd = os.getcwd()
+    scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
+    seen = Observations()
+    found = direct.find(nvcc, call, environ, cache, scopes, seen, _describe_processor)
+    if found and _is_over(found[1], cache, outcome) and outcome.answer:
+        _record_again(found[0].reading, seen, started)
+        replay.add(outcome.replay_key, found[0].reading, found[1], arguments, cache)
+        _count_sometimes(cache, config)
+
+
+def _record_again(held: Reading, seen: Observations, started: int) -> None:
+    """Take the signatures as they are now, so that the next call is answered without digests."""
+    now = time.time_ns()
+    held.signatures = [
+        found if found and signatures.is_settled(found, now) else signatures.UNKNOWN
+        for found in seen.signatures(held.files)
+    ]
+    held.directory_signatures = [
+        found if found and max(found[3:]) < started - _UNSETTLED else signatures.UNKNOWN
+        for found in map(signatures.of, held.directories)
+    ]
+
+
+def _count_sometimes(cache: Store, config: Config) -> None:
+    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit."""
+    if cache.added_bytes and os.getpid() % _SAMPLE == 0:
+        from nvccache import eviction
+
+        eviction.count_and_limit(config.dir, cache.added_bytes * _SAMPLE, config.max_size)
+
+
+def _describe_processor() -> str:
+    from nvccache import processor
+
+    return processor.describe()

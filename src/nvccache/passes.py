@@ -1,0 +1,89 @@
+"""What a preprocessor pass tells: which files it entered, and whether more went into its text than files.
+
+Facts about a pass are kept in its stage entry (entries.py), since the text itself is not: most passes
+that hit are read by nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nvccache.markers import Entered, entered_files, without_markers
+
+# Each `asm` and the string literals behind it; the assembler takes directives in capitals, too.
+_BLANK = rb'(?:\s|# \d+ "[^"\n]*"[ 0-9]*\n)*'
+_LITERAL = rb'(?:L|u8|u|U)?R?"(?:[^"\\]|\\.)*"'
+_ASSEMBLER = re.compile(
+    rb"\b(?:__asm__|__asm|asm)\b(?:" + _BLANK + rb"(?:volatile|__volatile__|__volatile|goto|inline))*" + _BLANK
+    + rb"\(" + _BLANK + rb"((?:" + _LITERAL + _BLANK + rb")+|[^\s)])",
+    re.DOTALL,
+)  # fmt: skip
+_CONTENT = re.compile(rb'R?"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_CODED = re.compile(rb"\\(?:[0-7xuUN]|\n)")
+_READS = re.compile(rb"\.\s*(?:incbin|include)|\\?\.macro", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Facts about one pass.
+
+    `entered` are its files, the source first; `reads_in_assembler` says that its text may make the
+    assembler read files; `free_of` is the base directory whose path the text does not contain.
+    """
+
+    entered: tuple[Entered, ...]
+    reads_in_assembler: bool
+    free_of: str
+
+    def facts(self) -> dict[str, object]:
+        """The form in which an entry keeps them."""
+        rows = [
+            [_text(file.name), file.is_system, [_text(name) for name in file.includers]]
+            for file in self.entered
+        ]
+        return {
+            "entered": rows,
+            "reads_in_assembler": self.reads_in_assembler,
+            "free_of": self.free_of,
+        }
+
+
+def of_text(preprocessed: bytes, base: str, is_host: bool) -> Pass:
+    """The facts about a pass from what it wrote; `base` is the base directory in force, or empty.
+
+    Only the host's assembler reads files; ptxas has no directive for it.
+    """
+    free_of = base if base and base.encode() not in without_markers(preprocessed) else ""
+    return Pass(tuple(entered_files(preprocessed)), is_host and reads_in_assembler(preprocessed), free_of)
+
+
+def of_facts(facts: dict[str, object]) -> Pass:
+    """The inverse of `Pass.facts`; raises ValueError, KeyError or TypeError."""
+    rows = facts["entered"]
+    assert isinstance(rows, list)
+    entered = tuple(
+        Entered(_bytes(name), bool(is_system), tuple(_bytes(includer) for includer in includers))
+        for name, is_system, includers in rows
+    )
+    return Pass(entered, bool(facts["reads_in_assembler"]), str(facts["free_of"]))
+
+
+def reads_in_assembler(text: bytes) -> bool:
+    """Whether assembly in the text may name a file: `.incbin`, also over split or coded literals."""
+    for statement in _ASSEMBLER.finditer(text):
+        if b'"' not in statement[1]:
+            return True  # text made by an expression (C++26)
+        assembly = b"".join(_CONTENT.findall(statement[1]))
+        if _READS.search(assembly) or _CODED.search(assembly.replace(b"\\\\", b"")):
+            return True
+    lowered = text.lower()  # in case the literals were not where they were looked for
+    return b".incbin" in lowered or b'".include' in lowered or b"\\t.include" in lowered
+
+
+def _text(name: bytes) -> str:
+    return name.decode("latin-1")
+
+
+def _bytes(name: object) -> bytes:
+    return str(name).encode("latin-1")

@@ -1,0 +1,286 @@
+"""From a compile that has been carried out to the records that answer it the next time.
+
+Decides whether there can be a record at all, and how widely it may be shared. What a call read is the
+union over all of its passes and tools; its key does not say it, so whatever is left out here would be
+served stale.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from nvccache import (
+    dependencies,
+    direct,
+    keys,
+    manifest,
+    markers,
+    processor,
+    reading,
+    replay,
+    toolchain,
+)
+from nvccache.answer import Answer
+from nvccache.headers import CHANGED_MEANWHILE, UnreadableError
+from nvccache.reading import ABSENT, PROGRAM, Reading
+from nvccache.relocation import Relocation
+from nvccache.stages import host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.call import Request
+    from nvccache.execution import Execution
+    from nvccache.invocation import Invocation
+    from nvccache.plan import Plan, Stage
+    from nvccache.runner import Report
+
+_HOST_PASSES = ("host_preprocess", "device_preprocess", "host_compile")
+_PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
+_PARTS_OF_A_COMPILER = ("specs", "as", "cc1plus")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where the record of a call is, or why there is none: `objection`, a clause."""
+
+    front_key: str = ""
+    key: str = ""
+    scope: str = ""
+    objection: str = ""
+
+
+class Recorder:
+    """What a call that has been carried out was and did; `variables` are those that nvcc itself sets."""
+
+    def __init__(
+        self,
+        request: Request,
+        execution: Execution,
+        report: Report,
+        variables: Mapping[str, str],
+        places: Relocation,
+    ) -> None:
+        self.request = request
+        self.nvcc = request.nvcc
+        self.call = request.invocation
+        self.execution = execution
+        self.places = places
+        self.cwd = os.getcwd()
+        self._report = report
+        self._variables = variables
+        self._environ = execution.environ
+
+    def objection(self) -> str:
+        """The first reason why the call cannot be recorded, a clause; or empty."""
+        reasons = [*self.execution.objections, *_of_call(self.call, self.execution.plan)]
+        reasons += [self._of_programs()]
+        return next((reason for reason in reasons if reason), "")
+
+    def reading(self) -> Reading:
+        """Everything the call read; raises UnreadableError."""
+        made = self._union()
+        made.links = [(path, os.path.realpath(path)) for path in (self.nvcc, *self.call.inputs)]
+        dated = dict.fromkeys(self.execution.dated_files)
+        made.dates = [(path, reading.date_and_size(path)) for path in dated]
+        if any(host.depends_on_processor(stage.words) for stage in self.execution.plan.stages):
+            made.processor = keys.digest_bytes(processor.describe().encode())
+        return made
+
+    def _union(self) -> Reading:
+        digests: dict[str, str] = {}
+        names: dict[str, set[str]] = {}
+        for part in self.execution.readings:
+            digests |= dict(zip(part.files, part.digests, strict=True))
+            for directory, listed in zip(part.directories, part.names, strict=True):
+                names.setdefault(directory, set()).update(listed)
+        programs = self._programs()
+        for path in programs:
+            digests[path] = toolchain.digest_of_program(path, self.execution.store)
+        others = [*self.call.option_files, *self._possible_files(), *self._profiles()]
+        for path in others:
+            digests.setdefault(path, keys.digest_file(path))
+        for directory, name in self._places_of_programs():
+            names.setdefault(directory, set()).add(ABSENT + name)
+        made = self.execution.headers.reading(digests, names, digests)
+        kinds = [
+            PROGRAM if path in programs else kind for path, kind in zip(made.files, made.kinds, strict=True)
+        ]
+        made.kinds = "".join(kinds)
+        return made
+
+    def _programs(self) -> list[str]:
+        """The files of all programs that a call starts, nvcc first."""
+        found = [self.nvcc, *toolchain.chain_of_scripts(self.nvcc)]
+        here = self._variables.get("_HERE_", "")
+        found += [os.path.join(here, "nvcc")] if here else []
+        for stage in self.execution.plan.stages:
+            if stage.kind in _HOST_PASSES:
+                compiler = self._host_compiler(stage)
+                found += [compiler.driver, *toolchain.chain_of_scripts(compiler.driver), *compiler.programs]
+            else:
+                found.append(toolchain.resolve(stage.words[0], self._environ.get("PATH", "")))
+        return [path for path in dict.fromkeys(found) if os.path.isfile(path)]
+
+    def _places_of_programs(self) -> Iterable[tuple[str, str]]:
+        """Where a program of the same name would be found first: on PATH, and beside a compiler's parts."""
+        for stage in self.execution.plan.stages:
+            word = stage.words[0]
+            yield from self._before_on_path(word)
+            if stage.kind in _HOST_PASSES:
+                for program in self._host_compiler(stage).programs:
+                    yield from self._before_on_path(os.path.basename(program), program)
+                    directory = os.path.dirname(program)
+                    for name in _PARTS_OF_A_COMPILER:
+                        if not os.path.lexists(os.path.join(directory, name)):
+                            yield directory, name
+        if "/" not in self.nvcc:
+            yield from self._before_on_path("nvcc")
+
+    def _before_on_path(self, word: str, found: str = "") -> Iterable[tuple[str, str]]:
+        if "/" in word:
+            return
+        for directory in self._environ.get("PATH", "").split(":"):
+            candidate = os.path.join(directory or ".", word)
+            if os.path.lexists(candidate):
+                if not found or os.path.realpath(candidate) == os.path.realpath(found):
+                    return
+                continue
+            if os.path.isdir(directory or "."):
+                yield directory or ".", word
+
+    def _host_compiler(self, stage: Stage) -> toolchain.HostCompiler:
+        return toolchain.host_compiler(stage.words[0], self._environ, self.execution.store)
+
+    def _possible_files(self) -> list[str]:
+        stages = self.execution.plan.stages
+        named = dict.fromkeys(path for stage in stages for path in stage.possible_files)
+        return [path for path in named if toolchain.is_regular_file(path)]
+
+    def _profiles(self) -> list[str]:
+        here = self._variables.get("_HERE_", "")
+        profile = os.path.join(here, "nvcc.profile")
+        return [profile] if here and os.path.isfile(profile) else []
+
+    def _of_programs(self) -> str:
+        """The reason why programs cannot be relied upon to be what they were, a clause; or empty."""
+        if not self._variables.get("_HERE_"):
+            return "nvcc does not say where its parts are"
+        if not toolchain.is_dependable(self.nvcc):
+            return f"nvcc `{self.nvcc}` is a script"
+        for stage in self.execution.plan.stages:
+            if stage.kind in _HOST_PASSES:
+                compiler = self._host_compiler(stage)
+                if not compiler.is_itself:
+                    return f"the host compiler `{compiler.driver}` is a script"
+        return ""
+
+    def answer(self) -> Answer:
+        """What the call gave."""
+        given = Answer()
+        execution = self.execution
+        for stage in execution.plan.stages:
+            for output in stage.outputs:
+                if output.destination:
+                    digest = execution.workspace.digest_of(output.path)
+                    given.products.append((output.destination, digest, stage.kind == "host_compile"))
+        for step in execution.plan.dependency_files:
+            given.dependency_file = step.path
+            given.rule = dependencies.rule(self.entered(), self.call)
+        given.stdout, given.stderr = self._report.stdout, self._report.stderr
+        given.seconds_saved = sum(seconds for _, _, seconds in self._report.stages)
+        return given
+
+    def entered(self) -> list[tuple[bytes, bool]]:
+        for step in self.execution.plan.dependency_files:
+            return markers.union([self.execution.passes[path].entered for path in step.preprocessed])
+        return []
+
+    def scope(self, given: Answer) -> str:
+        """How widely the record may be shared."""
+        if self.execution.seeding.is_bound or self._names_outputs(given):
+            return direct.BOUND
+        return direct.SHARED if self._is_relocatable(given) else direct.PLACED
+
+    def _names_outputs(self, given: Answer) -> bool:
+        """Whether a product or a message holds the name of an output."""
+        for stage in self.execution.plan.stages:
+            if (
+                stage.grammar.sees_names
+                and stage.kind == "ptxas"
+                and any(out.destination for out in stage.outputs)
+            ):
+                return True
+        names = [os.fsencode(destination) for destination, _, _ in given.products]
+        return any(name in given.stderr + given.stdout for name in names)
+
+    def _is_relocatable(self, given: Answer) -> bool:
+        base = self.places.base
+        if not base:
+            return False
+        plan = self.execution.plan
+        if any(stage.kind == "cicc" and stage.grammar.sees_directory for stage in plan.stages):
+            return False
+        if not all(known.free_of == base for known in self.execution.passes.values()):
+            return False
+        needle = os.fsencode(base)
+        contents = [
+            self.execution.content_of(out)
+            for stage in plan.stages
+            for out in stage.outputs
+            if out.destination
+        ]
+        if any(needle in content for content in [*contents, given.stdout, given.stderr]):
+            return False
+        return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
+
+    def _hides_directory(self, stage: Stage) -> bool:
+        """Whether debug information, if there is any, is free of where the checkout is."""
+        if not host.asks_for_debug_info(stage.words):
+            return True
+        maps = [
+            word.partition("=")[2].partition("=")[0] for word in stage.words if word.startswith(_PREFIX_MAPS)
+        ]
+        cwd = os.getcwd()
+        is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
+        is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.words)
+        return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
+
+
+def _of_call(call: Invocation, plan: Plan) -> list[str]:
+    found = []
+    if any(
+        argument.value and "native" in argument.value
+        for argument in call.arguments
+        if argument.name in ("gpu-architecture", "gpu-code", "generate-code")
+    ):
+        found.append("it asks for the native architecture")
+    if len(plan.dependency_files) > 1:
+        found.append("it writes several dependency files")
+    return found
+
+
+def record(recorder: Recorder) -> Recorded:
+    """Record a call that has been carried out, at every level where that is sound."""
+    cache = recorder.execution.store
+    objection = recorder.objection()
+    try:
+        made = recorder.reading() if not objection else Reading()
+    except (UnreadableError, OSError) as error:
+        objection = str(error) if isinstance(error, UnreadableError) else CHANGED_MEANWHILE
+    if objection:
+        return Recorded(objection=objection)
+    given = recorder.answer()
+    scope = recorder.scope(given)
+    places = recorder.places if scope == direct.SHARED else Relocation("", recorder.cwd)
+    listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
+    attached = direct.attach(given, listed, recorder.call, places)
+    if attached is None:
+        return Recorded(objection="the name of its dependency file follows from nothing known")
+    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, places, recorder.request.environ)
+    key = reading.key_of(front_key, made)
+    manifest.add(front_key, manifest.Found(key, made, attached), cache, places)
+    replay.add(recorder.request.replay_key, made, given, recorder.request.arguments, cache)
+    return Recorded(front_key, key, scope)

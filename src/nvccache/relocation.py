@@ -1,0 +1,71 @@
+"""Paths under the base directory, written so that they mean the same in another checkout.
+
+`NVCCACHE_BASE_DIR` names a directory that holds checkouts. A path below it is kept as the way to it
+from the working directory, behind a mark that tells it from a path that was typed like that:
+`/base/one/src/a.cu` seen from `/base/one/build` is `<mark>1/src/a.cu`, one level up and then down.
+Everything after what the two have in common stays to the letter, so that the path of the other checkout is the one nvcc would print.
+
+Part of the hot path.
+"""
+
+from __future__ import annotations
+
+import os
+
+MARK = "\1"
+_DELIMITERS = "=,:;\"' \t"  # what can stand before a path within an option's value, or end it
+_GLUING = ("-I", "-L")
+
+
+class Relocation:
+    """The base directory and the working directory of one call; `base` is empty for no relocation."""
+
+    __slots__ = ("_parts", "base")
+
+    def __init__(self, base_dir: str, cwd: str) -> None:
+        base = base_dir.rstrip("/")
+        if base and not _is_below(cwd, base):
+            base = os.path.realpath(base)  # the working directory comes with links resolved
+        self.base = base if len(base) > 1 and _is_below(cwd, base) else ""
+        self._parts = cwd[len(self.base) + 1 :].split("/") if len(cwd) > len(self.base) else []
+
+    def encode(self, path: str) -> str:
+        """A path as it can be kept; one that is not below the base directory stays as it is."""
+        if not self.base or not _is_below(path, self.base):
+            return path
+        parts = path[len(self.base) + 1 :].split("/") if len(path) > len(self.base) else []
+        common = 0
+        for ours, theirs in zip(self._parts, parts, strict=False):
+            if ours != theirs:
+                break
+            common += 1
+        return f"{MARK}{len(self._parts) - common}" + "".join(["/" + part for part in parts[common:]])
+
+    def decode(self, kept: str) -> str:
+        """The path in this checkout of what `encode` kept; raises ValueError where it leads above the base."""
+        if not kept.startswith(MARK):
+            return kept
+        up, slash, rest = kept[1:].partition("/")
+        if not self.base or not up.isdecimal() or int(up) > len(self._parts):
+            raise ValueError("a path above the base directory")
+        return "/".join([self.base, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
+
+    def encode_within(self, text: str) -> str:
+        """A word with each path below the base directory in it encoded: `-ffile-prefix-map=/base/one=.`"""
+        if not self.base:
+            return text
+        start = text.find(self.base)
+        while start >= 0:
+            end = start
+            while end < len(text) and text[end] not in _DELIMITERS:
+                end += 1
+            if start == 0 or text[start - 1] in _DELIMITERS or text[start - 2 : start] in _GLUING:
+                kept = self.encode(text[start:end])
+                text = text[:start] + kept + text[end:]
+                end = start + len(kept)
+            start = text.find(self.base, end)
+        return text
+
+
+def _is_below(path: str, base: str) -> bool:
+    return path == base or path.startswith(base + "/")

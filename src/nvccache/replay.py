@@ -1,0 +1,159 @@
+"""Replay: a call typed as before, where nothing it read has been touched, is answered at once.
+
+The first thing tried, and the heart of the hot path: one record is read, one stat made for each file
+that the call read, and what the call gave is put back. Nothing is parsed and no process started. A
+record is (see sections.py for the form):
+
+    paths           files read, tools included, and directories searched
+    signatures      of these, in the same order
+    absent, present names that must not, or must, be there, where a directory's signature would not last
+    links           (path, where it led)
+    processor       digest of its description, where the products depend on it
+    products        (destination, digest, "1" to unlink an existing file first)
+    dependency file its path, and its content
+    stdout, stderr, seconds saved
+
+What stands in the record of another version, or of somebody hostile, ends in a miss.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import keys, sections, signatures, store, variables
+from nvccache.answer import Answer
+from nvccache.reading import PRESENT
+from nvccache.signatures import UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nvccache.reading import Reading
+    from nvccache.store import Store
+
+_KIND = "replay-1"
+_SECTIONS = 12
+
+
+def key_of(
+    nvcc: str, arguments: Sequence[str], cwd: str, environ: Mapping[str, str], base_dir: str = ""
+) -> str:
+    """The name of a call as it was typed: all that decides, apart from files."""
+    builder = keys.KeyBuilder("replay")
+    builder.add("nvcc", nvcc)
+    builder.add("arguments", *arguments)
+    builder.add("directory", cwd, environ.get("PWD", ""), base_dir)
+    names = (*variables.OF_CALL, *variables.OF_ARGUMENTS)
+    builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])
+    return builder.key()
+
+
+def find(
+    key: str, arguments: Sequence[str], cache: Store, describe_processor: Callable[[], str]
+) -> Answer | None:
+    """What the call would give, if it is sure to give the same again."""
+    record = cache.find_record(store.REPLAY, key)
+    if record is None:
+        return None
+    try:
+        parts = sections.unpack(_KIND, record, _SECTIONS)
+        if not _holds(parts, describe_processor):
+            return None
+        answer = _answer(parts[6:])
+    except (ValueError, IndexError):
+        cache.remove_damaged(store.REPLAY, key)
+        return None
+    return answer if names_its_files(answer, arguments) else None
+
+
+def _holds(parts: list[bytes], describe_processor: Callable[[], str]) -> bool:
+    paths, numbers, absent, present, links, processor = parts[:6]
+    now = signatures.all_of(sections.split(paths))
+    if now is None or now != signatures.from_text(numbers.decode("ascii")):
+        return False
+    exists = os.access
+    if any([exists(path, os.F_OK) for path in sections.split(absent)]):
+        return False
+    if not all([exists(path, os.F_OK) for path in sections.split(present)]):
+        return False
+    if any([os.path.realpath(path) != led_to for path, led_to in sections.split_tuples(links, 2)]):
+        return False
+    return not processor or processor.decode() == keys.digest_bytes(describe_processor().encode())
+
+
+def _answer(parts: list[bytes]) -> Answer:
+    products, dependency_file, rule, stdout, stderr, seconds = parts
+    answer = Answer()
+    for destination, digest, unlink_first in sections.split_tuples(products, 3):
+        answer.products.append((destination, digest, unlink_first == "1"))
+    answer.dependency_file = os.fsdecode(dependency_file)
+    answer.rule = rule if dependency_file else None
+    answer.stdout, answer.stderr = stdout, stderr
+    answer.seconds_saved = float(seconds)
+    return answer
+
+
+def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], cache: Store) -> bool:
+    """Record a call; False if one of its files may still change without showing it.
+
+    A directory whose signature would not last is looked at name by name.
+    """
+    if UNKNOWN in reading.signatures or not names_its_files(answer, arguments):
+        return False
+    paths, numbers = list(reading.files), list(reading.signatures)
+    absent: list[str] = []
+    present: list[str] = []
+    for directory, signature, names in zip(
+        reading.directories, reading.directory_signatures, reading.names, strict=True
+    ):
+        if signature != UNKNOWN:
+            paths.append(directory)
+            numbers.append(signature)
+            continue
+        for name in names:
+            wanted = present if name[0] == PRESENT else absent
+            wanted.append(os.path.join(directory, name[1:]))
+    products = [
+        part
+        for destination, digest, unlink_first in answer.products
+        for part in (destination, digest, "1" if unlink_first else "0")
+    ]
+    parts = [
+        sections.join(paths),
+        signatures.to_text(numbers).encode(),
+        sections.join(absent),
+        sections.join(present),
+        sections.join([part for pair in reading.links for part in pair]),
+        reading.processor.encode(),
+        sections.join(products),
+        os.fsencode(answer.dependency_file),
+        answer.rule or b"",
+        answer.stdout,
+        answer.stderr,
+        f"{answer.seconds_saved:.6f}".encode(),
+    ]
+    # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
+    cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)
+    return True
+
+
+def names_its_files(answer: Answer, arguments: Sequence[str]) -> bool:
+    """Whether every file to be written is one that the command line speaks of.
+
+    Otherwise a record that somebody tampered with could write anywhere.
+    """
+    written = [destination for destination, _, _ in answer.products]
+    if answer.rule is not None:
+        written.append(answer.dependency_file)
+    return all(_is_named(path, arguments) for path in written)
+
+
+def _is_named(path: str, arguments: Sequence[str]) -> bool:
+    directory, _, name = path.rpartition("/")
+    if not path or "\0" in path:
+        return False
+    if not directory:
+        return name not in (".", "..")
+    stem = path.rpartition(".")[0]
+    return any(word.endswith((path, directory)) or stem in word for word in arguments)

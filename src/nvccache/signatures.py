@@ -1,0 +1,70 @@
+"""Stat signatures: what changes when a file is changed, replaced or touched.
+
+Part of the hot path. A signature is (device, inode, size, modification time, change time), both times
+in nanoseconds; five zeros stand for "not known". Nobody can set the change time of a file, so that
+content of the same size under a restored date still shows.
+"""
+
+from __future__ import annotations
+
+import os
+
+# The pure-Python `operator` would be loaded for nothing; this is the module behind it.
+from _operator import attrgetter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Signature = tuple[int, int, int, int, int]
+
+UNKNOWN = (0, 0, 0, 0, 0)
+# How long after a change a file system may stamp another one with the same time. The clock that stamps
+# ticks every 4 or 10 ms; file systems without a fraction of a second stamp to 2 s.
+_FINE_SECONDS = 0.1
+_COARSE_SECONDS = 2.0
+_SECOND = 10**9  # nanoseconds
+
+of_status: Callable[[os.stat_result], Signature] = attrgetter(
+    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
+
+
+def all_of(paths: Iterable[str]) -> list[Signature] | None:
+    """The signatures of all paths, links followed, one stat each; None if one cannot be had."""
+    try:
+        return list(map(of_status, map(os.stat, paths)))
+    except (OSError, ValueError):
+        return None
+
+
+def of(path: str) -> Signature | None:
+    """The signature of one path, or None."""
+    try:
+        return of_status(os.stat(path))
+    except (OSError, ValueError):
+        return None
+
+
+def is_settled(signature: Signature, now_ns: int) -> bool:
+    """Whether any later change is sure to change the signature, seen at `now_ns`.
+
+    A file changed a moment ago could be changed again within one tick of the clock that stamps it.
+    """
+    changed = max(signature[3], signature[4])
+    margin = _FINE_SECONDS if signature[4] % _SECOND else _COARSE_SECONDS
+    return now_ns - changed > margin * _SECOND
+
+
+def to_text(signatures: Iterable[Signature]) -> str:
+    """Decimal numbers between blanks, five a signature."""
+    return " ".join([str(number) for signature in signatures for number in signature])
+
+
+def from_text(text: str) -> list[Signature]:
+    """The inverse of `to_text`; raises ValueError."""
+    numbers = list(map(int, text.split()))
+    if len(numbers) % 5:
+        raise ValueError("a signature is cut short")
+    parts = iter(numbers)
+    return list(zip(parts, parts, parts, parts, parts, strict=True))

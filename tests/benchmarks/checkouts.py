@@ -1,0 +1,59 @@
+"""The checkouts that cutlass_build.py builds: CUTLASS and a CMakeLists.txt, as often as one likes.
+
+    WORK/wheel                  the PyPI wheel `nvidia-cutlass`, unpacked
+    WORK/checkouts/NAME/        a checkout: CMakeLists.txt, cutlass/ and, made by CMake, build/
+
+Nothing in a checkout names its directory, so that two of them differ only in where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+_EXAMPLES = (
+    "00_basic_gemm/basic_gemm.cu",
+    "04_tile_iterator/tile_iterator.cu",
+    "05_batched_gemm/batched_gemm.cu",
+    "08_turing_tensorop_gemm/turing_tensorop_gemm.cu",
+    "12_gemm_bias_relu/gemm_bias_relu.cu",
+    "14_ampere_tf32_tensorop_gemm/ampere_tf32_tensorop_gemm.cu",
+)
+_CMAKE_LISTS = """\
+cmake_minimum_required(VERSION 3.20)
+project(cutlass_examples LANGUAGES CXX CUDA)
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+add_library(examples OBJECT {sources})
+include_directories(cutlass/include cutlass/tools/util/include cutlass/examples/common)
+target_compile_options(examples PRIVATE --expt-relaxed-constexpr)
+"""
+
+
+def parent(work: Path) -> Path:
+    """The directory of all checkouts."""
+    return work / "checkouts"
+
+
+def make(work: Path, name: str, examples: int) -> Path:
+    """A fresh checkout of that name, with as many of the examples as asked for."""
+    wheel = work / "wheel"
+    if not wheel.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+        subprocess.run([*pip, "--target", str(wheel), "nvidia-cutlass==4.2.0.0"], check=True)
+    checkout = parent(work) / name
+    shutil.rmtree(checkout, ignore_errors=True)
+    shutil.copytree(wheel / "cutlass_library" / "source", checkout / "cutlass")
+    sources = " ".join(f"cutlass/examples/{example}" for example in _EXAMPLES[:examples])
+    (checkout / "CMakeLists.txt").write_text(_CMAKE_LISTS.format(sources=sources))
+    return checkout
+
+
+def touch(checkout: Path) -> None:
+    """Give every source and header the present time, as a fresh clone would."""
+    for directory, _, names in os.walk(checkout / "cutlass"):
+        for name in names:
+            os.utime(os.path.join(directory, name))

