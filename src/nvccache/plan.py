@@ -93,7 +93,9 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, DependencyFile))
 
 
-def build(transcript: Transcript, invocation: Invocation, scratch: str, places: Relocation) -> Plan | Bypass:
+def build(
+    transcript: Transcript, invocation: Invocation, scratch: str, places: Relocation | None = None
+) -> Plan | Bypass:
     """The plan of a call, verified; or why there is none.
 
     `places` relocates the path that module ids are made of, so that they do not name the checkout.
@@ -117,7 +119,7 @@ def build(transcript: Transcript, invocation: Invocation, scratch: str, places: 
     return Plan(tuple(steps), included, _destinations(stages, included), scratch)
 
 
-def _read_stage(command: Command, scratch: str, number: int, places: Relocation) -> Stage:
+def _read_stage(command: Command, scratch: str, number: int, places: Relocation | None) -> Stage:
     grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False)
     words = [command.words[0]]
     key_words: list[str] = []
@@ -139,7 +141,7 @@ def _read_stage(command: Command, scratch: str, number: int, places: Relocation)
             value = shown = grammar.placeholders.get(piece.role, value)
         elif piece.use == NAMES:
             names.append((piece.role, value))
-            if piece.role == "source path" and not grammar.sees_directory:
+            if places and piece.role == "source path" and not grammar.sees_directory:
                 value = shown = places.encode(value).replace(MARK, "")
             shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
         elif piece.use == WORD:
