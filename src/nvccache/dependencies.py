@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def rule(entered: Sequence[tuple[bytes, bool]], call: Invocation) -> bytes:
-    """The dependency file of a call whose passes entered these files; with each, whether it is a system header."""
+    """The dependency file of a call whose passes entered these files.
+
+    With each file stands whether it is a system header.
+    """
     wanted = call.dependencies
     assert wanted is not None
     files = [name for name, is_system in entered if not (is_system and wanted.omit_system)]

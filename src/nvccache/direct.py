@@ -95,7 +95,7 @@ def scopes_of(places: Relocation, nowhere: Relocation) -> list[tuple[str, Reloca
 def attach(
     answer: Answer, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
 ) -> bytes | None:
-    """What a manifest keeps beside the reading: the answer, with the outputs' names as they follow from a call.
+    """What a manifest keeps beside the reading: the answer, its outputs named as they follow from a call.
 
     `entered` is what the dependency file lists, with whether each is a system header. None if a name
     follows from nothing that is known.

@@ -14,7 +14,6 @@ from nvccache import (
     entries,
     headers,
     ingredients,
-    keys,
     manifest,
     module_id,
     passes,

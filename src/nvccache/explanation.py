@@ -205,9 +205,14 @@ def find(product: str, cache: Store) -> Told | None:
         told = Told()
         told.cause, told.outcome, told.nvcc, told.cwd = (os.fsdecode(parts[at]) for at in (0, 2, 3, 4))
         told.details, told.arguments = sections.split(parts[1]), sections.split(parts[5])
-        told.environment = {name: value for name, value in sections.split_tuples(parts[6], 2)}
+        told.environment = dict(_pairs(parts[6]))
         told.front_key, told.key, told.scope, told.objection = (os.fsdecode(part) for part in parts[7:])
     except (ValueError, IndexError):
         cache.remove_damaged(store.OBJECT, key)
         return None
     return told
+
+
+def _pairs(section: bytes) -> list[tuple[str, str]]:
+    """Raises ValueError."""
+    return [(name, value) for name, value in sections.split_tuples(section, 2)]

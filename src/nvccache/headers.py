@@ -129,7 +129,7 @@ class Headers:
         return self._digests[path]
 
     def _signature(self, path: str) -> Signature:
-        """Taken after the content was; raises UnreadableError for a file that may not be what was compiled."""
+        """Taken after the content was; raises UnreadableError if that may not be what was compiled."""
         if path not in self._signatures:
             found = signatures.of(path)
             if found is None or max(found[3:]) > self._since_ns - _CLOCK_TICK:

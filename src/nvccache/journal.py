@@ -7,7 +7,8 @@
       totals-v1.json         what the lines folded so far add up to: named counters
 
 A line is `outcome, reason, seconds, seconds_saved, product, (stage, hit|miss, seconds)*, .`, tab
-separated; the product is an absolute path, percent-encoded where it would end a field. Owns the format of all three; knows nothing of how an outcome came about.
+separated; the product is an absolute path, percent-encoded where it would end a field. Owns the format
+of all of them; knows nothing of how an outcome came about.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 
 from nvccache import outcomes
+from nvccache.calls import CLOSED, LARGE, LOG, Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,55 +36,15 @@ if TYPE_CHECKING:
         seconds_saved: float
 
 
-_LOG = "calls-v2.log"
 _FOLDING = "folding-v2."
 _RECENT = "recent-v2.log"
 _TOTALS = "totals-v1.json"
-_LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
-_CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
-_APPEND_TRIES = 5
+_SNAPSHOT_TRIES = 5
 _LOCK_SECONDS = 10.0
 
 
 class JournalError(Exception):
     """The journal cannot be used; the message is one sentence for the user."""
-
-
-class Call:
-    """What became of one call. Seconds are wall-clock seconds.
-
-    `stages` holds (stage, hit, seconds): seconds spent on a miss, saved on a hit. `product` is the
-    absolute path of what the call makes, empty where that is not known.
-    """
-
-    __slots__ = ("outcome", "product", "reason", "seconds", "seconds_saved", "stages")
-
-    def __init__(
-        self,
-        outcome: str,
-        reason: str = "",
-        stages: list[tuple[str, bool, float]] | None = None,
-        seconds_saved: float = 0.0,
-        seconds: float = 0.0,
-    ) -> None:
-        self.outcome = outcome
-        self.reason = reason
-        self.stages = stages if stages is not None else []
-        self.seconds_saved = seconds_saved
-        self.seconds = seconds
-        self.product = ""
-
-
-def append(cache_dir: str, call: Call) -> None:
-    """Record one call; a journal that cannot be written is not worth a word."""
-    path = os.path.join(cache_dir, "journal", _LOG)
-    line = _line(call)
-    try:
-        for _ in range(_APPEND_TRIES):
-            if _append_line(path, line):
-                return
-    except OSError:
-        pass
 
 
 def totals(cache_dir: str) -> Totals:
@@ -107,14 +69,11 @@ def reset(cache_dir: str) -> Totals:
         raise JournalError(f"cannot reset the counts in `{folder}`: {_cause(error)}") from None
 
 
-def fold_if_large(cache_dir: str) -> None:
-    """Keep the journal bounded, at the price of one stat; what folding needs is loaded once a MiB."""
-    folder = os.path.join(cache_dir, "journal")
+def fold(cache_dir: str) -> None:
+    """Fold what has been appended, unless somebody else is doing it: one fold is as good as another."""
     try:
-        if os.stat(os.path.join(folder, _LOG)).st_size < _LARGE:
-            return
-        with _lock(cache_dir, 0.0):  # somebody else's fold is as good as ours
-            _fold(folder)
+        with _lock(cache_dir, 0.0):
+            _fold(os.path.join(cache_dir, "journal"))
     except OSError:
         pass
 
@@ -124,7 +83,7 @@ def last_call(cache_dir: str, product: str = "") -> Call | None:
     folder = os.path.join(cache_dir, "journal")
     try:
         logs = [name for name in _names(folder) if name.startswith(_FOLDING)]
-        lines = b"".join(_read(os.path.join(folder, name)) for name in (_RECENT, *logs, _LOG))
+        lines = b"".join(_read(os.path.join(folder, name)) for name in (_RECENT, *logs, LOG))
     except OSError as error:
         raise JournalError(f"cannot read `{folder}`: {_cause(error)}") from None
     for line in reversed(os.fsdecode(lines).split("\n")):
@@ -151,51 +110,13 @@ def _is_whole(fields: list[str]) -> bool:
     return len(fields) >= 6 and len(fields) % 3 == 0 and fields[-1] == "."
 
 
-def _line(call: Call) -> bytes:
-    fields = [call.outcome, call.reason, f"{call.seconds:.6f}", f"{call.seconds_saved:.6f}"]
-    fields.append(_quote(call.product))
-    for stage, hit, seconds in call.stages:
-        fields += (stage, "hit" if hit else "miss", f"{seconds:.6f}")
-    # The leading newline and the last field keep a line torn by a full disk from
-    # spoiling its neighbour or from being read as a shorter one.
-    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
-
-
-def _quote(path: str) -> str:
-    return path.replace("%", "%25").replace("\t", "%09").replace("\n", "%0A")
-
-
 def _unquote(path: str) -> str:
     return path.replace("%0A", "\n").replace("%09", "\t").replace("%25", "%")
 
 
-def _append_line(path: str, line: bytes) -> bool:
-    """Append `line`; False when the log was closed by a fold before the line got into it."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o666)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, flags, 0o666)
-    try:
-        if os.write(descriptor, line) < len(line):
-            return True  # the disk is full: a second try would not help
-        ours = os.fstat(descriptor)
-        try:
-            named = os.stat(path)
-        except FileNotFoundError:
-            named = None
-        if named and (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):
-            return True  # a fold renames before it closes, so nothing is closed yet
-        start = os.lseek(descriptor, 0, os.SEEK_CUR) - len(line)
-        return _CLOSED not in os.pread(descriptor, start, 0)
-    finally:
-        os.close(descriptor)
-
-
 def _counters(cache_dir: str) -> dict[str, float]:
     folder = os.path.join(cache_dir, "journal")
-    if any(name == _LOG or name.startswith(_FOLDING) for name in _names(folder)):
+    if any(name == LOG or name.startswith(_FOLDING) for name in _names(folder)):
         try:
             with _lock(cache_dir, _LOCK_SECONDS):
                 return _fold(folder)[1]
@@ -238,7 +159,7 @@ def _fold(folder: str) -> tuple[str, dict[str, float]]:
     import time
 
     folded, counters = _read_totals(folder)
-    log = os.path.join(folder, _LOG)
+    log = os.path.join(folder, LOG)
     try:
         if os.stat(log).st_size:
             os.rename(log, os.path.join(folder, f"{_FOLDING}{time.time_ns():x}-{os.getpid():x}.log"))
@@ -262,10 +183,10 @@ def _close_log(path: str) -> bytes:
     """Close the log to writers that still have it open, and return what got into it before."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     with open(descriptor, "rb") as log:
-        if os.write(descriptor, _CLOSED) < len(_CLOSED):
+        if os.write(descriptor, CLOSED) < len(CLOSED):
             raise OSError("the disk is full")
         os.lseek(descriptor, 0, os.SEEK_SET)
-        return log.read().partition(_CLOSED)[0]
+        return log.read().partition(CLOSED)[0]
 
 
 def _keep_recent(folder: str, lines: bytes) -> None:
@@ -274,7 +195,7 @@ def _keep_recent(folder: str, lines: bytes) -> None:
     fresh = f"{path}.{os.getpid()}"
     try:
         with open(fresh, "wb") as stream:
-            stream.write((_read(path) + lines)[-_LARGE:])
+            stream.write((_read(path) + lines)[-LARGE:])
         os.replace(fresh, path)
     except OSError:
         if os.path.exists(fresh):
@@ -291,14 +212,14 @@ def _read(path: str) -> bytes:
 
 def _snapshot(folder: str) -> dict[str, float]:
     """The counters as of now, with nothing written; raises OSError."""
-    for _ in range(_APPEND_TRIES):
+    for _ in range(_SNAPSHOT_TRIES):
         before = _read_totals(folder)
         folded, counters = before[0], dict(before[1])
         try:
             for name in _names(folder):
-                if name == _LOG or (name.startswith(_FOLDING) and name != folded):
+                if name == LOG or (name.startswith(_FOLDING) and name != folded):
                     with open(os.path.join(folder, name), "rb") as log:
-                        _add_lines(counters, log.read().partition(_CLOSED)[0])
+                        _add_lines(counters, log.read().partition(CLOSED)[0])
         except FileNotFoundError:
             continue  # folded under our eyes
         if _read_totals(folder) == before:

@@ -11,7 +11,6 @@ import time
 
 from nvccache import replay, signatures
 from nvccache.answer import GIVEN, LOST, UNWRITABLE, Answer, give
-from nvccache.relocation import Relocation
 from nvccache.store import Store
 
 TYPE_CHECKING = False
@@ -76,6 +75,7 @@ def _answer_by_meaning(
 ) -> None:
     from nvccache import direct
     from nvccache.reading import Observations
+    from nvccache.relocation import Relocation
 
     call = outcome.invocation
     assert call is not None

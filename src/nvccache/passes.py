@@ -14,8 +14,9 @@ from nvccache.markers import Entered, entered_files, without_markers
 # Each `asm` and the string literals behind it; the assembler takes directives in capitals, too.
 _BLANK = rb'(?:\s|# \d+ "[^"\n]*"[ 0-9]*\n)*'
 _LITERAL = rb'(?:L|u8|u|U)?R?"(?:[^"\\]|\\.)*"'
+_QUALIFIERS = rb"(?:" + _BLANK + rb"(?:volatile|__volatile__|__volatile|goto|inline))*"
 _ASSEMBLER = re.compile(
-    rb"\b(?:__asm__|__asm|asm)\b(?:" + _BLANK + rb"(?:volatile|__volatile__|__volatile|goto|inline))*" + _BLANK
+    rb"\b(?:__asm__|__asm|asm)\b" + _QUALIFIERS + _BLANK
     + rb"\(" + _BLANK + rb"((?:" + _LITERAL + _BLANK + rb")+|[^\s)])",
     re.DOTALL,
 )  # fmt: skip

@@ -3,7 +3,8 @@
 `NVCCACHE_BASE_DIR` names a directory that holds checkouts. A path below it is kept as the way to it
 from the working directory, behind a mark that tells it from a path that was typed like that:
 `/base/one/src/a.cu` seen from `/base/one/build` is `<mark>1/src/a.cu`, one level up and then down.
-Everything after what the two have in common stays to the letter, so that the path of the other checkout is the one nvcc would print.
+Everything after what the two have in common stays to the letter, so that the path of the other checkout
+is the one nvcc would print.
 
 Part of the hot path.
 """
@@ -42,7 +43,7 @@ class Relocation:
         return f"{MARK}{len(self._parts) - common}" + "".join(["/" + part for part in parts[common:]])
 
     def decode(self, kept: str) -> str:
-        """The path in this checkout of what `encode` kept; raises ValueError where it leads above the base."""
+        """The path in this checkout of what `encode` kept; raises ValueError where it leads above base."""
         if not kept.startswith(MARK):
             return kept
         up, slash, rest = kept[1:].partition("/")

@@ -22,8 +22,6 @@ import os
 
 from nvccache import keys, sections, signatures, store, variables
 from nvccache.answer import Answer
-from nvccache.reading import PRESENT
-from nvccache.signatures import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,15 +68,17 @@ def find(
 def _holds(parts: list[bytes], describe_processor: Callable[[], str]) -> bool:
     paths, numbers, absent, present, links, processor = parts[:6]
     now = signatures.all_of(sections.split(paths))
-    if now is None or now != signatures.from_text(numbers.decode("ascii")):
+    if now is None or signatures.to_text(now) != numbers.decode("ascii"):
         return False
-    exists = os.access
-    if any([exists(path, os.F_OK) for path in sections.split(absent)]):
-        return False
-    if not all([exists(path, os.F_OK) for path in sections.split(present)]):
-        return False
-    if any([os.path.realpath(path) != led_to for path, led_to in sections.split_tuples(links, 2)]):
-        return False
+    for path in sections.split(absent):
+        if os.access(path, os.F_OK):
+            return False
+    for path in sections.split(present):
+        if not os.access(path, os.F_OK):
+            return False
+    for path, led_to in sections.split_tuples(links, 2):
+        if os.path.realpath(path) != led_to:
+            return False
     return not processor or processor.decode() == keys.digest_bytes(describe_processor().encode())
 
 
@@ -99,7 +99,10 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
 
     A directory whose signature would not last is looked at name by name.
     """
-    if UNKNOWN in reading.signatures or not names_its_files(answer, arguments):
+    from nvccache.reading import PRESENT
+
+    unknown = signatures.UNKNOWN
+    if unknown in reading.signatures or not names_its_files(answer, arguments):
         return False
     paths, numbers = list(reading.files), list(reading.signatures)
     absent: list[str] = []
@@ -107,7 +110,7 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     for directory, signature, names in zip(
         reading.directories, reading.directory_signatures, reading.names, strict=True
     ):
-        if signature != UNKNOWN:
+        if signature != unknown:
             paths.append(directory)
             numbers.append(signature)
             continue

@@ -30,16 +30,22 @@ class Places:
 
     def __init__(self, chain: Sequence[str]) -> None:
         self.chain = [directory.rstrip("/") or "/" for directory in chain]
+        # gcc shortens the names of system headers by resolving links.
+        self._real_chain = [os.path.realpath(directory) for directory in self.chain]
         self.names: dict[str, set[str]] = {}
         self._missing: dict[str, str] = {}
 
     def watch_header(self, path: str, includers: Iterable[str]) -> None:
         """A header that was read: no other directory may get one of a name it can have been included by."""
-        nearby = [directory_of(includer) for includer in includers]
-        for directory in (*self.chain, *nearby):
-            prefix = "" if directory == "." and not path.startswith("/") else directory.rstrip("/") + "/"
-            if path.startswith(prefix):
-                self.watch_name(path[len(prefix) :], nearby)
+        nearby = list(dict.fromkeys(directory_of(includer) for includer in includers))
+        names = [_below(directory, path) for directory in (*self.chain, *self._real_chain, *nearby)]
+        if not any(names):
+            # Found in a way that is not understood: any end of the path can be its name.
+            parts = path.strip("/").split("/")
+            names = ["/".join(parts[start:]) for start in range(len(parts))]
+        for name in dict.fromkeys(names):
+            if name:
+                self.watch_name(name, nearby)
 
     def watch_name(self, name: str, nearby: Iterable[str]) -> None:
         """A name that is searched for: where nothing is found, nothing may appear."""
@@ -92,6 +98,14 @@ class Places:
 
     def _add(self, directory: str, name: str) -> None:
         self.names.setdefault(directory, set()).add(name)
+
+
+def _below(directory: str, path: str) -> str:
+    """The rest of a path below a directory, or empty."""
+    if directory == ".":
+        return "" if path.startswith("/") else path
+    prefix = directory.rstrip("/") + "/"
+    return path[len(prefix) :] if path.startswith(prefix) else ""
 
 
 def directory_of(includer: str) -> str:

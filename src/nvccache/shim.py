@@ -10,12 +10,13 @@ arguments.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
 
-from nvccache import journal, levels, log, outcomes, real_nvcc
-from nvccache.cli.names import COMMANDS
+from nvccache import calls, levels, outcomes, real_nvcc
+from nvccache.calls import Call
 from nvccache.config import Config, load
 
 TYPE_CHECKING = False
@@ -32,6 +33,8 @@ def main() -> int:
     """Do what this process was started for; the exit status, unless nvcc takes its place."""
     if os.path.basename(sys.argv[0]).startswith("nvcc") and os.path.basename(sys.argv[0]) != "nvccache":
         return _compile("", sys.argv[1:])
+    from nvccache.cli.names import COMMANDS
+
     words = sys.argv[1:]
     if not words or words[0] in COMMANDS or not _is_compiler(words[0]):
         from nvccache import cli
@@ -83,12 +86,14 @@ def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
     started = time.monotonic()
+    gc.disable()  # a hit makes a few thousand objects and needs all of them
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
     if reason:
         return _become(nvcc, arguments, environ)
     outcome = levels.answer(nvcc, arguments, config, environ)
     if outcome.answer:
-        return _hand_over(outcome.answer, config, started)
+        _hand_over(outcome.answer, config, started)
+    gc.enable()
     if outcome.invocation and not outcome.bypass:
         from nvccache.call import Request
 
@@ -96,31 +101,32 @@ def _cached_compile(
         request = Request(nvcc, tuple(arguments), outcome.invocation, environ, guarded, outcome.replay_key)
         return _staged_compile(request, config)
     assert outcome.bypass
-    log.write(config.log, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")
-    call = journal.Call(outcomes.BYPASS, outcome.bypass.reason)
+    _log(config, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")
+    call = Call(outcomes.BYPASS, outcome.bypass.reason)
     call.product = _product_named_in(arguments)
     _record(config, call)
     return _become(nvcc, arguments, environ)
 
 
-def _hand_over(found: Answer, config: Config, started: float) -> int:
+def _hand_over(found: Answer, config: Config, started: float) -> NoReturn:
     """Finish a direct hit."""
-    call = journal.Call(outcomes.DIRECT_HIT)
+    call = Call(outcomes.DIRECT_HIT)
     call.seconds_saved = found.seconds_saved
     call.product = os.path.abspath(found.products[0][0]) if found.products else ""
     call.seconds = time.monotonic() - started
-    log.write(config.log, f"direct hit {call.product}")
+    _log(config, f"direct hit {call.product}")
     _record(config, call)
     _write(1, found.stdout)
     _write(2, found.stderr)
-    return 0
+    # Nothing is left to put away, and taking the interpreter down would cost as much as the hit.
+    os._exit(0)
 
 
 def _product_named_in(arguments: list[str]) -> str:
     """What -o names, for `nvccache explain`: no more than a guess for a call that is not understood."""
-    for word, following in zip(arguments, arguments[1:]):
+    for index, word in enumerate(arguments[:-1]):
         if word in ("-o", "--output-file"):
-            return os.path.abspath(following)
+            return os.path.abspath(arguments[index + 1])
     return ""
 
 
@@ -153,7 +159,7 @@ def _carry_out(request: Request, config: Config) -> int:
     nvcc, arguments = request.nvcc, list(request.arguments)
     started = time.monotonic()
     report = call.carry_out(request, config)
-    record = journal.Call(outcomes.BYPASS)
+    record = Call(outcomes.BYPASS)
     record.seconds = time.monotonic() - started
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     if report.leave_to_nvcc == "odd_failure":
@@ -175,10 +181,17 @@ def _carry_out(request: Request, config: Config) -> int:
     return report.status
 
 
-def _record(config: Config, record: journal.Call) -> None:
+def _log(config: Config, message: str) -> None:
+    if config.log:
+        from nvccache import log
+
+        log.write(config.log, message)
+
+
+def _record(config: Config, record: Call) -> None:
     if not config.readonly:
-        journal.append(config.dir, record)
-        journal.fold_if_large(config.dir)
+        calls.append(config.dir, record)
+        calls.fold_if_large(config.dir)
 
 
 def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[str]) -> None:
@@ -188,8 +201,8 @@ def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[s
         from nvccache import __version__
 
         text = "".join(traceback.format_exception(fault))
-        log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {arguments!r}\n{text}")
-    _record(config, journal.Call(outcomes.FAULT))
+        _log(config, f"fault in nvccache {__version__} for {nvcc} {arguments!r}\n{text}")
+    _record(config, Call(outcomes.FAULT))
 
 
 def _no_compiler(typed: str) -> int:

@@ -11,6 +11,7 @@ import os
 
 # The pure-Python `operator` would be loaded for nothing; this is the module behind it.
 from _operator import attrgetter
+from itertools import chain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,13 +58,13 @@ def is_settled(signature: Signature, now_ns: int) -> bool:
 
 
 def to_text(signatures: Iterable[Signature]) -> str:
-    """Decimal numbers between blanks, five a signature."""
-    return " ".join([str(number) for signature in signatures for number in signature])
+    """Decimal numbers with `, ` between them, five a signature: as Python shows a list, which is fastest."""
+    return str(list(chain.from_iterable(signatures)))[1:-1]
 
 
 def from_text(text: str) -> list[Signature]:
     """The inverse of `to_text`; raises ValueError."""
-    numbers = list(map(int, text.split()))
+    numbers = list(map(int, text.split(", "))) if text else []
     if len(numbers) % 5:
         raise ValueError("a signature is cut short")
     parts = iter(numbers)

@@ -26,6 +26,10 @@ import os
 
 from nvccache import keys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v2", "manifest-v2", "tool-v1"
 REPLAY, READING, OBJECT = "replay-v1", "reading-v1", "object-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT)
@@ -126,10 +130,7 @@ class Store:
     def _remove(self, path: str) -> None:
         self.trouble = f"removed damaged {path}"
         if not self.is_readonly:
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
+            _quietly(os.unlink, path)
 
 
 def read_file(path: str) -> bytes:
@@ -220,7 +221,12 @@ def _decompress(content: bytes) -> bytes:
 
 def _touch(path: str) -> None:
     """Mark as used just now: eviction goes by modification time."""
-    try:
-        os.utime(path)
+    _quietly(os.utime, path)
+
+
+def _quietly(action: Callable[[str], None], path: str) -> None:
+    """What contextlib.suppress would do, were it not a module more to load on every hit."""
+    try:  # noqa: SIM105
+        action(path)
     except OSError:
         pass

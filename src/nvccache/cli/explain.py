@@ -7,6 +7,7 @@ import os
 import click
 
 from nvccache import config, explanation, journal, outcomes
+from nvccache.calls import Call
 from nvccache.store import Store
 
 _UNCHANGED = "nothing it depends on has changed"
@@ -32,7 +33,7 @@ def explain(product: str) -> None:
     click.echo("\n".join(_lines(shown, call, told)))
 
 
-def _lines(shown: str, call: journal.Call | None, told: explanation.Told | None) -> list[str]:
+def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list[str]:
     outcome = call.outcome if call else told.outcome if told else ""
     details: list[str] = []
     if outcome == outcomes.DIRECT_HIT:

@@ -64,11 +64,16 @@ def install(folder: str) -> None:
         raise click.ClickException(f"`{path}` exists and was not written by nvccache")
     try:
         os.makedirs(folder, exist_ok=True)
-        _write_executable(path, _shim_text(os.path.abspath(sys.executable), _import_folders()))
+        _write_executable(path, _shim_text(_interpreter(), _import_folders()))
     except OSError as error:
         raise click.ClickException(f"cannot write `{path}`: {error.strerror}") from None
     click.echo(f"wrote `{path}`")
     click.echo("\n".join(_usage(folder)))
+
+
+def _interpreter() -> str:
+    """The interpreter itself: that of a virtual environment only adds looking for what it belongs to."""
+    return os.path.abspath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
 def _import_folders() -> list[str]:

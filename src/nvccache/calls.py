@@ -1,0 +1,100 @@
+"""The record of one call in the journal: appended by every call, without a lock.
+
+Part of the hot path; journal.py owns the form of the lines and reads them.
+"""
+
+from __future__ import annotations
+
+import os
+
+LOG = "calls-v2.log"
+CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
+LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
+_APPEND_TRIES = 5
+
+
+class Call:
+    """What became of one call. Seconds are wall-clock seconds.
+
+    `stages` holds (stage, hit, seconds): seconds spent on a miss, saved on a hit. `product` is the
+    absolute path of what the call makes, empty where that is not known.
+    """
+
+    __slots__ = ("outcome", "product", "reason", "seconds", "seconds_saved", "stages")
+
+    def __init__(
+        self,
+        outcome: str,
+        reason: str = "",
+        stages: list[tuple[str, bool, float]] | None = None,
+        seconds_saved: float = 0.0,
+        seconds: float = 0.0,
+    ) -> None:
+        self.outcome = outcome
+        self.reason = reason
+        self.stages = stages if stages is not None else []
+        self.seconds_saved = seconds_saved
+        self.seconds = seconds
+        self.product = ""
+
+
+def append(cache_dir: str, call: Call) -> None:
+    """Record one call; a journal that cannot be written is not worth a word."""
+    path = os.path.join(cache_dir, "journal", LOG)
+    line = _line(call)
+    try:
+        for _ in range(_APPEND_TRIES):
+            if _append_line(path, line):
+                return
+    except OSError:
+        pass
+
+
+def fold_if_large(cache_dir: str) -> None:
+    """Keep the journal bounded, at the price of one stat; what folding needs is loaded once a MiB."""
+    try:
+        if os.stat(os.path.join(cache_dir, "journal", LOG)).st_size < LARGE:
+            return
+    except OSError:
+        return
+    from nvccache import journal
+
+    journal.fold(cache_dir)
+
+
+def _line(call: Call) -> bytes:
+    fields = [call.outcome, call.reason, f"{call.seconds:.6f}", f"{call.seconds_saved:.6f}"]
+    fields.append(_quote(call.product))
+    for stage, hit, seconds in call.stages:
+        fields += (stage, "hit" if hit else "miss", f"{seconds:.6f}")
+    # The leading newline and the last field keep a line torn by a full disk from
+    # spoiling its neighbour or from being read as a shorter one.
+    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
+
+
+def _quote(path: str) -> str:
+    return path.replace("%", "%25").replace("\t", "%09").replace("\n", "%0A")
+
+
+def _append_line(path: str, line: bytes) -> bool:
+    """Append `line`; False when the log was closed by a fold before the line got into it."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        descriptor = os.open(path, flags, 0o666)
+    try:
+        if os.write(descriptor, line) < len(line):
+            return True  # the disk is full: a second try would not help
+        ours = os.fstat(descriptor)
+        try:
+            named = os.stat(path)
+        except FileNotFoundError:
+            named = None
+        if named and (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):
+            return True  # a fold renames before it closes, so nothing is closed yet
+        start = os.lseek(descriptor, 0, os.SEEK_CUR) - len(line)
+        return CLOSED not in os.pread(descriptor, start, 0)
+    finally:
+        os.close(descriptor)
