@@ -8,7 +8,8 @@ leave it alone, and the journal tells of them.
     details        further differences, one a line
     outcome        a word of outcomes.py
     nvcc, cwd      of the call
-    arguments, environment
+    arguments      each option with its value
+    environment    (variable, value)
     front key, reading key, scope
     objection      why there is no direct record of it, a clause
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from nvccache import direct, keys, manifest, processor, reading, sections, store, variables
+from nvccache import direct, flags, keys, manifest, processor, reading, sections, store, variables
 from nvccache.reading import PROGRAM, Difference, Observations, Reading
 from nvccache.relocation import Relocation
 
@@ -44,12 +45,20 @@ class Case:
     def __init__(self, request: Request, products: Iterable[str], is_recaching: bool) -> None:
         self.request = request
         self.nvcc = request.nvcc
-        self.arguments = list(request.arguments)
+        self.arguments = _options(request.arguments)
         names = (*variables.OF_CALL, *variables.OF_ARGUMENTS)
         self.environment = {name: request.environ[name] for name in names if name in request.environ}
         self.cwd = os.getcwd()
         self.objects = [os.path.join(self.cwd, product) for product in products]
         self.is_recaching = is_recaching
+
+
+def _options(words: Iterable[str]) -> list[str]:
+    """The words of a command line, each option together with its value."""
+    scanned = flags.scan(list(words))
+    if isinstance(scanned, flags.UnknownOption):
+        return list(words)
+    return [" ".join(argument.tokens) for argument in scanned]
 
 
 class Told:

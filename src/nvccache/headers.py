@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nvccache.markers import Entered
     from nvccache.signatures import Signature
+    from nvccache.sources import Findings
     from nvccache.store import Store
 
 _CLOCK_TICK = 50_000_000  # nanoseconds; file systems stamp with a clock that lags behind
@@ -42,37 +43,51 @@ class Headers:
         self._contents: dict[str, bytes] = {}
         self._signatures: dict[str, Signature] = {}
         self._digests: dict[str, str] = {}
+        self._survey = sources.Survey()
+        self._known_places: dict[tuple[str, ...], searches.Places] = {}
 
     def of_pass(self, words: Sequence[str], entered: Sequence[Entered], text: bytes) -> Reading:
         """The reading of a preprocessor pass; raises UnreadableError or OSError."""
         files = {os.fsdecode(file.name): file for file in entered}
         contents = {path: self._read(path) for path in files}
-        is_system = {path: file.is_system for path, file in files.items()}
-        survey = sources.survey(contents, is_system)
-        survey.time_words += [("the command line", word) for word in sources.time_words_in(words)]
-        objection = sources.expands_time(survey, text, "SOURCE_DATE_EPOCH" in self._environ)
-        for reason in (objection, *survey.objections):
-            if reason:
-                raise UnreadableError(reason)
-        places = searches.Places(self._chain(words))
+        findings = self._survey.of(contents)
+        self._object(words, findings, text)
+        places = self._places(words)
         source = next(iter(files), "")
+        names: dict[str, set[str]] = {}
         for path, file in files.items():
             includers = [os.fsdecode(name) for name in file.includers]
             # What the command line includes is looked for in the working directory.
-            places.watch_header(path, [*includers, *(["<command-line>"] if source in includers else [])])
-        for includer, name in survey.included:
-            places.watch_name(name, [searches.directory_of(includer)])
-        for includer, name in survey.asked:
-            places.ask(name, includer)
-        copies = self._skipped_copies(survey, places, contents)
-        return self.reading([*files, *copies], places.names)
+            includers += [searches.COMMAND_LINE] if source in includers else []
+            _watch(names, places.of_header(path, includers))
+        for first in list(files)[1:2]:
+            # gcc looks for the first header in a precompiled form.
+            _watch(names, places.of_header(first + ".gch", [source, searches.COMMAND_LINE]))
+        for path, found in findings.items():
+            for name in () if files[path].is_system else found.included:  # the system's find their own
+                _watch(names, places.of_name(name, (searches.directory_of(path),)))
+            for name in found.asked:
+                _watch(names, places.of_question(name, path))
+        copies = self._skipped_copies(findings, places, contents)
+        return self.reading([*files, *copies], names)
+
+    def _object(self, words: Sequence[str], findings: Mapping[str, Findings], text: bytes) -> None:
+        """Raise UnreadableError where the text holds what no reading can tell."""
+        used = [(path, word) for path, found in findings.items() for word in found.time_words]
+        used += [("the command line", word) for word in sources.time_words_in(words)]
+        objections = [sources.expands_time(used, text, "SOURCE_DATE_EPOCH" in self._environ)]
+        objections += [reason for found in findings.values() for reason in found.objections]
+        for reason in objections:
+            if reason:
+                raise UnreadableError(reason)
 
     def of_rule(self, words: Sequence[str], names: Sequence[str]) -> Reading:
         """The reading of a compile that told only which files it read; raises UnreadableError or OSError."""
-        places = searches.Places(self._chain(words))
+        places = self._places(words)
+        watched: dict[str, set[str]] = {}
         for path in names:
-            places.watch_header(path, names)
-        return self.reading(names, places.names)
+            _watch(watched, places.of_header(path, names))
+        return self.reading(names, watched)
 
     def reading(
         self, files: Iterable[str], names: Mapping[str, set[str]], digests: Mapping[str, str] | None = None
@@ -99,18 +114,28 @@ class Headers:
         return found if found and max(found[3:]) < self._since_ns - 2 * 10**9 else UNKNOWN
 
     def _skipped_copies(
-        self, survey: sources.Survey, places: searches.Places, contents: Mapping[str, bytes]
+        self, findings: Mapping[str, Findings], places: searches.Places, contents: Mapping[str, bytes]
     ) -> list[str]:
-        """Files that `#pragma once` passed over as copies of another: once edited, they would be entered."""
-        if not survey.once:
-            return []
-        once = {contents[path] for path in survey.once}
-        candidates = {path for includer, name in survey.included for path in places.found(name, includer)}
-        return [path for path in sorted(candidates - set(contents)) if self._read(path) in once]
+        """Files that `#pragma once` passed over as copies of another: once edited, they would be entered.
 
-    def _chain(self, words: Sequence[str]) -> list[str]:
+        gcc compares size, date and content; CUDA's own thrust has a dozen such headers.
+        """
+        once = {contents[path] for path, found in findings.items() if found.is_once}
+        sizes = set(map(len, once))
+        candidates = {
+            path for includer, found in findings.items() for name in found.included
+            for path in places.found(name, includer)
+        }  # fmt: skip
+        return [
+            path
+            for path in sorted(candidates - set(contents))
+            if os.stat(path).st_size in sizes and self._read(path) in once
+        ]
+
+    def _places(self, words: Sequence[str]) -> searches.Places:
         compiler = toolchain.host_compiler(words[0], self._environ, self._cache)
-        return searches.chain_of(words, self._environ, compiler.driver, compiler.identity, self._cache)
+        chain = searches.chain_of(words, self._environ, compiler.driver, compiler.identity, self._cache)
+        return self._known_places.setdefault(tuple(chain), searches.Places(chain))
 
     def _read(self, path: str) -> bytes:
         if path not in self._contents:
@@ -136,6 +161,11 @@ class Headers:
                 raise UnreadableError(CHANGED_MEANWHILE)
             self._signatures[path] = found
         return self._signatures[path]
+
+
+def _watch(names: dict[str, set[str]], watches: Iterable[searches.Watch]) -> None:
+    for directory, name in watches:
+        names.setdefault(directory, set()).add(name)
 
 
 def read_make_rule(rule: bytes) -> list[str]:

@@ -132,10 +132,7 @@ class Recorder:
             if stage.kind in _HOST_PASSES:
                 for program in self._host_compiler(stage).programs:
                     yield from self._before_on_path(os.path.basename(program), program)
-                    directory = os.path.dirname(program)
-                    for name in _PARTS_OF_A_COMPILER:
-                        if not os.path.lexists(os.path.join(directory, name)):
-                            yield directory, name
+                    yield from _missing_parts(os.path.dirname(program))
         if "/" not in self.nvcc:
             yield from self._before_on_path("nvcc")
 
@@ -247,6 +244,16 @@ class Recorder:
         is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
         is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.words)
         return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
+
+
+def _missing_parts(directory: str) -> Iterable[tuple[str, str]]:
+    """What a compiler driver looks for beside its parts, and one level up, before it searches PATH."""
+    above = os.path.dirname(directory)
+    parts = (*_PARTS_OF_A_COMPILER, f"{os.path.basename(above)}-as")
+    for folder in (directory, above):
+        for name in parts:
+            if folder and not os.path.lexists(os.path.join(folder, name)):
+                yield folder, name
 
 
 def _of_call(call: Invocation, plan: Plan) -> list[str]:

@@ -14,10 +14,12 @@ from nvccache.reading import ABSENT, PRESENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nvccache.store import Store
 
+COMMAND_LINE = "<command-line>"  # stands for the file that includes what -include names
+Watch = tuple[str, str]
 _DIRECTORY_OPTIONS = ("-I", "-isystem", "-iquote", "-idirafter")
 _DIRECTORY_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
 _WITH_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-o", "-MF")
@@ -26,78 +28,108 @@ _IGNORED = b'ignoring nonexistent directory "'
 
 
 class Places:
-    """The names that must be absent from, or present in, directories: directory -> names."""
+    """Where headers are looked for along one search path; every answer is worked out once.
 
-    def __init__(self, chain: Sequence[str]) -> None:
-        self.chain = [directory.rstrip("/") or "/" for directory in chain]
+    Answers are watches: (directory, PRESENT or ABSENT and a name in it).
+    """
+
+    def __init__(self, chain: Iterable[str]) -> None:
+        self._chain = list(dict.fromkeys(directory.rstrip("/") or "/" for directory in chain))
         # gcc shortens the names of system headers by resolving links.
-        self._real_chain = [os.path.realpath(directory) for directory in self.chain]
-        self.names: dict[str, set[str]] = {}
-        self._missing: dict[str, str] = {}
+        self._real_chain = [os.path.realpath(directory) for directory in self._chain]
+        self._listings: dict[str, frozenset[str] | None] = {}
+        self._absences: dict[tuple[str, str], Watch | None] = {}
+        self._names: dict[tuple[str, tuple[str, ...]], list[Watch]] = {}
+        self._headers: dict[tuple[str, tuple[str, ...]], list[Watch]] = {}
+        self._questions: dict[tuple[str, str], list[Watch]] = {}
+        self._found: dict[str, list[str]] = {}
 
-    def watch_header(self, path: str, includers: Iterable[str]) -> None:
-        """A header that was read: no other directory may get one of a name it can have been included by."""
-        nearby = list(dict.fromkeys(directory_of(includer) for includer in includers))
-        names = [_below(directory, path) for directory in (*self.chain, *self._real_chain, *nearby)]
-        if not any(names):
-            # Found in a way that is not understood: any end of the path can be its name.
-            parts = path.strip("/").split("/")
-            names = ["/".join(parts[start:]) for start in range(len(parts))]
-        for name in dict.fromkeys(names):
-            if name:
-                self.watch_name(name, nearby)
+    def of_header(self, path: str, includers: Sequence[str]) -> list[Watch]:
+        """For a header that was read: no other directory may get one of a name it can be included by."""
+        nearby = tuple(dict.fromkeys(map(directory_of, includers)))
+        if (path, nearby) not in self._headers:
+            names = [_below(directory, path) for directory in (*self._chain, *self._real_chain, *nearby)]
+            if not any(names):
+                # Found in a way that is not understood: any end of the path can be its name.
+                parts = path.strip("/").split("/")
+                names = ["/".join(parts[start:]) for start in range(len(parts))]
+            watches = [self.of_name(name, nearby) for name in dict.fromkeys(names) if name]
+            self._headers[path, nearby] = [watch for found in watches for watch in found]
+        return self._headers[path, nearby]
 
-    def watch_name(self, name: str, nearby: Iterable[str]) -> None:
-        """A name that is searched for: where nothing is found, nothing may appear."""
-        for directory in self._candidates(name, nearby):
-            self._watch_absence(directory, name)
+    def of_name(self, name: str, nearby: tuple[str, ...]) -> list[Watch]:
+        """For a name that is searched for: where nothing is found, nothing may appear."""
+        if (name, nearby) not in self._names:
+            absences = [self._absence(directory, name) for directory in self._candidates(name, nearby)]
+            self._names[name, nearby] = [watch for watch in absences if watch]
+        return self._names[name, nearby]
 
-    def ask(self, name: str, includer: str) -> None:
-        """A name that `__has_include` asks for: what is there must stay, what is not must not come."""
-        for directory in self._candidates(name, [directory_of(includer)]):
-            path = os.path.join(directory, name)
-            if os.path.exists(path):
-                folder, _, base = path.rpartition("/")
-                self._add(folder or ("/" if path.startswith("/") else "."), PRESENT + base)
-            else:
-                self._watch_absence(directory, name)
+    def of_question(self, name: str, includer: str) -> list[Watch]:
+        """For what `__has_include` asks: what is there must stay, what is not must not come."""
+        nearby = directory_of(includer)
+        if (name, nearby) not in self._questions:
+            watches = []
+            for directory in self._candidates(name, (nearby,)):
+                path = os.path.join(directory, name)
+                folder, slash, base = path.rpartition("/")
+                absence = self._absence(directory, name)
+                watches.append(absence or (folder or slash or ".", PRESENT + base))
+            self._questions[name, nearby] = watches
+        return self._questions[name, nearby]
 
     def found(self, name: str, includer: str) -> list[str]:
         """Every file that an include of this name could mean."""
-        candidates = [
-            os.path.join(directory, name) for directory in self._candidates(name, [directory_of(includer)])
-        ]
-        return [path for path in candidates if os.path.isfile(path)]
+        if name not in self._found:
+            self._found[name] = [path for path in map(_joiner(name), self._chain) if os.path.isfile(path)]
+        nearby = directory_of(includer)
+        if self._absence(nearby, name):
+            return self._found[name]
+        path = name if nearby == "." else os.path.join(nearby, name)
+        return [*self._found[name], *([path] if os.path.isfile(path) else [])]
 
-    def _candidates(self, name: str, nearby: Iterable[str]) -> list[str]:
-        return ["/"] if name.startswith("/") else list(dict.fromkeys([*nearby, *self.chain]))
+    def _candidates(self, name: str, nearby: tuple[str, ...]) -> list[str]:
+        return ["/"] if name.startswith("/") else list(dict.fromkeys([*nearby, *self._chain]))
 
-    def _watch_absence(self, directory: str, name: str) -> None:
-        path = os.path.join(directory, name)
-        parts = name.strip("/").split("/")
-        at = directory.rstrip("/") or "/"
-        for part in parts:
-            below = f"{at.rstrip('/')}/{part}" if at != "." else part
-            if self._is_missing(below):
-                self._add(*self._nearest(at, part))
-                return
-            at = below
-        if not os.path.exists(path):  # a link that leads nowhere
-            self._add(os.path.dirname(at) or ".", ABSENT + os.path.basename(at))
+    def _absence(self, directory: str, name: str) -> Watch | None:
+        """What must stay missing for there to be no such file; None where there is one."""
+        key = (directory, name)
+        if key not in self._absences:
+            self._absences[key] = self._find_absence(directory, name.lstrip("/"))
+        return self._absences[key]
 
-    def _nearest(self, directory: str, name: str) -> tuple[str, str]:
+    def _find_absence(self, directory: str, name: str) -> Watch | None:
+        listing = self._listing(directory)
+        if listing is None:
+            return self._nearest(directory)
+        head, _, rest = name.partition("/")
+        if head not in listing and head not in ("", ".", ".."):
+            return directory, ABSENT + head
+        path = os.path.join(directory, head) if directory != "." else head
+        if rest:
+            return self._absence(path or ".", rest)
+        return None if os.path.exists(path) else (directory, ABSENT + head)  # a link that leads nowhere
+
+    def _nearest(self, directory: str) -> Watch:
         """The nearest directory that exists, and the name that is missing from it."""
-        while directory not in ("/", ".", "") and self._is_missing(directory):
-            directory, name = os.path.dirname(directory) or ".", os.path.basename(directory)
-        return directory or ".", ABSENT + name
+        while True:
+            parent, name = os.path.split(directory)
+            if self._listing(parent or ".") is not None or parent in ("", "/"):
+                return parent or ".", ABSENT + name
+            directory = parent
 
-    def _is_missing(self, path: str) -> bool:
-        if path not in self._missing:
-            self._missing[path] = "" if os.path.lexists(path) else path
-        return bool(self._missing[path])
+    def _listing(self, directory: str) -> frozenset[str] | None:
+        if directory not in self._listings:
+            try:
+                self._listings[directory] = frozenset(os.listdir(directory))
+            except NotADirectoryError:
+                self._listings[directory] = frozenset()
+            except OSError:
+                self._listings[directory] = None
+        return self._listings[directory]
 
-    def _add(self, directory: str, name: str) -> None:
-        self.names.setdefault(directory, set()).add(name)
+
+def _joiner(name: str) -> Callable[[str], str]:
+    return lambda directory: os.path.join(directory, name)
 
 
 def _below(directory: str, path: str) -> str:
@@ -110,7 +142,7 @@ def _below(directory: str, path: str) -> str:
 
 def directory_of(includer: str) -> str:
     """Where a quoted include of a file looks first; for what the command line includes it is the cwd."""
-    return "." if includer.startswith("<") else os.path.dirname(includer) or "."
+    return "." if includer == COMMAND_LINE else os.path.dirname(includer) or "."
 
 
 def chain_of(

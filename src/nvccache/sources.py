@@ -37,52 +37,63 @@ _WRAPPER = re.compile(rb"#[ \t]*define[ \t]+(\w+)\([ \t]*(\w+)[ \t]*\)([^\n]*)")
 
 
 @dataclass(slots=True)
-class Survey:
-    """What was found in some files; paths are as the line markers have them.
+class Findings:
+    """What was found in one file. `asked` and `included` are names, `objections` clauses."""
 
-    `asked` and `included` are (file that asks, name), `time_words` (file, word), `objections` sentences.
-    """
-
-    asked: list[tuple[str, str]] = field(default_factory=list)
-    included: list[tuple[str, str]] = field(default_factory=list)
-    once: set[str] = field(default_factory=set)
-    time_words: list[tuple[str, bytes]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    included: list[str] = field(default_factory=list)
+    is_once: bool = False
+    time_words: list[bytes] = field(default_factory=list)
     objections: list[str] = field(default_factory=list)
 
 
-def survey(contents: Mapping[str, bytes], is_system: Mapping[str, bool]) -> Survey:
-    """Look through files. Includes are listed for those of the user alone: the system's find their own."""
-    found = Survey()
-    joined = {path: _join_lines(content) for path, content in contents.items()}
-    asking = {path: content for path, content in joined.items() if b"__has_include" in content}
-    wrappers = _wrappers(asking.values())
-    calls = _calls(wrappers)
-    for path, content in joined.items():
-        for word in _TIME_WORDS:
-            if word in content:
-                found.time_words.append((path, word))
-        if any(word in content for word in _UNFOLLOWED_WORDS):
-            found.objections += [
-                f"`{path}` uses `{_shown(match)}`" for match in _UNFOLLOWED.finditer(content)
-            ]
-        if not is_system.get(path):
-            found.included += [(path, _name(match)) for match in _INCLUDE.finditer(content)]
-            if _ONCE.search(content):
-                found.once.add(path)
-        if path in asking:
-            _collect(path, content, _ASK, wrappers, found)
-            found.asked += [(path, _name(match)) for match in _BARE_ASK.finditer(content)]
-        if calls and any(name in content for name in wrappers):
-            _collect(path, content, calls, wrappers, found)
+class Survey:
+    """Looks through files, each once, however many passes of a call entered it."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, Findings] = {}
+        self._joined: dict[str, bytes] = {}
+        self._asking: dict[str, bytes] = {}
+        self._wrappers: dict[bytes, bytes] = {}
+
+    def of(self, contents: Mapping[str, bytes]) -> dict[str, Findings]:
+        """The findings in these files."""
+        fresh = {path: _join_lines(text) for path, text in contents.items() if path not in self._files}
+        self._joined |= fresh
+        self._asking |= {path: text for path, text in fresh.items() if b"__has_include" in text}
+        for path, text in fresh.items():
+            self._files[path] = _findings(path, text)
+        known = set(self._wrappers)
+        self._wrappers = _wrappers(self._asking.values())
+        calls = _calls(self._wrappers)
+        for path, text in (fresh if known == set(self._wrappers) else self._joined).items():
+            if path in self._asking and path in fresh:
+                _collect(path, text, _ASK, self._wrappers, self._files[path])
+            if calls and any(name in text for name in self._wrappers):
+                _collect(path, text, calls, self._wrappers, self._files[path])
+        return {path: self._files[path] for path in contents}
+
+
+def _findings(path: str, text: bytes) -> Findings:
+    """Everything but questions by way of macros."""
+    found = Findings()
+    found.time_words = [word for word in _TIME_WORDS if word in text]
+    if any(word in text for word in _UNFOLLOWED_WORDS):
+        found.objections = [f"`{path}` uses `{_shown(match)}`" for match in _UNFOLLOWED.finditer(text)]
+    found.included = [_name(match) for match in _INCLUDE.finditer(text)]
+    found.is_once = b"once" in text and bool(_ONCE.search(text))
+    if b"__has_include" in text:
+        found.asked = [_name(match) for match in _BARE_ASK.finditer(text)]
     return found
 
 
-def expands_time(found: Survey, text: bytes, is_date_fixed: bool) -> str:
-    """The sentence that objects to a preprocessed text with the time in it, or empty.
+def expands_time(used: Iterable[tuple[str, bytes]], text: bytes, is_date_fixed: bool) -> str:
+    """The clause that objects to a preprocessed text with the time in it, or empty.
 
-    `is_date_fixed` says that SOURCE_DATE_EPOCH decides on time and date; not on a file's time stamp.
+    `used` are (file, word); `is_date_fixed` says that SOURCE_DATE_EPOCH decides on time and date, not on
+    a file's time stamp.
     """
-    for path, word in found.time_words:
+    for path, word in used:
         is_fixed = is_date_fixed and word != b"__TIMESTAMP__"
         if not is_fixed and _EXPANDED[word].search(text):
             return f"`{path}` uses `{word.decode()}`"
@@ -124,13 +135,13 @@ def _calls(wrappers: Mapping[bytes, bytes]) -> re.Pattern[bytes] | None:
 
 
 def _collect(
-    path: str, content: bytes, pattern: re.Pattern[bytes], wrappers: Mapping[bytes, bytes], found: Survey
+    path: str, content: bytes, pattern: re.Pattern[bytes], wrappers: Mapping[bytes, bytes], found: Findings
 ) -> None:
     """Take down the names asked for; a name that macros make cannot be known."""
     for match in pattern.finditer(content):
         computed = match[3]
         if computed is None:
-            found.asked.append((path, _name(match)))
+            found.asked.append(_name(match))
         elif not _defines_wrapper(content, match.start(), wrappers):
             found.objections.append(f"`{path}` asks `__has_include` for a name that is made by macros")
 
