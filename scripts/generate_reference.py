@@ -23,7 +23,8 @@ SETTING_TEXTS = {
     "dir": "Where the cache is. Any number of processes may use it at the same time.",
     "max_size": "The size that the cache is kept within: a number of bytes, or one with `K`, `M`, `G` or `T` "
     "(powers of 1024). What was used least recently goes first.",
-    "base_dir": "Planned: a directory whose checkouts share results. It has no effect yet.",
+    "base_dir": "A directory whose checkouts share results: paths below it count as the way to them from the "
+    "working directory, where that is sound.",
     "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look for on `PATH`. "
     "Without it the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler it is given.",
     "jobs": "Planned: how many stages run at once. It has no effect yet.",
@@ -146,9 +147,7 @@ def outcome_texts() -> dict[str, str]:
     """Outcome -> its meaning, from the comments beside the constants."""
     with open(outcomes.__file__, encoding="utf-8") as stream:
         found = dict(re.findall(r'^[A-Z_]+ = "(\w+)"  # (.+)$', stream.read(), re.MULTILINE))
-    texts = {outcome: found[outcome] for outcome in outcomes.OUTCOMES}
-    texts[outcomes.DIRECT_HIT] += " (planned; not counted yet)"
-    return texts
+    return {outcome: found[outcome] for outcome in outcomes.OUTCOMES}
 
 
 def table(head: str, texts: dict[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ Plain strings, since an Enum would cost start-up time on every hit.
 from __future__ import annotations
 
 DIRECT_HIT = "direct_hit"  # answered from a record, no tool ran
-STAGE_HIT = "stage_hit"  # only preprocessing ran
+STAGE_HIT = "stage_hit"  # every compile stage came from the cache
 PARTIAL_HIT = "partial_hit"  # some stage came from the cache, some ran
 MISS = "miss"  # no stage came from the cache
 BYPASS = "bypass"  # handed to nvcc by decision
