@@ -1,0 +1,98 @@
+"""What plain nvcc opens is in the record of a call, and every name it looks for in vain is watched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nvccache import reading, sections, store
+from nvccache.relocation import Relocation
+from scenarios.rebuilds import HOST_OPTIONS, cccl_of
+from workspaces import Workspace
+
+STRACE = shutil.which("strace")
+CALL = re.compile(r'\b(open|openat|execve|stat|newfstatat|access)\((?:AT_FDCWD[^,]*, )?"([^"]+)".* = (-?\d+)')
+# What tells nothing of the source: shared libraries, locales, the shell, temporary files.
+UNWATCHED = re.compile(
+    r"/tmpxft|/nvcctest|\.so|/locale|gconv|/ld\.so|^/(?:dev|proc|etc)/|zoneinfo|/(?:da|ba)?sh$"
+)
+LIBRARY_PATHS = re.compile(r"/lib(?:/|$)|/lib/x86_64-linux-gnu/|/\.$")
+SOURCES = {
+    "plain": '#include "h.h"\n#include <cstdio>\n'
+    "__global__ void k(int *p) { *p = NUMBER; }\nint f() { return NUMBER; }\n",
+    "thrust": '#include "h.h"\n#include <thrust/sort.h>\n#include <thrust/device_vector.h>\n'
+    "int f() { thrust::device_vector<int> v(NUMBER); thrust::sort(v.begin(), v.end()); return v[0]; }\n",
+}
+
+
+def recorded(workspace: Workspace, source: str) -> reading.Reading:
+    """The reading of the one call that has been recorded."""
+    cache = store.Store(str(workspace.cache))
+    for path in workspace.cache.glob("reading-v1/*/*"):
+        record = cache.find_record(store.READING, path.name)
+        assert record
+        *parts, attached = sections.unpack("reading-1", record, reading.SECTIONS + 1)
+        if attached:
+            return reading.decode(parts, Relocation("", str(workspace.directory)))
+    raise AssertionError("no call was recorded")
+
+
+def trace(workspace: Workspace, *arguments: str) -> tuple[set[str], set[str]]:
+    """The files that plain nvcc opened, and the paths at which it found nothing."""
+    log = workspace.directory / "trace"
+    result = workspace.run([STRACE or "", "-f", "-e", "trace=%file", "-o", log, workspace.nvcc, *arguments])
+    assert result.status == 0, result.stderr
+    opened, missing = set(), set()
+    for line in log.read_text(errors="replace").splitlines():
+        found = CALL.search(line)
+        if not found or UNWATCHED.search(found[2]):
+            continue
+        path = os.path.join(workspace.directory, found[2])
+        if int(found[3]) < 0 and "ENOENT" in line:
+            missing.add(path)
+        elif found[1] in ("open", "openat", "execve") and os.path.isfile(path):
+            opened.add(os.path.realpath(path))
+    return opened, missing
+
+
+def is_watched(path: str, names: dict[str, set[str]]) -> bool:
+    """Whether the first part of a path that does not exist is among the names that must stay absent."""
+    at = "/"
+    for part in [part for part in path.split("/") if part]:
+        below = os.path.join(at, part)
+        if not os.path.lexists(below):
+            return "-" + part in names.get(os.path.realpath(at), set())
+        at = below
+    return True
+
+
+@pytest.mark.skipif(not STRACE, reason="strace is not installed")
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_record_holds_everything_that_nvcc_looked_at(workspace: Workspace, name: str) -> None:
+    if name == "thrust":
+        cccl_of(workspace)
+    workspace.write("a.cu", SOURCES[name])
+    workspace.write("inc/h.h", "#define NUMBER 3\n")
+    words = ["-c", "a.cu", "-I", "empty", "-I", "inc", "-arch=sm_80", *HOST_OPTIONS]
+    (workspace.directory / "empty").mkdir()
+    assert workspace.cached(*words, "-o", "a.o").status == 0
+    known = recorded(workspace, "a.cu")
+    opened, missing = trace(workspace, *words, "-o", "plain.o")
+    files = {os.path.realpath(workspace.directory / path) for path in known.files}
+    temporary = os.path.realpath(os.environ.get("TMPDIR") or "/tmp")
+    unread = {path for path in opened - files if not path.startswith(str(workspace.directory / "plain.o"))}
+    assert not unread
+    names: dict[str, set[str]] = {}
+    for directory, listed in zip(known.directories, known.names, strict=True):
+        names.setdefault(os.path.realpath(workspace.directory / directory), set()).update(listed)
+    # The host compile looks beside the C++ file of cudafe++, which plain nvcc has in the temporary directory.
+    unwatched = {path for path in missing if not is_watched(path, names) and not LIBRARY_PATHS.search(path)}
+    assert {path for path in unwatched if not is_beside(path, temporary)} == set()
+
+
+def is_beside(path: str, temporary: str) -> bool:
+    return Path(path).parent in (Path(temporary), Path(temporary) / "crt")
