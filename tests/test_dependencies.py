@@ -1,4 +1,4 @@
-"""Dependency files, byte for byte as the real nvcc writes them, and the line markers they are made of."""
+"""Dependency files, byte for byte as the real nvcc writes them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import dependencies, dryrun, invocation, plan
-from nvccache.dependencies import entered_files, render, target, union
+from nvccache import dependencies, dryrun, invocation, markers, plan
+from nvccache.dependencies import render, target
 from nvccache.invocation import Invocation
-from nvccache.plan import DependencyFile, Plan
+from nvccache.plan import Plan
 
 SOURCE = """\
 #include "in c/b l.h"
@@ -71,14 +71,10 @@ def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
     assert isinstance(transcript, dryrun.Transcript)
     planned = plan.build(transcript, parsed, str(directory))
     assert isinstance(planned, Plan)
-    wanted, found = parsed.dependencies, {}
-    for step in planned.steps:
-        if isinstance(step, DependencyFile):
-            entered = union([entered_files(Path(path).read_bytes()) for path in step.preprocessed])
-            files = [name for name, is_system in entered if not (is_system and wanted.omit_system)]
-            chosen = wanted.targets[-1] if wanted.targets else parsed.output or None
-            rule_target = target(entered[0][0], chosen, parsed.output_directory)
-            found[step.path] = render(rule_target, files, wanted.phony)
+    found = {}
+    for step in planned.dependency_files:
+        passes = [markers.entered_files(Path(path).read_bytes()) for path in step.preprocessed]
+        found[step.path] = dependencies.rule(markers.union(passes), parsed)
     return found
 
 
@@ -100,48 +96,6 @@ def test_dependency_files_are_those_of_nvcc(nvcc, project, words):
     assert ours
     for path, rule in ours.items():
         assert rule == (project / path).read_bytes()
-
-
-def test_files_are_listed_where_they_are_entered_first():
-    text = b'# 1 "a.cu"\nint a;\n# 1 "b.h" 1\n# 1 "c.h" 1 3\n# 2 "b.h" 2\n# 2 "a.cu" 2\n# 1 "b.h" 1\n'
-    assert entered_files(text) == [(b"a.cu", False), (b"b.h", False), (b"c.h", True)]
-
-
-def test_the_first_marker_names_the_source_and_a_later_line_does_not():
-    assert entered_files(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
-
-
-def test_what_is_no_file_is_not_listed():
-    text = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "<command-line>" 1\n# 1 "/usr/x.h" 1 3 4\n'
-    assert entered_files(text) == [(b"a.cu", False), (b"/usr/x.h", True)]
-
-
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        (b'q\\"uote.h', b'q"uote.h'),
-        (b"b\\\\s.h", b"b\\s.h"),
-        (b"\\303\\274.h", "ü.h".encode()),
-        (b"a b.h", b"a b.h"),
-    ],
-)
-def test_escapes_in_names_of_markers_are_undone(written, name):
-    assert entered_files(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
-
-
-def test_text_that_resembles_a_marker_is_none():
-    text = b'# 1 "a.cu"\nconst char *s = " 1\n";\nputs("x # 1 \\"no.h\\" 1");\n #1 "y.h" 1\n'
-    assert entered_files(text) == [(b"a.cu", False)]
-
-
-def test_without_markers_there_are_no_files():
-    assert entered_files(b"") == []
-    assert entered_files(b"int x;\n") == []
-
-
-def test_the_first_pass_that_enters_a_file_says_whether_it_is_of_the_system():
-    first, second = [(b"a", False), (b"b", True)], [(b"b", False), (b"c", False)]
-    assert union([first, second]) == [(b"a", False), (b"b", True), (b"c", False)]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +127,3 @@ def test_headers_of_odd_names_stand_there_as_nvcc_misreads_them():
 
 def test_phony_rules_are_for_all_but_the_source():
     assert render(b"a.o", [b"a.cu", b"b.h"], phony=True) == b"a.o : a.cu \\\n    b.h\n\nb.h:\n"
-
-
-def test_names_are_the_bytes_of_the_markers():
-    assert dependencies.entered_files(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import unprivileged
-from nvccache import eviction, keys, store
-from nvccache.store import BLOB, Entry, Store
+from nvccache import entries, eviction, keys, store
+from nvccache.entries import Entry
+from nvccache.store import BLOB, REPLAY, Store
 
 SIZE = 1000
 DAY = 24 * 3600.0
@@ -41,10 +42,11 @@ def _left(root: Path, digests: list[str]) -> list[bool]:
 def test_usage_counts_every_file_of_every_bucket(root):
     _add(root, 1)
     cache = Store(str(root))
-    cache.add_entry(keys.digest_bytes(b"k"), Entry())
+    entries.add(cache, keys.digest_bytes(b"k"), Entry())
+    cache.add_record(REPLAY, keys.digest_bytes(b"r"), b"x", lock=False)
     cache.add_memo(keys.digest_bytes(b"m"), "x")
     used = eviction.usage(str(root))
-    assert used.entries == 3
+    assert used.entries == 4
     assert used.bytes == SIZE + cache.added_bytes
 
 
@@ -82,7 +84,7 @@ def test_age_and_size_both_count(root):
 
 def test_clearing_removes_everything_but_what_is_no_entry(root):
     _add(root, 1)
-    Store(str(root)).add_entry(keys.digest_bytes(b"k"), Entry())
+    entries.add(Store(str(root)), keys.digest_bytes(b"k"), Entry())
     (root / "journal").mkdir()
     (root / "journal" / "calls").write_text("counted")
     eviction.clear(str(root))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import shutil
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from nvccache import keys, manifest
+from nvccache import keys, manifest, reading, sections, signatures, store
+from nvccache.manifest import Found
+from nvccache.reading import ABSENT, SOURCE, Observations, Reading
+from nvccache.relocation import Relocation
 from nvccache.store import Store
 
 FRONT = keys.digest_bytes(b"front")
+OTHER_FRONT = keys.digest_bytes(b"other")
+NOWHERE = Relocation("", "/")
 
 
 @pytest.fixture
@@ -23,183 +24,154 @@ def cache(tmp_path) -> Store:
 
 
 @pytest.fixture
-def include(tmp_path) -> Path:
-    """Two directories of headers: `first/x.h` is missing, `second/x.h` and `second/sub/y.h` are there."""
-    for name, text in {"second/x.h": "int x;\n", "second/sub/y.h": "int y;\n"}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-        os.utime(tmp_path / name, (1, 1))
-    (tmp_path / "first").mkdir()
-    return tmp_path
+def header(tmp_path) -> Path:
+    path = tmp_path / "x.h"
+    path.write_text("int x;\n")
+    return path
 
 
-def _add(include: Path, cache: Store, *names: str, since: float | None = None) -> str | None:
-    paths = [str(include / "second" / name) for name in names or ("x.h", "sub/y.h")]
-    directories = [str(include / "first"), str(include / "second")]
-    return manifest.add_reading(FRONT, paths, directories, since or time.time() + 60, cache)
+def _read(*paths: Path, absent: Path | None = None) -> Reading:
+    """The reading of a command that has just read these files."""
+    made = Reading()
+    made.files = [str(path) for path in paths]
+    made.kinds = SOURCE * len(paths)
+    made.digests = [keys.digest_file(str(path)) for path in paths]
+    made.signatures = [signatures.of(str(path)) for path in paths]
+    if absent:
+        made.directories, made.names = [str(absent.parent)], [[ABSENT + absent.name]]
+        made.directory_signatures = [signatures.UNKNOWN]
+    return made
 
 
-def test_a_reading_is_found_while_everything_is_as_it_was(include, cache):
-    key = _add(include, cache)
-    assert key and manifest.find_key(FRONT, cache) == key
+def _add(cache: Store, made: Reading, front: str = FRONT, attached: bytes = b"") -> str:
+    key = reading.key_of(front, made)
+    manifest.add(front, Found(key, made, attached), cache, NOWHERE)
+    return key
+
+
+def _find(cache: Store, front: str = FRONT) -> str:
+    """The key under which the result of a command is found, or empty."""
+    found = manifest.find(front, cache, NOWHERE, Observations(), lambda: "a processor")
+    return found.key if found else ""
+
+
+def _keys(cache: Store) -> list[str]:
+    return [found.key for found in manifest.readings(FRONT, cache, NOWHERE)]
+
+
+def test_a_reading_is_found_while_everything_is_as_it_was(header, cache):
+    key = _add(cache, _read(header), attached=b"beside\0it")
+    found = manifest.find(FRONT, cache, NOWHERE, Observations(), lambda: "")
+    assert (found.key, found.attached, found.reading.files) == (key, b"beside\0it", [str(header)])
 
 
 def test_an_unknown_command_has_no_reading(cache):
-    assert manifest.find_key(FRONT, cache) == ""
+    assert _find(cache) == ""
+    assert _keys(cache) == []
 
 
-def test_a_changed_header_is_noticed_and_one_changed_back_is_as_it_was(include, cache):
-    key = _add(include, cache)
-    header = include / "second" / "x.h"
+def test_a_changed_header_is_noticed_and_one_changed_back_is_as_it_was(header, cache):
+    key = _add(cache, _read(header))
     header.write_text("int z;\n")
-    assert manifest.find_key(FRONT, cache) == ""
+    assert _find(cache) == ""
     header.write_text("int x;\n")
-    assert manifest.find_key(FRONT, cache) == key
+    assert _find(cache) == key
 
 
-def test_a_touched_header_is_the_same(include, cache):
-    key = _add(include, cache)
-    os.utime(include / "second" / "x.h", (2, 2))
-    assert manifest.find_key(FRONT, cache) == key
-
-
-def test_a_removed_header_is_noticed(include, cache):
-    _add(include, cache)
-    (include / "second" / "x.h").unlink()
-    assert manifest.find_key(FRONT, cache) == ""
-
-
-@pytest.mark.parametrize("name", ["first/x.h", "first/sub/y.h", "first/sub"])
-def test_a_header_that_appears_where_the_compiler_looks_first_is_noticed(include, cache, name):
-    _add(include, cache)
-    if name == "first/sub":
-        (include / name).mkdir()
-    else:
-        (include / name).parent.mkdir(exist_ok=True)
-        (include / name).write_text("")
-    assert manifest.find_key(FRONT, cache) == ""
-
-
-def test_a_broken_link_that_appears_is_noticed(include, cache):
-    _add(include, cache)
-    (include / "first" / "x.h").symlink_to("nowhere")
-    assert manifest.find_key(FRONT, cache) == ""
-
-
-def test_a_file_that_appears_elsewhere_changes_nothing(include, cache):
-    key = _add(include, cache)
-    (include / "first" / "other.h").write_text("")
-    (include / "second" / "sub" / "x.h").write_text("")
-    assert manifest.find_key(FRONT, cache) == key
-
-
-def test_a_header_in_a_directory_of_the_compilers_own_may_appear_in_any_searched_one(include, cache):
-    directories = [str(include / "first")]
-    manifest.add_reading(
-        FRONT, [str(include / "second" / "sub" / "y.h")], directories, time.time() + 60, cache
-    )
-    (include / "first" / "y.h").write_text("")
-    assert manifest.find_key(FRONT, cache) == ""
-
-
-def test_each_state_of_the_headers_has_its_own_reading(include, cache):
-    first = _add(include, cache)
-    header = include / "second" / "x.h"
+def test_each_state_of_the_headers_has_its_own_reading(header, cache):
+    first = _add(cache, _read(header))
     header.write_text("int z;\n")
-    second = _add(include, cache)
+    second = _add(cache, _read(header))
     assert first != second
-    assert manifest.find_key(FRONT, cache) == second
+    assert _find(cache) == second
     header.write_text("int x;\n")
-    assert manifest.find_key(FRONT, cache) == first
+    assert _find(cache) == first
+    header.write_text("int y;\n")
+    assert _find(cache) == ""
 
 
-def test_the_same_state_is_recorded_once(include, cache):
-    assert _add(include, cache) == _add(include, cache)
-    assert len(cache.find_manifest(FRONT)) == 1
+def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
+    key = _add(cache, _read(header, absent=tmp_path / "early.h"))
+    assert key != _add(cache, _read(header))
+    assert key != reading.key_of(FRONT, _read(header, absent=tmp_path / "other.h"))
 
 
-def test_the_oldest_readings_are_dropped(include, cache):
-    header = include / "second" / "x.h"
-    found = []
+def test_the_same_state_is_recorded_once(header, cache):
+    assert _add(cache, _read(header)) == _add(cache, _read(header))
+    assert len(_keys(cache)) == 1
+
+
+def test_the_newest_reading_is_tried_first_and_the_oldest_are_dropped(header, cache):
+    added = []
     for number in range(12):
         header.write_text(f"int x{number};\n")
-        found.append(_add(include, cache))
-    assert [reading["key"] for reading in cache.find_manifest(FRONT)] == found[:3:-1]
+        added.append(_add(cache, _read(header)))
+    assert _keys(cache) == added[:3:-1]
+    header.write_text("int x5;\n")
+    again = _add(cache, _read(header))
+    assert _keys(cache)[0] == again == added[5]
+    assert len(_keys(cache)) == 8
 
 
-def test_a_header_that_changed_while_the_command_ran_is_not_recorded(include, cache):
-    started = time.time()
-    (include / "second" / "x.h").write_text("int z;\n")
-    assert _add(include, cache, since=started) is None
-    assert cache.find_manifest(FRONT) == []
+def test_another_command_has_its_own_readings(header, cache):
+    key = _add(cache, _read(header))
+    assert _find(cache, OTHER_FRONT) == ""
+    assert _add(cache, _read(header), OTHER_FRONT) != key
 
 
-def test_a_header_that_is_gone_after_the_run_is_not_recorded(include, cache):
-    assert _add(include, cache, "x.h", "missing.h") is None
+def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_path):
+    """The file could be changed again within the tick of the clock that stamped it."""
+    settled = tmp_path / "settled.h"
+    settled.write_text("")
+    made = _read(header, settled)
+    made.signatures[1] = (1, 2, 3, 4, 5)
+    _add(cache, made)
+    (found,) = manifest.readings(FRONT, cache, NOWHERE)
+    assert found.reading.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
-def test_another_command_has_its_own_readings(include, cache):
-    key = _add(include, cache)
-    other = manifest.add_reading(
-        keys.digest_bytes(b"other"), [str(include / "second" / "x.h")], [], time.time() + 60, cache
-    )
-    assert other != key
+def test_a_reading_that_is_lost_is_passed_over(header, cache):
+    first = _add(cache, _read(header))
+    header.write_text("int z;\n")
+    second = _add(cache, _read(header))
+    os.unlink(cache.path(store.READING, second))
+    assert _keys(cache) == [first]
 
 
-@pytest.mark.parametrize(
-    ("words", "environ", "found"),
-    [
-        (
-            ["-I", "a", "-Ib", "-isystem", "c", "-isystemd", "-iquote", "e", "-idirafter", "f"],
-            {},
-            list("abcdef"),
-        ),
-        (["-I", "a", "-Ia", "-include", "x.h"], {}, ["a"]),
-        ([], {"CPATH": "a:b", "CPLUS_INCLUDE_PATH": "c"}, ["a", "b", "c"]),
-        ([], {"CPATH": "a::b", "C_INCLUDE_PATH": ""}, ["a", ".", "b"]),
-    ],
-)
-def test_searched_directories_are_those_of_options_and_environment(words, environ, found):
-    assert manifest.search_directories(["gcc", *words], environ) == [*found, "/usr/local/include"]
+@pytest.mark.parametrize("body", [b"", b"x" * 31, b"x" * 33, b"/" * 32, bytes(32), "é".encode() * 16])
+def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
+    key = _add(cache, _read(header))
+    cache.add_record(store.MANIFEST, FRONT, body)
+    assert _keys(cache) == []
+    assert _add(cache, _read(header)) == key
+    assert _find(cache) == key
 
 
-NAMES = ["plain.h", "a b.h", "do$lar.h", "ha#sh.h", "ünï.h", "percent%.h", "c:d.h"]
-# clang writes these as names of other files, which then cannot be read: such a run is never recorded.
-NAMES_FOR_GCC = ["a\tb.h", "back\\slash.h", "back\\ slash.h"]
+def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
+    key = _add(cache, _read(header))
+    whole = cache.find_record(store.READING, key)
+    parts = sections.unpack("reading-1", whole, reading.SECTIONS + 1)
+    for at, foreign in ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0")):
+        cache.add_record(
+            store.READING, key, sections.pack("reading-1", [*parts[:at], foreign, *parts[at + 1 :]])
+        )
+        assert _find(cache) == ""
+        assert not os.path.exists(cache.path(store.READING, key))
+    cache.add_record(store.READING, key, whole.replace(b"reading-1", b"reading-9", 1))
+    assert _find(cache) == ""
+    cache.add_record(store.READING, key, whole)
+    assert _find(cache) == key
 
 
-@pytest.mark.parametrize(
-    ("compiler", "name"),
-    [*itertools.product(["g++", "clang++"], NAMES), *itertools.product(["g++"], NAMES_FOR_GCC)],
-)
-def test_prerequisites_of_a_make_rule_are_read_as_the_compiler_wrote_them(tmp_path, compiler, name):
-    if not shutil.which(compiler):
-        pytest.skip(f"there is no {compiler}")
-    (tmp_path / name).write_text("")
-    source = tmp_path / "in put.cpp"
-    source.write_text(f"#include <{name}>\n#include <cstddef>\n")
-    rule = tmp_path / "a.o.read"
-    subprocess.run(
-        [
-            compiler,
-            "-c",
-            "-I",
-            str(tmp_path),
-            str(source),
-            "-MD",
-            "-MF",
-            str(rule),
-            "-o",
-            str(tmp_path / "a.o"),
-        ],
-        check=True,
-    )
-    found = manifest.read_make_rule(rule.read_bytes())
-    assert found[:1] == [str(source)]
-    assert str(tmp_path / name) in found
-    assert all(os.path.isfile(path) for path in found)
-
-
-def test_a_rule_without_prerequisites_has_none():
-    assert manifest.read_make_rule(b"a.o:\n") == []
-    assert manifest.read_make_rule(b"") == []
+def test_below_the_base_directory_a_reading_holds_in_another_checkout(cache, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.h").write_text("int x;\n")
+    places = [Relocation(str(tmp_path), str(tmp_path / name)) for name in ("one", "two")]
+    made = _read(tmp_path / "one" / "x.h")
+    manifest.add(FRONT, Found(reading.key_of(FRONT, made), made, b""), cache, places[0])
+    found = manifest.find(FRONT, cache, places[1], Observations(), lambda: "")
+    assert found.reading.files == [str(tmp_path / "two" / "x.h")]
+    (tmp_path / "two" / "x.h").write_text("int y;\n")
+    assert manifest.find(FRONT, cache, places[1], Observations(), lambda: "") is None
+    assert manifest.find(FRONT, cache, places[0], Observations(), lambda: "")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import unprivileged
 from nvccache import eviction, keys, store
-from nvccache.store import BLOB, MANIFEST, STAGE, TOOL, Entry, Store
+from nvccache.store import BLOB, BUCKETS, STAGE, TOOL, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 DIGEST = keys.digest_bytes(CONTENT)
-ENTRY = Entry({"object": DIGEST, "module_id": KEY}, b"out\xff", b"warning: \xe2\x82\xac\n", 1.25)
+LARGE = CONTENT * 120  # worth to be cloned
+BODY = b"a body\nof two lines\xff"
+RECORDS = [bucket for bucket in BUCKETS if bucket != BLOB]
 DAMAGES = {
     "emptied": lambda content: b"",
     "cut": lambda content: content[:-1],
@@ -48,28 +48,22 @@ def _files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def test_an_entry_comes_back_as_it_was_put_in(cache):
-    cache.add_entry(KEY, ENTRY)
-    assert cache.find_entry(KEY) == ENTRY
-    assert cache.find_entry(OTHER_KEY) is None
+@pytest.mark.parametrize("bucket", RECORDS)
+def test_a_record_comes_back_as_it_was_put_in(cache, bucket):
+    for body in (b"first", BODY, b""):
+        cache.add_record(bucket, KEY, body)
+        assert cache.find_record(bucket, KEY) == body
+        assert cache.find_record(bucket, OTHER_KEY) is None
 
 
-def test_a_redirect_comes_back_as_one(cache):
-    cache.add_entry(KEY, Entry(is_redirect=True))
-    assert cache.find_entry(KEY) == Entry(is_redirect=True)
-
-
-def test_a_later_entry_takes_the_place_of_an_earlier_one(cache):
-    cache.add_entry(KEY, Entry(stderr=b"first"))
-    cache.add_entry(KEY, ENTRY)
-    assert cache.find_entry(KEY) == ENTRY
-
-
-def test_a_manifest_comes_back_as_it_was_put_in(cache):
-    readings = [{"key": KEY, "files": {"/a\udcff.h": DIGEST}, "absent": ["/b"]}]
-    cache.add_manifest(KEY, readings)
-    assert cache.find_manifest(KEY) == readings
-    assert cache.find_manifest(OTHER_KEY) == []
+@pytest.mark.parametrize(
+    "name", ["", "..", "../../../etc/passwd", "/etc/passwd", KEY + "x", "a\0b", "." * 32]
+)
+def test_a_name_that_is_no_key_leads_nowhere(root, cache, name):
+    """Records name blobs and other records, and may have been tampered with."""
+    assert Path(cache.path(BLOB, name)).parent.parent == root / BLOB
+    assert cache.read_blob(name) is None
+    assert cache.find_record(STAGE, name) is None
 
 
 def test_a_memo_comes_back_as_it_was_put_in(cache):
@@ -95,7 +89,7 @@ def test_an_empty_blob_comes_back(cache, compress):
 
 def test_a_product_is_kept_as_it_is_so_that_its_blocks_can_be_shared(cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
-    assert Path(cache.raw_blob_path(DIGEST)).read_bytes() == CONTENT
+    assert Path(cache.path(BLOB, DIGEST)).read_bytes() == CONTENT
 
 
 def test_an_intermediate_is_kept_compressed(root, cache):
@@ -105,20 +99,12 @@ def test_an_intermediate_is_kept_compressed(root, cache):
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.parametrize("bucket", [STAGE, MANIFEST, TOOL])
+@pytest.mark.parametrize("bucket", RECORDS)
 def test_a_damaged_record_is_absent_and_removed(root, cache, bucket, damage):
-    add, find = {
-        STAGE: (lambda: cache.add_entry(KEY, ENTRY), cache.find_entry),
-        MANIFEST: (
-            lambda: cache.add_manifest(KEY, [{"key": KEY, "files": {}, "absent": []}]),
-            cache.find_manifest,
-        ),
-        TOOL: (lambda: cache.add_memo(KEY, "some digest"), cache.find_memo),
-    }[bucket]
-    add()
+    cache.add_record(bucket, KEY, BODY)
     path = _path(root, bucket, KEY)
     path.write_bytes(damage(path.read_bytes()))
-    assert not find(KEY)
+    assert cache.find_record(bucket, KEY) is None
     assert not path.exists()
     assert "damaged" in cache.trouble
 
@@ -137,120 +123,72 @@ def test_a_damaged_blob_is_absent_and_removed(root, cache, compress, damage):
 
 
 def test_a_record_under_another_key_is_absent(root, cache):
-    cache.add_entry(KEY, ENTRY)
+    cache.add_record(STAGE, KEY, BODY)
     moved = _path(root, STAGE, OTHER_KEY)
     moved.parent.mkdir(exist_ok=True)
     _path(root, STAGE, KEY).rename(moved)
-    assert cache.find_entry(OTHER_KEY) is None
+    assert cache.find_record(STAGE, OTHER_KEY) is None
 
 
 def test_a_directory_in_the_place_of_a_file_is_absent(root, cache):
     for bucket in (STAGE, BLOB):
         _path(root, bucket, KEY).mkdir(parents=True)
-    assert cache.find_entry(KEY) is None
+    assert cache.find_record(STAGE, KEY) is None
     assert cache.read_blob(KEY) is None
 
 
 def test_what_is_used_counts_as_used_now(root, cache):
-    cache.add_entry(KEY, ENTRY)
+    cache.add_record(STAGE, KEY, BODY)
     cache.add_blob(DIGEST, CONTENT, compress=False)
     for path in (_path(root, STAGE, KEY), _path(root, BLOB, DIGEST)):
         os.utime(path, (1, 1))
-    cache.find_entry(KEY)
+    cache.find_record(STAGE, KEY)
     cache.read_blob(DIGEST)
     for path in (_path(root, STAGE, KEY), _path(root, BLOB, DIGEST)):
         assert path.stat().st_mtime > 1
 
 
-def test_the_directory_says_that_it_is_a_cache(root, cache):
-    cache.add_memo(KEY, "x")
-    assert (root / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
-
-
 def test_looking_makes_no_directory(root, cache):
-    assert (cache.find_entry(KEY), cache.read_blob(DIGEST), cache.find_memo(KEY)) == (None, None, "")
+    assert (cache.find_record(STAGE, KEY), cache.read_blob(DIGEST), cache.find_memo(KEY)) == (None, None, "")
     assert not root.exists()
 
 
 def test_a_readonly_store_writes_nothing(root):
     cache = Store(str(root), is_readonly=True)
-    cache.add_entry(KEY, ENTRY)
+    cache.add_record(STAGE, KEY, BODY)
     cache.add_blob(DIGEST, CONTENT, compress=True)
     assert not root.exists()
 
 
 def test_a_readonly_store_reads_and_removes_nothing(root, cache):
-    cache.add_entry(KEY, ENTRY)
+    cache.add_record(STAGE, KEY, BODY)
     cache.add_memo(OTHER_KEY, "x")
     _path(root, TOOL, OTHER_KEY).write_bytes(b"damaged")
     readonly = Store(str(root), is_readonly=True)
-    assert readonly.find_entry(KEY) == ENTRY
+    assert readonly.find_record(STAGE, KEY) == BODY
     assert readonly.find_memo(OTHER_KEY) == ""
     assert _path(root, TOOL, OTHER_KEY).exists()
 
 
 def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache):
-    cache.add_entry(KEY, ENTRY)
+    cache.add_record(STAGE, KEY, BODY)
     Store(str(root)).add_blob(DIGEST, CONTENT, compress=True)
     with unprivileged.read_only(root) as copy:
         there = Store(copy)
-        assert there.find_entry(KEY) == ENTRY
+        assert there.find_record(STAGE, KEY) == BODY
         assert there.read_blob(DIGEST) == CONTENT
         there.add_memo(OTHER_KEY, "x")
         assert there.trouble
         assert there.find_memo(OTHER_KEY) == ""
 
 
-@pytest.mark.parametrize("blocked", ["", "tmp", "locks", STAGE])
-def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
-    (root / blocked).parent.mkdir(parents=True, exist_ok=True)
-    (root / blocked).write_text("in the way")
-    cache.add_entry(KEY, ENTRY)
-    assert cache.trouble
-    assert cache.find_entry(KEY) is None
-
-
-def test_what_is_stored_obeys_the_umask(root, cache):
-    previous = os.umask(0o027)
-    try:
-        cache.add_entry(KEY, ENTRY)
-    finally:
-        os.umask(previous)
-    assert stat.S_IMODE(_path(root, STAGE, KEY).stat().st_mode) == 0o640
-
-
-def test_no_temporary_file_is_left(root, cache):
-    cache.add_entry(KEY, ENTRY)
-    cache.add_blob(DIGEST, CONTENT, compress=True)
-    assert not _files(root / "tmp")
-
-
-def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
-    def fail(*paths):
-        raise OSError(28, "No space left on device")
-
-    cache.add_memo(OTHER_KEY, "x")
-    monkeypatch.setattr(os, "rename", fail)
-    cache.add_entry(KEY, ENTRY)
-    assert "No space left" in cache.trouble
-    assert not _files(root / "tmp")
-
-
-def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
-    monkeypatch.setattr(store, "_LOCK_SECONDS", 0.05)
-    with store.shard_lock(str(root), KEY[0]):
-        cache.add_entry(KEY, ENTRY)
-    assert "holds the lock" in cache.trouble
-    assert cache.find_entry(KEY) is None
-
-
 def test_buckets_of_other_versions_are_left_alone(root, cache):
     other = root / "stage-v999" / "ab" / "file"
     other.parent.mkdir(parents=True)
     other.write_text("of a newer release")
-    cache.add_entry(KEY, ENTRY)
+    cache.add_record(STAGE, KEY, BODY)
     eviction.clear(str(root))
-    assert cache.find_entry(KEY) is None
+    assert cache.find_record(STAGE, KEY) is None
     assert other.read_text() == "of a newer release"
 
 
@@ -258,32 +196,6 @@ def test_what_was_added_is_counted_once(root, cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
     cache.add_blob(DIGEST, CONTENT, compress=False)
     assert cache.added_bytes == len(CONTENT)
-
-
-WRITER = """
-import sys
-from nvccache import keys
-from nvccache.store import Entry, Store
-cache = Store(sys.argv[1])
-for number in range(60):
-    content = b"%d " % (number % 20) * 500
-    digest = keys.digest_bytes(content)
-    cache.add_blob(digest, content, number % 2 == 0)
-    cache.add_entry(keys.digest_bytes(b"key %d" % (number % 20)), Entry({"object": digest}))
-    found = cache.read_blob(digest)
-    assert found == content, number
-assert not cache.trouble, cache.trouble
-"""
-
-
-def test_processes_that_publish_at_the_same_time_do_not_disturb_each_other(root):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root)]) for _ in range(4)]
-    assert [writer.wait() for writer in writers] == [0] * 4
-    cache = Store(str(root))
-    for number in range(20):
-        entry = cache.find_entry(keys.digest_bytes(b"key %d" % number))
-        assert entry and cache.read_blob(entry.outputs["object"]) == b"%d " % number * 500
-    assert not _files(root / "tmp")
 
 
 @pytest.fixture
@@ -355,8 +267,8 @@ def test_a_product_that_cannot_be_written_raises(tmp_path, unlink_first):
 
 def test_what_is_done_to_a_product_does_not_reach_the_store(cache, destination):
     cache.add_blob(DIGEST, CONTENT, compress=False)
-    _restore(destination, raw_blob=cache.raw_blob_path(DIGEST))
-    assert destination.stat().st_ino != Path(cache.raw_blob_path(DIGEST)).stat().st_ino
+    _restore(destination, raw_blob=cache.path(BLOB, DIGEST))
+    assert destination.stat().st_ino != Path(cache.path(BLOB, DIGEST)).stat().st_ino
     destination.write_bytes(b"overwritten")
     assert cache.read_blob(DIGEST) == CONTENT
 
@@ -368,30 +280,33 @@ def test_a_blob_that_cannot_be_cloned_is_copied(tmp_path, destination, state):
         blob.write_bytes(b"x")
     elif state == "a directory":
         blob.mkdir()
-    _restore(destination, raw_blob=str(blob))
-    assert destination.read_bytes() == CONTENT
+    store.restore(LARGE, str(blob), str(destination), unlink_first=False)
+    assert destination.read_bytes() == LARGE
 
 
-def test_where_the_file_system_can_clone_the_blocks_are_shared(tmp_path, destination, monkeypatch):
+@pytest.mark.parametrize(("content", "is_cloned"), [(LARGE, True), (CONTENT, False)])
+def test_where_the_file_system_can_clone_the_blocks_of_a_large_product_are_shared(
+    tmp_path, destination, monkeypatch, content, is_cloned
+):
     import fcntl
 
     requests = []
 
     def clone(target: int, request: int, source: int) -> None:
         requests.append(request)
-        os.write(target, os.pread(source, len(CONTENT), 0))
+        os.write(target, os.pread(source, len(content), 0))
 
     blob = tmp_path / "blob"
-    blob.write_bytes(CONTENT)
+    blob.write_bytes(content)
     monkeypatch.setattr(fcntl, "ioctl", clone)
-    store.restore(CONTENT, str(blob), str(destination), unlink_first=False)
-    assert requests == [0x40049409]  # FICLONE
-    assert destination.read_bytes() == CONTENT
+    store.restore(content, str(blob), str(destination), unlink_first=False)
+    assert requests == [0x40049409] * is_cloned  # FICLONE
+    assert destination.read_bytes() == content
 
 
 def test_a_damaged_blob_is_not_cloned_in_the_place_of_what_was_just_made(tmp_path, destination, monkeypatch):
     blob = tmp_path / "blob"
-    blob.write_bytes(b"?" * len(CONTENT))
+    blob.write_bytes(b"?" * len(LARGE))
     monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.write(target, b"cloned"))
-    store.restore(CONTENT, str(blob), str(destination), unlink_first=False)
-    assert destination.read_bytes() == CONTENT
+    store.restore(LARGE, str(blob), str(destination), unlink_first=False)
+    assert destination.read_bytes() == LARGE

@@ -30,7 +30,7 @@ def _script(path: Path, body: str) -> str:
 @pytest.fixture
 def settled(monkeypatch):
     """Let time pass, so that what was written just now is no longer too new."""
-    monkeypatch.setattr(time, "time", lambda now=time.time: now() + 10)
+    monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() + 10 * 10**9)
 
 
 def test_the_first_program_on_the_path_is_started(tmp_path):
@@ -134,6 +134,10 @@ case $1 in
 esac"""
 
 
+def _identity(word: str, environ: dict[str, str], cache: Store) -> str:
+    return toolchain.host_compiler(word, environ, cache).identity
+
+
 @pytest.fixture
 def compiler(tmp_path) -> dict[str, str]:
     """The environment of a host compiler `my-cc` that is a script, with its parts beside it."""
@@ -144,24 +148,24 @@ def compiler(tmp_path) -> dict[str, str]:
 
 
 def test_a_host_compiler_is_what_it_starts(tmp_path, compiler, cache):
-    before = toolchain.identify_host_compiler("my-cc", compiler, cache)
-    assert toolchain.identify_host_compiler("my-cc", compiler, cache) == before
+    before = _identity("my-cc", compiler, cache)
+    assert _identity("my-cc", compiler, cache) == before
     _script(tmp_path / "bin" / "cc1plus", "echo changed")
-    changed = toolchain.identify_host_compiler("my-cc", compiler, cache)
+    changed = _identity("my-cc", compiler, cache)
     _script(tmp_path / "bin" / "as", "echo changed")
-    assert len({before, changed, toolchain.identify_host_compiler("my-cc", compiler, cache)}) == 3
+    assert len({before, changed, _identity("my-cc", compiler, cache)}) == 3
 
 
 @pytest.mark.parametrize("variables", [{"VERSION": "2"}, {"CC1PLUS": "other-cc1plus"}])
 def test_what_a_script_in_front_of_a_compiler_says_is_not_remembered(compiler, cache, settled, variables):
-    before = toolchain.identify_host_compiler("my-cc", compiler, cache)
-    assert toolchain.identify_host_compiler("my-cc", {**compiler, **variables}, cache) != before
+    before = _identity("my-cc", compiler, cache)
+    assert _identity("my-cc", {**compiler, **variables}, cache) != before
 
 
 def test_a_script_in_front_of_a_compiler_is_part_of_it(tmp_path, compiler, cache):
-    before = toolchain.identify_host_compiler("my-cc", compiler, cache)
+    before = _identity("my-cc", compiler, cache)
     _script(tmp_path / "bin" / "my-cc", f"# changed\n{COMPILER}")
-    assert toolchain.identify_host_compiler("my-cc", compiler, cache) != before
+    assert _identity("my-cc", compiler, cache) != before
 
 
 @pytest.fixture
@@ -173,23 +177,23 @@ def gcc() -> str:
 
 def test_the_answers_of_a_real_compiler_are_remembered(gcc, cache, settled, monkeypatch):
     environ = dict(os.environ)
-    before = toolchain.identify_host_compiler(gcc, environ, cache)
+    before = _identity(gcc, environ, cache)
     monkeypatch.setattr(toolchain.process, "run", None)
-    assert toolchain.identify_host_compiler(gcc, environ, cache) == before
+    assert _identity(gcc, environ, cache) == before
 
 
 def test_a_real_compiler_is_the_same_by_its_name_and_by_its_path(gcc, cache):
     environ = dict(os.environ)
-    by_name = toolchain.identify_host_compiler("g++", environ, cache)
-    assert toolchain.identify_host_compiler(gcc, environ, cache) == by_name
+    by_name = _identity("g++", environ, cache)
+    assert _identity(gcc, environ, cache) == by_name
 
 
 def test_a_compiler_that_finds_other_parts_is_another_one(gcc, tmp_path, cache):
     environ = dict(os.environ)
-    before = toolchain.identify_host_compiler(gcc, environ, cache)
+    before = _identity(gcc, environ, cache)
     _script(tmp_path / "parts" / "as", "exec /usr/bin/as")
     elsewhere = {**environ, "COMPILER_PATH": str(tmp_path / "parts")}
-    assert toolchain.identify_host_compiler(gcc, elsewhere, cache) != before
+    assert _identity(gcc, elsewhere, cache) != before
 
 
 @pytest.mark.parametrize(
@@ -202,11 +206,56 @@ def test_native_code_depends_on_the_processor(word, depends):
     assert host.depends_on_processor(["g++", word, "-c"]) is depends
 
 
-def test_the_processor_is_described_the_same_each_time():
-    described = toolchain.describe_processor()
-    assert described == toolchain.describe_processor()
-    assert "flags" in described or "Features" in described
-    assert "MHz" not in described
+def test_a_host_compiler_is_told_with_the_programs_it_starts(gcc, compiler, tmp_path, cache):
+    script = toolchain.host_compiler("my-cc", compiler, cache)
+    assert script.driver == str(tmp_path / "bin" / "my-cc")
+    assert {str(tmp_path / "bin" / name) for name in ("cc1plus", "as")} <= set(script.programs)
+    assert not script.is_itself
+    real = toolchain.host_compiler(gcc, dict(os.environ), cache)
+    assert real.driver == gcc
+    assert {os.path.basename(path) for path in real.programs} >= {"cc1plus", "as"}
+    assert real.is_itself
+
+
+def test_what_only_bears_a_compilers_name_is_not_one_itself(tmp_path, cache):
+    """As a link named g++ to ccache."""
+    shutil.copyfile("/bin/true", tmp_path / "ccache")
+    (tmp_path / "ccache").chmod(0o755)
+    (tmp_path / "g++").symlink_to("ccache")
+    assert not toolchain.host_compiler(str(tmp_path / "g++"), dict(os.environ), cache).is_itself
+
+
+def test_scripts_that_only_hand_over_are_followed(tmp_path):
+    program = shutil.which("true")
+    last = _script(tmp_path / "last", f'exec {program} "$@"')
+    first = _script(tmp_path / "first", f'# a comment\n\nexec "{last}" "$@"')
+    assert toolchain.chain_of_scripts(first) == [last, program]
+    assert toolchain.chain_of_scripts(program) == []
+    assert toolchain.is_dependable(first) and toolchain.is_dependable(program)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "exec /bin/true",
+        'exec /bin/true "$@" -O2',
+        'exec true "$@"',
+        'exec "$HOME"/nvcc "$@"',
+        'export CPATH=x\nexec /bin/true "$@"',
+        '/bin/true "$@"',
+        'exec /bin/$(cat x) "$@"',
+        '[ -e x ] && exec /bin/true "$@"',
+    ],
+)
+def test_a_script_that_does_anything_else_is_not_dependable(tmp_path, body):
+    path = _script(tmp_path / "nvcc", body)
+    assert toolchain.chain_of_scripts(path) == []
+    assert not toolchain.is_dependable(path)
+
+
+def test_a_script_that_hands_over_to_itself_is_not_dependable(tmp_path):
+    path = _script(tmp_path / "nvcc", f'exec {tmp_path}/nvcc "$@"')
+    assert not toolchain.is_dependable(path)
 
 
 def test_only_regular_files_are_regular_files(tmp_path):

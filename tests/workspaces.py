@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from nvccache import journal
 HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")
 # Where `-g` objects say the intermediates were: see execution.DEBUG_DIRECTORY.
 REFERENCE_KEEP_DIRECTORY = Path("/tmp/nvccache")
+# Seconds: what changed just before a call began is not recorded, since it may have changed meanwhile.
+OLD_ENOUGH = 0.06
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +64,16 @@ class Workspace:
         return self.run([self.nvcc, *arguments], cwd, **variables)
 
     def cached(self, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> Result:
-        """Run nvcc through nvccache as a launcher."""
+        """Run nvcc through nvccache as a launcher, what was written before being old enough."""
+        time.sleep(OLD_ENOUGH)
         return self.run([sys.executable, "-m", "nvccache", self.nvcc, *arguments], cwd, **variables)
+
+    def forget_calls(self) -> None:
+        """Remove what answers whole calls from records, so that the stages are asked."""
+        shutil.rmtree(self.cache / "replay-v1", ignore_errors=True)
+        for path in self.cache.glob("reading-v1/*/*"):
+            if b"answer-1" in path.read_bytes():
+                path.unlink()
 
     def counters(self) -> Counters:
         """What the journal counted so far."""

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from nvccache import eviction, journal, store
-from nvccache.journal import Call
+from nvccache import calls, eviction, journal, store
+from nvccache.calls import Call
 from unprivileged import read_only
 
 
@@ -16,14 +16,14 @@ def filled_cache(cache_dir):
     for hours in (1, 2, 3, 4):
         digest = f"{hours}{hours}" * 16
         filled.add_blob(digest, b"x" * 1000, compress=False)
-        path = filled.raw_blob_path(digest)
+        path = filled.path(store.BLOB, digest)
         used = os.stat(path).st_mtime - hours * 3600
         os.utime(path, (used, used))
     return cache_dir
 
 
 def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
-    journal.append(filled_cache, Call("miss"))
+    calls.append(filled_cache, Call("miss"))
     result = nvccache("clean", "--all")
     assert result.output == "removed 4 files, 3.9 KiB\n"
     assert eviction.usage(filled_cache).entries == 0
@@ -32,8 +32,8 @@ def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
 
 def test_max_size_removes_what_was_used_least_recently(nvccache, filled_cache):
     assert nvccache("clean", "--max-size", "2500").output == "removed 2 files, 2.0 KiB\n"
-    assert os.path.exists(store.Store(filled_cache).raw_blob_path("11" * 16))
-    assert not os.path.exists(store.Store(filled_cache).raw_blob_path("33" * 16))
+    assert os.path.exists(store.Store(filled_cache).path(store.BLOB, "11" * 16))
+    assert not os.path.exists(store.Store(filled_cache).path(store.BLOB, "33" * 16))
 
 
 @pytest.mark.parametrize(("age", "removed"), [("150m", 2), ("3w", 0), ("30s", 4), ("1d", 0), ("2h", 3)])

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from nvccache import __version__, eviction, journal, outcomes, store
-from nvccache.journal import Call
+from nvccache import __version__, calls, eviction, outcomes, store
+from nvccache.calls import Call
 from unprivileged import read_only, unreadable
 
 
@@ -15,9 +15,9 @@ def used_cache(cache_dir):
     """A cache with one blob and a few calls."""
     store.Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
-    journal.append(cache_dir, Call(outcomes.PARTIAL_HIT, stages=stages, seconds_saved=1.5))
-    journal.append(cache_dir, Call(outcomes.BYPASS, "link"))
-    journal.append(cache_dir, Call(outcomes.BYPASS, "of_tomorrow"))
+    calls.append(cache_dir, Call(outcomes.PARTIAL_HIT, stages=stages, seconds_saved=1.5))
+    calls.append(cache_dir, Call(outcomes.BYPASS, "link"))
+    calls.append(cache_dir, Call(outcomes.BYPASS, "of_tomorrow"))
     return cache_dir
 
 

@@ -17,15 +17,16 @@ from scenarios.sources import HEADERS, SOURCES
 class Line:
     """One command line, in a directory with the sources that it names.
 
-    `warm` is what becomes of it when the cache is warm: `stage_hit`, `failed` or `bypass:` and the reason.
-    It is `miss` where older toolkits name the process in a product and there is no telling of which units.
-    `files` are further files with their text, or with the name of a source that they copy; `prepare` is run
-    once by a shell, with the real compiler in $NVCC, before anything else.
+    `warm` is what becomes of it when the cache is warm: `direct_hit`, `stage_hit` where the call cannot be
+    recorded, `failed`, or `bypass:` and the reason. It is `miss` where older toolkits name the process in
+    a product and there is no telling of which units. `files` are further files with their text, or with the
+    name of a source that they copy; `prepare` is run once by a shell, with the real compiler in $NVCC,
+    before anything else.
     """
 
     name: str
     command: str
-    warm: str = "stage_hit"
+    warm: str = "direct_hit"
     _: dataclasses.KW_ONLY
     warm_before_13: str = ""
     since: tuple[int, int] = (11, 0)
@@ -73,7 +74,7 @@ _MODES = (
     Line("code_and_ptx", "-arch=compute_80 -code=sm_80,compute_80 -c a.cu -o a.o"),
     Line("two_ptx", "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=compute_90 -dc b.cu"),
     Line("all_major", "-arch=all-major -c a.cu -o a.o", since=(11, 5)),
-    Line("native", "-arch=native -c a.cu -o a.o", since=(11, 5)),
+    Line("native", "-arch=native -c a.cu -o a.o", "stage_hit", since=(11, 5)),
     Line("sm_90a", "-arch=sm_90a -c a.cu -o a.o", since=(12, 0)),
     Line("cuda_to_cpp", "-cuda a.cu -o a.cu.cpp.ii", "bypass:preprocessed_product"),
 )
@@ -88,7 +89,7 @@ _INPUTS = (
         "bypass:same_base_name",
         files={"one/a.cu": "a.cu", "two/a.cu": "b.cu"},
     ),
-    Line("cu_and_cpp", "-c a.cu host.cpp plain.c"),
+    Line("cu_and_cpp", "-c a.cu host.cpp plain.c", "stage_hit"),
     Line("cpp", "-c host.cpp -o host.o", "bypass:nothing_to_cache"),
     Line("c", "-c plain.c", "bypass:nothing_to_cache"),
     Line("cpp_as_cuda", "-x cu -c host.cpp -o host.o"),
@@ -175,8 +176,8 @@ _DEPENDENCIES = (
     ),
     Line("mmd_output_directory", "-odir out -MMD -c headers.cu", prepare="mkdir out"),
     Line("mmd_mt_output_directory", "-odir out -MMD -MT t -c headers.cu", prepare="mkdir out"),
-    Line("mmd_several_inputs", "-MMD -c a.cu b.cu"),
-    Line("mmd_cpp_and_cu", "-MMD -c host.cpp a.cu"),
+    Line("mmd_several_inputs", "-MMD -c a.cu b.cu", "stage_hit"),
+    Line("mmd_cpp_and_cu", "-MMD -c host.cpp a.cu", "stage_hit"),
     Line("mf_alone", "-MF dep.d -c headers.cu -o h.o", "bypass:dryrun_failed"),
     Line("md_nowhere", "-MD -MF no/dep.d -c headers.cu -o h.o", "bypass:unwritable_output"),
     Line("md_compile_fails", "-MD -MF dep.d -c device_error.cu -o h.o", "failed"),
@@ -223,7 +224,7 @@ _OPTIONS = (
     Line("split_compile", "-split-compile=2 -arch=sm_80 -c a.cu -o a.o", since=(12, 1)),
     Line("threads", "-t 2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -c b.cu"),
     Line("threads_glued", "-t2 -gencode arch=compute_80,code=[sm_80,sm_86] -fatbin b.cu"),
-    Line("threads_equals", "--threads=4 -MMD -ptx a.cu b.cu"),
+    Line("threads_equals", "--threads=4 -MMD -ptx a.cu b.cu", "stage_hit"),
     Line("threads_all", "--threads 0 -ptx a.cu"),
     Line("threads_wrong", "-t two -c a.cu -o a.o", "bypass:irremovable_option"),
     Line("threads_missing", "-c a.cu -t", "bypass:unknown_option"),

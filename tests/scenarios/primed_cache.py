@@ -38,11 +38,22 @@ def check_compiles(workspace: Workspace, expected: bytes, **variables: str) -> N
 
 
 def check_hits(workspace: Workspace, expected: bytes) -> None:
-    result, counters = workspace.since(lambda: compile_cached(workspace))
-    assert (result.status, result.stderr) == (0, b"")
-    assert counters.outcome == "stage_hit"
-    assert (workspace.directory / "a.o").read_bytes() == expected
-    (workspace.directory / "a.o").unlink()
+    """There is a record of the call; and without it all stages hit."""
+    for outcome in ("direct_hit", "stage_hit"):
+        result, counters = workspace.since(lambda: compile_cached(workspace))
+        assert (result.status, result.stderr) == (0, b"")
+        assert (counters.outcome, counters.ran()) == (outcome, {})
+        assert (workspace.directory / "a.o").read_bytes() == expected
+        (workspace.directory / "a.o").unlink()
+        workspace.forget_calls()
+
+
+def check_heals(workspace: Workspace, expected: bytes) -> None:
+    """The object is right whatever is left of the cache, of the stages alone too; then all hit again."""
+    check_compiles(workspace, expected)
+    workspace.forget_calls()
+    check_compiles(workspace, expected)
+    check_hits(workspace, expected)
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,7 @@ def test_each_tool_that_is_replaced(workspace: Workspace, toolkit: Path) -> None
         for number in (1, 2):
             wrap(tool, real, before=f"# {number}")
             assert set(rebuild(workspace, "-c", "a.cu").compiled()) == {stage}
+    workspace.forget_calls()
     assert set(rebuild(workspace, "-c", "a.cu").compiled()) == set()
 
 
@@ -153,8 +154,9 @@ def test_a_system_header_that_appears_for_the_host_compiler(workspace: Workspace
     workspace.write("a.cu", SOURCE)
     variables = {"CPATH": "own:"}
     rebuild(workspace, "-c", "a.cu", **variables)
-    readings = workspace.cache.glob("manifest-v1/*/*")
-    if not any(b"/features.h" in path.read_bytes() for path in readings):
+    readings = [path.read_bytes() for path in workspace.cache.glob("reading-v1/*/*")]
+    # That of the host compile names all it reads again, but not the source.
+    if not any(b"/features.h" in reading and b"a.cu" not in reading for reading in readings):
         pytest.skip("the headers of this toolkit do not make the host compiler read features.h again")
     for directory, name in (("own", "in_own"), (".", "in_working_directory")):
         # Only a preprocessor pass is told that it is nvcc's.

@@ -1,4 +1,4 @@
-"""What is remembered from earlier runs, and when it counts no more: digests of tools, readings, seeds."""
+"""What is remembered from earlier runs, and when it counts no more: digests of tools, and seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import keys, manifest, module_id, toolchain
+from nvccache import keys, module_id, signatures, toolchain
 from nvccache.stages import host, ptxas
 from nvccache.store import Store
 from scenarios.rebuilds import replace
@@ -20,7 +20,7 @@ def test_a_tool_replaced_by_one_of_the_same_size_and_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its digest is remembered by a signature; the change of the inode is what betrays it."""
-    monkeypatch.setattr(toolchain, "_TOO_NEW_SECONDS", -1.0)
+    monkeypatch.setattr(signatures, "is_settled", lambda signature, now: True)
     store = Store(str(tmp_path / "cache"))
     tool = tmp_path / "ptxas"
     tool.write_text("#!/bin/sh\n# 1\n")
@@ -51,7 +51,7 @@ def test_the_version_text_of_a_host_compiler_counts(tmp_path: Path, workspace: W
     digests = set()
     for version in ("12.2.0", "13.1.0"):
         (tmp_path / "version").write_text(version)
-        digests.add(toolchain.identify_host_compiler(str(compiler), workspace.environ, store))
+        digests.add(toolchain.host_compiler(str(compiler), workspace.environ, store).identity)
     assert len(digests) == 2
 
 
@@ -63,66 +63,10 @@ def test_where_a_host_compiler_looks_for_its_parts_counts(tmp_path: Path, worksp
     own.mkdir()
     replace(own / "cc1plus", "#!/bin/sh\nexit 1\n")
     digests = {
-        toolchain.identify_host_compiler(driver, {**workspace.environ, **variables}, store)
+        toolchain.host_compiler(driver, {**workspace.environ, **variables}, store).identity
         for variables in ({}, {"COMPILER_PATH": str(own)})
     }
     assert len(digests) == 2
-
-
-def test_places_searched_before_a_header(tmp_path: Path) -> None:
-    for path in ("late/crt/x.h", "late/y.h"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("")
-    (tmp_path / "early").mkdir()
-    late, early = f"{tmp_path}/late", f"{tmp_path}/early"
-    places = manifest._places_searched_before([f"{late}/crt/x.h", f"{late}/y.h"], [early, late])
-    assert places == {f"{early}/crt", f"{early}/y.h"}
-    system = manifest._places_searched_before(["/usr/include/sys/cdefs.h"], [early])
-    assert {f"{early}/sys", f"{early}/cdefs.h"} <= system
-
-
-def test_directories_that_are_searched() -> None:
-    words = ["gcc", "-Ia", "-I", "b", "-isystem", "c", "-iquoted", "-idirafter", "e", "-DX"]
-    environ = {"CPATH": "f::g", "CPLUS_INCLUDE_PATH": ":h", "C_INCLUDE_PATH": ""}
-    found = manifest.search_directories(words, environ)
-    assert [name for name in found if not name.startswith("/")] == [
-        "a",
-        "b",
-        "c",
-        "d",
-        "e",
-        "f",
-        ".",
-        "g",
-        "h",
-    ]
-    assert "/usr/local/include" in found
-
-
-def test_a_reading_that_may_be_out_of_date_is_not_recorded(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "cache"))
-    header = tmp_path / "x.h"
-    header.write_text("1")
-    os.utime(header, (1e9, 1e9))
-    begun = time.time() + 10
-    assert manifest.add_reading("front", [str(header)], [], begun, store)
-    assert manifest.find_key("front", store)
-    assert manifest.add_reading("front", [str(header)], [], begun - 20, store) is None
-    assert manifest.add_reading("front", [str(tmp_path / "absent.h")], [], begun, store) is None
-
-
-def test_readings_of_different_files_have_different_keys(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "cache"))
-    header, later = tmp_path / "x.h", time.time() + 10
-    found = set()
-    for front, text in (("front", "1"), ("front", "2"), ("another front", "2")):
-        header.write_text(text)
-        found.add(manifest.add_reading(front, [str(header)], [], later, store))
-    assert len(found) == 3
-    header.write_text("1")
-    assert manifest.find_key("front", store) in found
-    header.write_text("3")
-    assert manifest.find_key("front", store) == ""
 
 
 def test_the_seed_of_a_module_id() -> None:

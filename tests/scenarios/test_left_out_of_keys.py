@@ -5,6 +5,7 @@ One compile fills the cache; every test here repeats it with one thing changed t
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
-from workspaces import Counters, Workspace, make_workspace
+from workspaces import Workspace, make_workspace
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 
@@ -41,32 +42,53 @@ def check(
     *arguments: str | Path,
     product: str | Path = "again.o",
     cwd: Path | None = None,
+    outcome: str = "direct_hit",
+    preprocesses: bool = False,
     **variables: str,
-) -> Counters:
-    """Compile with these words; everything must come from the cache, and be the same."""
-    result, counters = workspace.since(
-        lambda: workspace.cached(*(arguments or words(workspace, "-o", product)), cwd=cwd, **variables)
-    )
-    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
-    assert counters.compiled() == {}
-    assert counters.calls["stage_hit"] == 1, counters.calls
+) -> None:
+    """Compile with these words; everything must come from the cache, stage by stage too, and be the same.
+
+    `outcome` is `stage_hit` for what makes it another call.
+    """
+    compiled = arguments or words(workspace, "-o", product)
     made = (cwd or workspace.directory) / product
-    assert made.read_bytes() == (workspace.directory / "first.o").read_bytes()
-    made.unlink()
-    return counters
+    for level, place in ((outcome, workspace), ("stage_hit", without_calls(workspace))):
+        result, counters = place.since(lambda place=place: place.cached(*compiled, cwd=cwd, **variables))
+        assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+        assert (counters.outcome, counters.compiled()) == (level, {})
+        assert preprocesses or counters.ran() == {}
+        assert made.read_bytes() == (workspace.directory / "first.o").read_bytes()
+        made.unlink()
+
+
+def without_calls(workspace: Workspace) -> Workspace:
+    """The same with a cache that has the stages alone."""
+    copy = workspace.cache.with_name("stages")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(workspace.cache, copy)
+    stages = dataclasses.replace(workspace, environ={**workspace.environ, "NVCCACHE_DIR": str(copy)})
+    stages.forget_calls()
+    return stages
 
 
 def test_the_names_of_what_is_written(warm: Workspace) -> None:
     (warm.directory / "out").mkdir()
     check(warm, product="another name.o")
     check(warm, product=warm.directory / "out" / "absolute.o")
-    check(warm, *words(warm, "-odir", "out"), product="out/a.o")
-    check(warm, *words(warm), product="a.o")
+    check(warm, *words(warm, "-odir", "out"), product="out/a.o", outcome="stage_hit")
+    check(warm, *words(warm), product="a.o", outcome="stage_hit")
+    (warm.directory / "other").mkdir()
+    check(warm, *words(warm, "-odir", "other"), product="other/a.o")
 
 
 def test_the_dependency_file(warm: Workspace) -> None:
-    for options in (["-MD"], ["-MMD", "-MF", "x.d"], ["-MD", "-MT", "target", "-MP"]):
-        check(warm, *words(warm, *options, "-o", "again.o"))
+    for options, outcome in (
+        (["-MD"], "stage_hit"),
+        (["-MD", "-MT", "target", "-MP"], "direct_hit"),
+        (["-MMD", "-MF", "x.d"], "stage_hit"),
+        (["-MMD", "-MF", "y.d"], "direct_hit"),
+    ):
+        check(warm, *words(warm, *options, "-o", "again.o"), outcome=outcome)
 
 
 def test_the_number_of_threads(warm: Workspace) -> None:
@@ -75,8 +97,8 @@ def test_the_number_of_threads(warm: Workspace) -> None:
 
 
 def test_the_working_directory(warm: Workspace, tmp_path: Path) -> None:
-    check(warm, cwd=tmp_path)
-    check(warm, cwd=tmp_path, PWD=str(tmp_path))
+    check(warm, cwd=tmp_path, outcome="stage_hit")
+    check(warm, cwd=tmp_path, PWD=str(tmp_path), outcome="stage_hit")
 
 
 def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
@@ -84,25 +106,25 @@ def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         check(warm, TMPDIR=str(tmp_path / name))
         assert not list((tmp_path / name).iterdir())
-    check(warm, cwd=tmp_path, TMPDIR="plain")
+    check(warm, cwd=tmp_path, TMPDIR="plain", outcome="stage_hit")
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
+    ("variable", "value", "outcome"),
     [
-        ("TERM", "xterm-256color"),
-        ("NOCOLOR", "1"),
-        ("GCC_COLORS", "error=01;31"),
-        ("LD_LIBRARY_PATH", "/nowhere"),
-        ("CUDA_HOME", "/nowhere"),
-        ("MAKEFLAGS", " -j4"),
-        ("LIBRARIES", "-L/nowhere"),
-        ("TZ", "Asia/Tokyo"),
-        ("UNRELATED", "1"),
+        ("TERM", "xterm-256color", "stage_hit"),
+        ("NOCOLOR", "1", "direct_hit"),
+        ("GCC_COLORS", "error=01;31", "stage_hit"),
+        ("LD_LIBRARY_PATH", "/nowhere", "stage_hit"),
+        ("CUDA_HOME", "/nowhere", "direct_hit"),
+        ("MAKEFLAGS", " -j4", "direct_hit"),
+        ("LIBRARIES", "-L/nowhere", "stage_hit"),
+        ("TZ", "Asia/Tokyo", "direct_hit"),
+        ("UNRELATED", "1", "direct_hit"),
     ],
 )
-def test_environment(warm: Workspace, variable: str, value: str) -> None:
-    check(warm, **{variable: value})
+def test_environment(warm: Workspace, variable: str, value: str, outcome: str) -> None:
+    check(warm, outcome=outcome, **{variable: value})
 
 
 def test_home(warm: Workspace, tmp_path: Path) -> None:
@@ -110,7 +132,7 @@ def test_home(warm: Workspace, tmp_path: Path) -> None:
 
 
 def test_path_as_long_as_it_leads_to_the_same_tools(warm: Workspace, tmp_path: Path) -> None:
-    check(warm, PATH=f"{tmp_path}:{warm.environ['PATH']}")
+    check(warm, PATH=f"{tmp_path}:{warm.environ['PATH']}", outcome="stage_hit")
 
 
 def test_dates(warm: Workspace) -> None:
@@ -125,6 +147,7 @@ def test_dates(warm: Workspace) -> None:
         path.unlink()
         shutil.copyfile(real, path)  # another inode, another date
         path.chmod(0o755)
+    check(warm, outcome="stage_hit")  # nvcc is no link any more
     check(warm)
 
 
@@ -159,7 +182,8 @@ def test_an_architecture_that_is_dropped(warm: Workspace) -> None:
 
 def test_definitions_and_directories_that_nothing_uses(warm: Workspace, tmp_path: Path) -> None:
     """The host compiler is given the directories again, so it runs, and makes the same."""
-    check(warm, *words(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o"))
+    defined = words(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o")
+    check(warm, *defined, outcome="stage_hit", preprocesses=True)
     _, counters = warm.since(lambda: warm.cached(*words(warm, f"-I{tmp_path}", "-o", "again.o")))
     assert set(counters.compiled()) == {"host_compile"}
     assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()

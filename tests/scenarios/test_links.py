@@ -2,7 +2,7 @@
 
 The hard cases are units whose device code has no external definition: nvcc tells their internal
 entities apart by a process id, so what is stored must tell them apart by something else. Linked are
-objects made cold, all from the cache, and half from the cache.
+objects made cold, all from the cache by records of the calls, all from the stages, and half from the cache.
 
     NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/test_links.py    another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++                                         and host compiler
@@ -49,12 +49,30 @@ struct AtStart {
 }
 """
 MAIN = "int main() { return 0; }\n"
+STATES = ("cold", "warm", "stages", "half")
 
 
 def compile_cached(workspace: Workspace, *words: str | Path, cwd: Path | None = None) -> None:
     result = workspace.cached(*words, *HOST_OPTIONS, cwd=cwd)
     assert result.status == 0, result.stderr
     assert b"multiple" not in result.stderr
+
+
+def prepare(workspace: Workspace, state: str) -> bool:
+    """Bring the cache into a state; whether half of the objects are to be made before all are."""
+    if state == "stages":
+        workspace.forget_calls()
+    elif state == "half":
+        shutil.rmtree(workspace.cache)
+    return state == "half"
+
+
+def check_hits(workspace: Workspace, *words: str) -> None:
+    """By the record of the call, and by all stages without it."""
+    for outcome in ("direct_hit", "stage_hit"):
+        _, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS))
+        assert counters.outcome == outcome
+        workspace.forget_calls()
 
 
 def link(workspace: Workspace, objects: Sequence[str], mode: Sequence[str]) -> None:
@@ -99,9 +117,8 @@ def two_files(workspace: Workspace) -> Workspace:
 
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
 def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
-    for state in ("cold", "warm", "half"):
-        if state == "half":
-            shutil.rmtree(two_files.cache)
+    for state in STATES:
+        if prepare(two_files, state):
             compile_cached(two_files, *mode, "one.cu", "-o", "one.o")
         for name in ("one", "two"):
             compile_cached(two_files, *mode, f"{name}.cu", "-o", f"{name}.o")
@@ -111,9 +128,8 @@ def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_one_file_compiled_to_two_outputs(workspace: Workspace, mode: tuple[str, ...]) -> None:
     workspace.write("a.cu", INTERNAL)
-    for state in ("cold", "warm", "half"):
-        if state == "half":
-            shutil.rmtree(workspace.cache)
+    for state in STATES:
+        if prepare(workspace, state):
             compile_cached(workspace, *mode, "a.cu", "-o", "second.o")
         for name in ("first", "second"):
             compile_cached(workspace, *mode, "a.cu", "-o", f"{name}.o")
@@ -136,7 +152,8 @@ def test_one_file_in_two_configurations_moved_away_from_one_output(
         ("-Iconfig1", "-include", "forced1.h"),
         ("-Iconfig1", "-include", "forced2.h"),
     ]
-    for state in ("cold", "warm"):
+    for state in STATES[:-1]:
+        prepare(workspace, state)
         objects = []
         for number, options in enumerate(configurations):
             compile_cached(workspace, *mode, "a.cu", *options, "-o", "a.o")
@@ -150,7 +167,8 @@ def test_one_name_in_two_directories(workspace: Workspace, mode: tuple[str, ...]
     """As a recursive make does it: the same words, in two working directories."""
     for name in ("one", "two"):
         workspace.write(f"{name}/a.cu", INTERNAL)
-    for _ in ("cold", "warm"):
+    for state in STATES[:-1]:
+        prepare(workspace, state)
         for name in ("one", "two"):
             compile_cached(workspace, *mode, "a.cu", "-o", "a.o", cwd=workspace.directory / name)
         link(workspace, ["one/a.o", "two/a.o"], mode)
@@ -183,7 +201,8 @@ def device_names(workspace: Workspace, source: str, architectures: Sequence[str]
 def test_stub_and_device_code_agree(workspace: Workspace, mode: tuple[str, ...]) -> None:
     """What the host registers is what the device code holds, cold and warm."""
     workspace.write("a.cu", INTERNAL)
-    for _ in ("cold", "warm"):
+    for state in STATES[:-1]:
+        prepare(workspace, state)
         compile_cached(workspace, *mode, "a.cu", "-o", "a.o")
         text = (workspace.directory / "a.o").read_bytes()
         found = set(re.findall(rb"_GLOBAL__N__([0-9a-f]{8}_4_a_cu_[0-9a-f]{8}(?:_\d+)?)(?=6kernel)", text))
@@ -198,8 +217,7 @@ def test_two_files_with_thrust(workspace: Workspace, mode: tuple[str, ...]) -> N
         compile_cached(workspace, *mode, f"{name}.cu", "-o", f"{name}.o")
     link(workspace, ["one.o", "two.o"], mode)
     first = (workspace.directory / "one.o").read_bytes()
-    _, counters = workspace.since(lambda: workspace.cached(*mode, "one.cu", "-o", "one.o", *HOST_OPTIONS))
-    assert counters.outcome == "stage_hit"
+    check_hits(workspace, *mode, "one.cu", "-o", "one.o")
     assert (workspace.directory / "one.o").read_bytes() == first
 
 
@@ -229,6 +247,5 @@ def test_a_unit_without_external_definition_is_the_same_on_every_run(
         shutil.rmtree(workspace.cache, ignore_errors=True)
         compile_cached(workspace, *mode, "a.cu", "-o", "a.o")
         products.add((workspace.directory / "a.o").read_bytes())
-    _, counters = workspace.since(lambda: workspace.cached(*mode, "a.cu", "-o", "a.o", *HOST_OPTIONS))
-    assert counters.outcome == "stage_hit"
+    check_hits(workspace, *mode, "a.cu", "-o", "a.o")
     assert len(products | {(workspace.directory / "a.o").read_bytes()}) == 1

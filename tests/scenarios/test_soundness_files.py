@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from scenarios.soundness_cases import (
     DIRECT_HIT,
     EITHER,
     KERNEL,
+    OLD_ENOUGH,
     USER,
     Call,
     Case,
@@ -238,6 +240,7 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
     made = {}
     for number in (1, 2, 1, 2):
         workspace.write("inc/h.h", value(number))
+        time.sleep(OLD_ENOUGH)
         now, outcome = made_by_cache(workspace, SEARCHED)
         assert (outcome == "direct_hit") == (number in made)
         assert made.setdefault(number, now) == now
@@ -248,7 +251,7 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
 def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
     """Written right before each compile, always of the same size, with no pause anywhere."""
     prepare(workspace, Case(files=HEADER))
-    for number in (1, 2, 3, 2, 4):
+    for number in (1, 2, 1):
         workspace.write("inc/h.h", value(number))
         made, _ = made_by_cache(workspace, SEARCHED)
         assert made == made_by_plain(workspace, SEARCHED)

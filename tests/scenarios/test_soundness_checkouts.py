@@ -1,0 +1,190 @@
+"""Checkouts of the same sources under NVCCACHE_BASE_DIR: what one recorded may answer the other.
+
+Sources and directories are named by absolute paths, as build systems do. Nothing that the second
+checkout gets may name the first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scenarios.soundness_cases import (
+    DIRECT_HIT,
+    EITHER,
+    NO_DIRECT_HIT,
+    OLD_ENOUGH,
+    USER,
+    Call,
+    Made,
+    check_again,
+    check_outcome,
+    made_by_cache,
+    made_by_plain,
+    value,
+    with_empty_cache,
+)
+from workspaces import Workspace
+
+ROOT = "{work}/b/"
+SOURCES = {"src/a.cu": USER, "inc/h.h": value(1)}
+NAMED = "extern const char *const name;\nconst char *const name = {};\n"
+INTERNAL = """
+namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
+static void launch(int *x) { hidden<<<1, 32>>>(x); }
+static void (*const keep)(int *) __attribute__((used)) = launch;
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkouts:
+    """`sources` are in both; `others` replace some in the second. `{here}` is the checkout's path."""
+
+    outcome: str
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    others: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: str = ""
+    names: tuple[str, str] = ("one", "two")
+    names_itself: bool = False  # in the object that plain nvcc makes
+    is_reproducible: bool = True
+
+
+CASES = {
+    "a unit that names no path": Checkouts(DIRECT_HIT),
+    # Plain nvcc puts a checksum of the source's path into such an object; nvccache one that both share.
+    "a unit with device code to link": Checkouts(DIRECT_HIT, options="-rdc=true", is_reproducible=False),
+    "a checkout whose name begins like the other's": Checkouts(DIRECT_HIT, names=("one", "one-more")),
+    "a checkout within a folder": Checkouts(DIRECT_HIT, names=("one", "deep/er/two")),
+    "another header": Checkouts(NO_DIRECT_HIT, others={"inc/h.h": value(2)}),
+    "another source": Checkouts(NO_DIRECT_HIT, others={"src/a.cu": USER.replace("x = V", "x = -V")}),
+    "a header that is earlier on the path": Checkouts(
+        NO_DIRECT_HIT, others={"early/h.h": value(2)}, options="-I{here}/early -I{here}/inc"
+    ),
+    "a header beside the source": Checkouts(NO_DIRECT_HIT, others={"src/h.h": value(2)}),
+    "a file that is asked for": Checkouts(
+        NO_DIRECT_HIT,
+        {"inc/h.h": "#if __has_include(<maybe.h>)\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"},
+        {"inc/maybe.h": ""},
+    ),
+    "__FILE__ in the source": Checkouts(
+        NO_DIRECT_HIT, {"src/a.cu": NAMED.format("__FILE__")}, names_itself=True
+    ),
+    "__FILE__ in a header": Checkouts(
+        NO_DIRECT_HIT,
+        {"src/a.cu": '#include "h.h"\n', "inc/h.h": NAMED.format("__FILE__")},
+        names_itself=True,
+    ),
+    "__FILE__ in device code": Checkouts(
+        NO_DIRECT_HIT,
+        {"src/a.cu": "__global__ void kernel(const char **x) { *x = __FILE__; }\n"},
+        names_itself=True,
+    ),
+    "__FILE__ by its length only": Checkouts(
+        NO_DIRECT_HIT,
+        {"src/a.cu": "__global__ void kernel(int *x) { *x = sizeof(__FILE__); }\n"},
+        names=("one", "three"),
+    ),
+    "__BASE_FILE__": Checkouts(NO_DIRECT_HIT, {"src/a.cu": NAMED.format("__BASE_FILE__")}, names_itself=True),
+    "__builtin_FILE": Checkouts(
+        NO_DIRECT_HIT, {"src/a.cu": NAMED.format("__builtin_FILE()")}, names_itself=True
+    ),
+    "assert": Checkouts(
+        NO_DIRECT_HIT,
+        {"src/a.cu": "#include <cassert>\nvoid host(int x) { assert(x); }\n"},
+        names_itself=True,
+    ),
+    "a path in a macro": Checkouts(
+        NO_DIRECT_HIT, {"src/a.cu": NAMED.format("ROOT")}, options='-DROOT="{here}"', names_itself=True
+    ),
+    "line information": Checkouts(EITHER, options="-lineinfo", names_itself=True),
+    "a warning of the host compiler": Checkouts(EITHER, {"inc/h.h": value(1) + "#warning said\n"}),
+    "a warning of the front end": Checkouts(
+        EITHER, {"src/a.cu": USER + "__device__ void unsaid() { int unused; }\n"}
+    ),
+    "a unit without external definition": Checkouts(EITHER, {"src/a.cu": INTERNAL}, is_reproducible=False),
+}
+DEBUG = {
+    "debug information": Checkouts(NO_DIRECT_HIT, options="-g", names_itself=True),
+    "debug information with paths mapped": Checkouts(
+        EITHER, options="-g -Xcompiler -ffile-prefix-map={here}=."
+    ),
+    "debug information of device code": Checkouts(EITHER, options="-G", names_itself=True),
+}
+
+
+def call_in(checkouts: Checkouts, name: str) -> Call:
+    here = ROOT + name
+    line = f"-c {here}/src/a.cu {checkouts.options} -I{here}/inc -MD -MF a.d -o a.o".replace("{here}", here)
+    return Call(line=line, directory=f"b/{name}", variables={"NVCCACHE_BASE_DIR": "{work}/b"})
+
+
+def check_out(workspace: Workspace, checkouts: Checkouts) -> tuple[Call, Call]:
+    one, two = checkouts.names
+    for name in (one, two):
+        for path, text in {**SOURCES, **checkouts.sources}.items():
+            workspace.write(f"b/{name}/{path}", text)
+    for path, text in checkouts.others.items():
+        workspace.write(f"b/{two}/{path}", text)
+    time.sleep(OLD_ENOUGH)
+    return call_in(checkouts, one), call_in(checkouts, two)
+
+
+def check_names(workspace: Workspace, made: Made, checkouts: Checkouts) -> None:
+    """The second checkout's paths and none of the first's."""
+    one, two = (str(workspace.directory / "b" / name).encode() + b"/" for name in checkouts.names)
+    told = [made.stderr, *(content for _, content in made.files.values())]
+    assert not [text for text in told if one in text]
+    assert two in made.files["a.d"][1]
+
+
+def check_checkouts(workspace: Workspace, checkouts: Checkouts, keep: Path | None = None) -> None:
+    """Compile in one, then in the other, then in each again."""
+    first, second = check_out(workspace, checkouts)
+    before, _ = made_by_cache(workspace, first)
+    time.sleep(OLD_ENOUGH)
+    made, outcome = made_by_cache(workspace, second)
+    check_outcome(outcome, checkouts.outcome, made)
+    check_names(workspace, made, checkouts)
+    if checkouts.is_reproducible:
+        assert made == made_by_plain(workspace, second, keep)
+        here = str(workspace.directory / "b" / checkouts.names[1]).encode()
+        assert (
+            re.search(re.escape(here) + rb"\b", made.files["a.o"][1]) is not None
+        ) == checkouts.names_itself
+    else:
+        assert made == made_by_cache(with_empty_cache(workspace), second)[0]
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, first, before, is_recorded=True)
+    check_again(workspace, second, made, is_recorded=True)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_two_checkouts(workspace: Workspace, rule: str) -> None:
+    check_checkouts(workspace, CASES[rule])
+
+
+@pytest.mark.parametrize("rule", DEBUG)
+def test_two_checkouts_with_debug_information(
+    workspace: Workspace, rule: str, reference_directory: Path
+) -> None:
+    check_checkouts(workspace, DEBUG[rule], reference_directory)
+
+
+def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Workspace) -> None:
+    workspace.write("outside/h.h", value(1))
+    checkouts = Checkouts(NO_DIRECT_HIT, options="-I{work}/outside")
+    first, second = check_out(workspace, checkouts)
+    for name in ("one", "two"):
+        (workspace.directory / "b" / name / "inc/h.h").unlink()
+    made_by_cache(workspace, first)
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, second, made_by_plain(workspace, second), is_recorded=True)
+    workspace.write("outside/h.h", value(2))
+    for call in (first, second):
+        made, _ = made_by_cache(workspace, call)
+        assert made == made_by_plain(workspace, call)

@@ -1,0 +1,218 @@
+"""Explanations: the clause that names what differs from the last compile of the same object."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from damage import changed, shuffled, torn
+from nvccache import direct, explanation, invocation, keys, manifest, reading, sections, store
+from nvccache.call import Request
+from nvccache.explanation import Case
+from nvccache.reading import Reading
+from nvccache.recording import Recorded
+from nvccache.relocation import Relocation
+from nvccache.runner import Report
+from nvccache.signatures import UNKNOWN
+from nvccache.store import Store
+
+FIRST = "it is the first compile of it that is recorded"
+LOST = "its result is no longer in the cache"
+LINE = "-c a.cu -O2 -o a.o"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working directory: `a.cu` was read, `tool` was run, `early/x.h` is missing."""
+    (tmp_path / "work" / "early").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work" / "a.cu").write_text("int a;\n")
+    (tmp_path / "work" / "tool").write_text("tool")
+    (tmp_path / "work" / "link").symlink_to("tool")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **environ: str) -> Case:
+    arguments = tuple(line.split())
+    call = invocation.parse(arguments, environ)
+    assert isinstance(call, invocation.Invocation)
+    request = Request(nvcc, arguments, call, environ, environ, "")
+    return Case(request, [call.output or "a.o"], is_recaching)
+
+
+def places() -> Relocation:
+    return Relocation("", os.getcwd())
+
+
+def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -> Recorded:
+    """Note a compile as recording would: with a reading, unless there is an objection to one."""
+    call = given.request.invocation
+    front_key = direct.key_of(direct.PLACED, given.nvcc, call, places(), given.request.environ)
+    made = Reading()
+    made.files, made.kinds = ["a.cu", "tool"], reading.SOURCE + reading.PROGRAM
+    made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
+    made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
+    made.links = [("link", os.path.realpath("link"))]
+    made.dates = [("tool", reading.date_and_size("tool"))]
+    recorded = Recorded(objection=objection)
+    if not objection:
+        key = reading.key_of(front_key, made)
+        manifest.add(front_key, manifest.Found(key, made, b""), cache, places())
+        recorded = Recorded(front_key, key, direct.PLACED)
+    explanation.note(given, [cause, "detail"], recorded, Report(), cache)
+    return recorded
+
+
+def cause_of(given: Case, cache: Store) -> list[str]:
+    return explanation.find_cause(given, cache, places())
+
+
+def test_a_first_compile_is_one(place, cache):
+    assert cause_of(case(), cache) == [FIRST]
+
+
+def test_recaching_is_told(place, cache):
+    record(case(), cache)
+    assert cause_of(case(is_recaching=True), cache) == ["NVCCACHE_RECACHE is set"]
+
+
+@pytest.mark.parametrize(
+    ("change", "clauses"),
+    [
+        (lambda: os.rename("tool", "a.cu"), ["`a.cu` changed", "the program `tool` is gone"]),
+        (lambda: write("a.cu", "int b;\n"), ["`a.cu` changed"]),
+        (lambda: os.unlink("a.cu"), ["`a.cu` is gone"]),
+        (lambda: write("tool", "TOOL"), ["the program `tool` changed"]),
+        (lambda: write("early/x.h", ""), ["`early/x.h` has appeared"]),
+        (lambda: os.utime("tool", (1, 1)), ["the date of `tool` changed"]),
+        (lambda: (os.unlink("link"), os.symlink("a.cu", "link")), ["`link` leads to another file"]),
+    ],
+)
+def test_what_became_of_a_file_is_told(place, cache, change, clauses):
+    record(case(), cache)
+    change()
+    found = cause_of(case(), cache)
+    assert found[: len(clauses)] == clauses or set(clauses) <= set(found)
+
+
+def write(path: str, text: str) -> None:
+    status = os.stat(path) if os.path.exists(path) else None
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    if status:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("other", "clauses"),
+    [
+        (case, ["-O3"]),
+        (lambda: case("-c a.cu -O2 -DX -o a.o"), ["`-DX` was added to the command line"]),
+        (lambda: case("-c a.cu -o a.o"), ["`-O2` was removed from the command line"]),
+        (lambda: case("-c a.cu -O2 -O2 -o a.o"), ["`-O2` was added to the command line"]),
+        (lambda: case("-O2 -c a.cu -o a.o"), ["the command line has another order"]),
+        (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc`, it was `nvcc`"]),
+        (lambda: case(CPATH="x"), ["the environment variable `CPATH` was set"]),
+        (lambda: case(NVCC_APPEND_FLAGS="-DX"), ["the environment variable `NVCC_APPEND_FLAGS` was set"]),
+    ],
+)
+def test_what_differs_in_the_call_is_told(place, cache, other, clauses):
+    record(case(), cache)
+    assert cause_of(other(), cache) == (clauses if other is not case else [LOST])
+
+
+def test_variables_that_went_or_changed_are_told(place, cache):
+    record(case(CPATH="x", LANG="C"), cache)
+    assert cause_of(case(CPATH="y", HOME="/x"), cache) == [
+        "the environment variable `CPATH` changed",
+        "the environment variable `LANG` was unset",
+    ]
+
+
+def test_another_working_directory_is_told(place, cache, monkeypatch):
+    line = f"-c a.cu -o {place}/a.o"
+    record(case(line), cache)
+    monkeypatch.chdir(place.parent)
+    found = cause_of(case(line), cache)
+    assert found[0] == f"the working directory changed from `{place}`"
+
+
+def test_the_call_comes_before_the_files(place, cache):
+    record(case(), cache)
+    write("a.cu", "int b;\n")
+    assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [
+        "`-O3` was added to the command line",
+        "`-O2` was removed from the command line",
+        "`a.cu` changed",
+    ]
+
+
+def test_a_result_that_is_no_longer_there_is_told(place, cache):
+    recorded = record(case(), cache)
+    assert cause_of(case(), cache) == [LOST]
+    cache.remove_damaged(store.READING, recorded.key)
+    assert cause_of(case(), cache) == [LOST]
+
+
+def test_a_call_without_a_record_is_told_with_the_reason(place, cache):
+    record(case(), cache, "`a.cu` uses `__TIME__`")
+    assert cause_of(case(), cache) == ["no direct record is kept: `a.cu` uses `__TIME__`"]
+    assert cause_of(case("-c a.cu -o a.o"), cache)[0] == "`-O2` was removed from the command line"
+
+
+def test_a_new_object_of_a_known_call_is_told_what_differs(place, cache):
+    """For example in a build directory that is made anew for each build."""
+    record(case(), cache)
+    other = case("-c a.cu -O2 -o b.o")
+    assert cause_of(other, cache) == [LOST]
+    write("a.cu", "int b;\n")
+    assert cause_of(other, cache) == ["`a.cu` changed"]
+
+
+def test_a_call_is_noted_under_each_of_its_objects(place, cache):
+    given = case()
+    given.objects = [str(place / "a.o"), str(place / "x" / ".." / "b.o")]
+    record(given, cache, cause="`\udcff` changed")
+    for product in (str(place / "a.o"), str(place / "b.o")):
+        told = explanation.find(product, cache)
+        assert (told.cause, told.details, told.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
+        assert (told.nvcc, told.cwd, " ".join(told.arguments)) == ("nvcc", str(place), LINE)
+    assert explanation.find(str(place / "c.o"), cache) is None
+
+
+def test_a_call_that_is_left_to_nvcc_is_not_noted(place, cache):
+    explanation.note(case(), [FIRST], Recorded(), Report(leave_to_nvcc="odd_failure"), cache)
+    assert explanation.find(str(place / "a.o"), cache) is None
+
+
+def test_only_so_many_details_are_kept(place, cache):
+    explanation.note(case(), [str(number) for number in range(200)], Recorded(), Report(), cache)
+    told = explanation.find(str(place / "a.o"), cache)
+    assert (told.cause, len(told.details)) == ("0", 50)
+
+
+def test_damaged_notes_are_as_good_as_absent(place, cache):
+    record(case(), cache)
+    key = explanation.key_of(str(place / "a.o"))
+    whole = cache.find_record(store.OBJECT, key)
+    assert whole
+    for body in (*torn(whole), *changed(whole), *shuffled(whole, 500)):
+        cache.add_record(store.OBJECT, key, body, lock=False)
+        if explanation.find(str(place / "a.o"), cache):
+            assert cause_of(case(), cache)
+
+
+@pytest.mark.parametrize(("index", "part"), [(1, b"x"), (5, b"x"), (6, b"x\0"), (6, b"x"), (8, b"../../x")])
+def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
+    record(case(), cache)
+    key = explanation.key_of(str(place / "a.o"))
+    parts = sections.unpack("object-1", cache.find_record(store.OBJECT, key), 11)
+    parts[index] = part
+    cache.add_record(store.OBJECT, key, sections.pack("object-1", parts), lock=False)
+    assert cause_of(case(), cache) == [LOST]

@@ -1,0 +1,124 @@
+"""What a direct hit loads: start-up decides what a hit costs, so each module more is a decision."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from workspaces import Workspace
+
+# What any program pays that asks for `os`.
+OF_OS = {"_collections_abc", "_stat", "genericpath", "os", "posixpath", "stat"}
+# Written in C and part of the interpreter: they cost nothing that could be measured.
+BUILT_IN = {"_operator", "gc", "itertools"}
+XXHASH = {"xxhash", "xxhash._xxhash", "xxhash.version"}
+REPLAY = {
+    *OF_OS,
+    *BUILT_IN,
+    *XXHASH,
+    "__future__",
+    "nvccache",
+    "nvccache.answer",
+    "nvccache.calls",
+    "nvccache.config",
+    "nvccache.keys",
+    "nvccache.levels",
+    "nvccache.outcomes",
+    "nvccache.real_nvcc",
+    "nvccache.replay",
+    "nvccache.sections",
+    "nvccache.shim",
+    "nvccache.signatures",
+    "nvccache.store",
+    "nvccache.variables",
+}
+# Behind a replay that does not hold: options are looked at, digests compared, and a record is written.
+MEANING = {
+    *REPLAY,
+    "nvccache.dependencies",
+    "nvccache.direct",
+    "nvccache.flags",
+    "nvccache.hostflags",
+    "nvccache.invocation",
+    "nvccache.manifest",
+    "nvccache.options",
+    "nvccache.publishing",
+    "nvccache.reading",
+    "nvccache.relocation",
+}
+LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
+_SAMPLE = 16  # levels.py: one process in so many counts what is in the cache
+
+
+@pytest.fixture
+def compiled(workspace: Workspace) -> Path:
+    """The shim, once `nvcc -c a.cu -o a.o` has been compiled through it."""
+    made = workspace.run([sys.executable, "-m", "nvccache", "install", "shims"])
+    assert made.status == 0, made.stderr.decode()
+    workspace.write("x.h", "#pragma once\n")
+    workspace.write("a.cu", '#include "x.h"\n__global__ void k() {}\n')
+    for name in ("x.h", "a.cu"):
+        os.utime(workspace.directory / name, (1, 1))
+    time.sleep(0.3)
+    shim = workspace.directory / "shims" / "nvcc"
+    assert workspace.run([shim, *LINE], NVCCACHE_NVCC=workspace.nvcc).status == 0
+    return shim
+
+
+def imported(stderr: bytes) -> set[str]:
+    """The modules in what `-X importtime` wrote: the last column, indented by depth."""
+    lines = [line for line in stderr.decode().splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines[1:]}
+
+
+def bare_modules() -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-IS", "-c", "pass"], capture_output=True, check=True
+    )
+    return imported(done.stderr)
+
+
+def modules_of_hit(workspace: Workspace, shim: Path) -> set[str]:
+    """What the shim loads, started as its first line has it, for a call that must be a direct hit."""
+    words = [sys.executable, "-X", "importtime", "-IS", str(shim), *LINE]
+    (workspace.directory / "a.o").unlink()
+    started = subprocess.Popen(
+        words,
+        cwd=workspace.directory,
+        env={**workspace.environ, "NVCCACHE_NVCC": workspace.nvcc},
+        stderr=subprocess.PIPE,
+    )
+    _, stderr = started.communicate()
+    assert started.returncode == 0, stderr.decode()
+    assert (workspace.directory / "a.o").exists()
+    if started.pid % _SAMPLE == 0:
+        return set()
+    return imported(stderr) - bare_modules()
+
+
+def direct_hits(workspace: Workspace) -> int:
+    return workspace.counters().calls["direct_hit"]
+
+
+def test_a_replay_loads_no_more_than_it_must(workspace, compiled):
+    before = direct_hits(workspace)
+    found = modules_of_hit(workspace, compiled) or modules_of_hit(workspace, compiled)
+    assert direct_hits(workspace) > before
+    assert "nvccache.invocation" not in found
+    assert sorted(found) == sorted(REPLAY)
+
+
+def test_a_hit_on_what_a_call_means_loads_no_more_than_it_must(workspace, compiled):
+    found: set[str] = set()
+    while not found:
+        os.utime(workspace.directory / "a.cu")
+        time.sleep(0.3)
+        before = direct_hits(workspace)
+        found = modules_of_hit(workspace, compiled)
+        assert direct_hits(workspace) == before + 1
+    assert sorted(found) == sorted(MEANING)

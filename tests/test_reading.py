@@ -1,0 +1,312 @@
+"""Readings: every way in which what was read can have become another thing."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from damage import changed, shuffled, torn
+from nvccache import keys, levels, reading, sections, signatures
+from nvccache.headers import Headers
+from nvccache.reading import Observations, Reading
+from nvccache.relocation import Relocation
+from nvccache.store import Store
+
+PROCESSOR = "a processor\n"
+NOWHERE = Relocation("", "/")
+
+
+def describe() -> str:
+    return PROCESSOR
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working directory: `late/x.h` was read, `early/x.h` is missing, `link` leads to `late/x.h`."""
+    monkeypatch.chdir(tmp_path)
+    for directory in ("early", "late"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "late" / "x.h").write_text("int x;\n")
+    (tmp_path / "link").symlink_to("late/x.h")
+    return tmp_path
+
+
+def taken(signed: bool = True) -> Reading:
+    """A reading with everything in it; without signatures all is looked at."""
+    made = Reading()
+    made.files, made.kinds = ["late/x.h", "link"], reading.SOURCE + reading.PROGRAM
+    made.digests = [keys.digest_file(path) for path in made.files]
+    made.directories, made.names = ["early", "late"], [["-sub", "-x.h"], ["+x.h"]]
+    known = [signatures.of(path) if signed else signatures.UNKNOWN for path in (*made.files, "early", "late")]
+    made.signatures, made.directory_signatures = known[:2], known[2:]
+    made.links = [("link", os.path.realpath("link"))]
+    made.dates = [("late/x.h", reading.date_and_size("late/x.h")), ("never", "")]
+    made.processor = keys.digest_bytes(PROCESSOR.encode())
+    return made
+
+
+def unlike(made: Reading, describe_processor=describe) -> list[tuple[str, str]]:
+    found = reading.differences(made, Observations(), False, describe_processor)
+    return [(difference.what, difference.path) for difference in found]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_nothing_differs_while_nothing_is_done(place, signed):
+    assert unlike(taken(signed)) == []
+    assert unlike(Reading()) == []
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_touched_file_is_the_same(place, signed):
+    made = taken(signed)
+    made.dates = []
+    for path in ("late/x.h", "late", "early"):
+        os.utime(path, (1, 1))
+    assert unlike(made) == []
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("write", [("changed", "late/x.h"), ("changed", "link"), ("redated", "late/x.h")]),
+        ("appear", [("appeared", "early/x.h")]),
+        ("appear as a directory", [("appeared", "early/sub")]),
+        ("move the link", [("changed", "link"), ("moved", "link")]),
+        ("move the link to the same", [("moved", "link")]),
+        ("date", [("redated", "late/x.h")]),
+        ("dated file appears", [("redated", "never")]),
+    ],
+)
+def test_each_difference_is_told(place, signed, change, found):
+    made = taken(signed)
+    if change == "write":
+        (place / "late" / "x.h").write_text("int other;\n")
+    elif change == "appear":
+        (place / "early" / "x.h").write_text("")
+    elif change == "appear as a directory":
+        (place / "early" / "sub").mkdir()
+    elif change.startswith("move the link"):
+        (place / "other.h").write_text("int x;\n" if change.endswith("same") else "int y;\n")
+        (place / "link").unlink()
+        (place / "link").symlink_to("other.h")
+    elif change == "date":
+        os.utime("late/x.h", (1, 1))
+    else:
+        (place / "never").write_text("")
+    assert unlike(made) == found
+
+
+def test_a_file_that_is_gone_is_told_with_the_name_that_vanished(place):
+    made = taken()
+    os.unlink("late/x.h")
+    assert unlike(made) == [
+        ("gone", "late/x.h"), ("gone", "late/x.h"), ("gone", "link"), ("redated", "late/x.h"),
+    ]  # fmt: skip
+
+
+def test_another_processor_is_told_only_where_it_counts(place):
+    made = taken()
+    assert unlike(made, lambda: "another\n") == [("processor", "")]
+    made.processor = ""
+    assert unlike(made, lambda: pytest.fail("nobody asked for the processor")) == []
+
+
+def test_content_of_the_same_size_and_date_is_noticed(place):
+    made = taken()
+    status = os.stat("late/x.h")
+    time.sleep(0.02)
+    (place / "late" / "x.h").write_text("int y;\n")
+    os.utime("late/x.h", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert os.stat("late/x.h").st_size == status.st_size
+    assert unlike(made) == [("changed", "late/x.h"), ("changed", "link")]
+
+
+@pytest.mark.parametrize("kind", ["directory", "FIFO", "device", "unreadable link", "loop"])
+def test_a_file_replaced_by_something_else_is_noticed_without_reading_it(place, kind):
+    made = taken(signed=False)
+    made.links, made.dates, made.directories, made.names, made.directory_signatures = [], [], [], [], []
+    os.unlink("late/x.h")
+    if kind == "directory":
+        os.mkdir("late/x.h")
+    elif kind == "FIFO":
+        os.mkfifo("late/x.h")
+    else:
+        os.symlink({"device": "/dev/zero", "loop": "x.h"}.get(kind, "nowhere"), "late/x.h")
+    what = "changed" if kind in ("directory", "FIFO", "device") else "gone"
+    assert unlike(made) == [(what, "late/x.h"), (what, "link")]
+
+
+def test_one_difference_is_enough_where_that_is_all_one_asks(place):
+    made = taken()
+    (place / "early" / "x.h").write_text("")
+    os.unlink("late/x.h")
+    assert len(reading.differences(made, Observations(), True, describe)) == 1
+    assert len(unlike(made)) > 2
+
+
+def test_a_signature_that_holds_spares_reading_the_file(place):
+    made = taken()
+    made.digests = ["0" * 32, "0" * 32]
+    assert unlike(made) == []
+    made.signatures[0] = signatures.UNKNOWN
+    assert unlike(made) == [("changed", "late/x.h")]
+
+
+def test_a_directory_is_looked_into_only_when_its_signature_is_another(place):
+    made = taken()
+    made.names = [["-sub"], ["-x.h"]]
+    assert unlike(made) == []
+    made.directory_signatures = [signatures.UNKNOWN] * 2
+    assert unlike(made) == [("appeared", "late/x.h")]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("wanted", [reading.ABSENT, reading.PRESENT])
+def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, again):
+    """What a link leads to leaves no trace in the directory that holds the link."""
+    (place / "early" / "x.h").symlink_to("../elsewhere.h")
+    if wanted == reading.PRESENT:
+        (place / "elsewhere.h").write_text("")
+    later = time.time_ns() + 10 * 10**9
+    made = Headers({}, Store(str(place / "cache")), later).reading([], {"early": {wanted + "x.h"}})
+    if again:
+        levels._record_again(made, Observations(), later)
+    assert unlike(made) == []
+    if wanted == reading.PRESENT:
+        (place / "elsewhere.h").unlink()
+    else:
+        (place / "elsewhere.h").write_text("")
+    assert len(unlike(made)) == 1
+
+
+def test_each_file_is_looked_at_once_in_a_call(place):
+    seen = Observations()
+    first = seen.signatures(["late/x.h"])
+    (place / "late" / "x.h").write_text("int other;\n")
+    assert seen.signatures(["late/x.h", "missing"]) == [*first, None]
+    assert Observations().signatures(["late/x.h"]) != first
+
+
+def test_a_reading_comes_back(place):
+    made = taken()
+    assert_same(reading.decode(reading.encode(made, NOWHERE), NOWHERE), made)
+    assert_same(reading.decode(reading.encode(Reading(), NOWHERE), NOWHERE), Reading())
+
+
+@pytest.mark.parametrize("name", ["with blank", "new\nline", "tab\t", "\udcff\udc80", "é", "-minus", "+plus"])
+@pytest.mark.parametrize("base", ["", "/base"])
+def test_odd_names_come_back(name, base):
+    places = Relocation(base, "/base/one")
+    made = odd_reading(name)
+    assert_same(reading.decode(reading.encode(made, places), places), made)
+
+
+def test_a_reading_of_one_checkout_speaks_of_the_files_of_another():
+    kept = reading.encode(odd_reading("x"), Relocation("/base", "/base/one"))
+    found = reading.decode(kept, Relocation("/base", "/base/two"))
+    assert found.files == ["/base/two/x", "x", "/usr/x"]
+    assert found.directories == ["/base/two/x"]
+    assert found.links == [("/base/two/x", "/base/two/real")]
+    assert b"/base/one" not in b"".join(kept[:7])
+
+
+def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
+    kept = reading.encode(odd_reading("x"), Relocation("/base", "/base/one/deep"))
+    for places in (NOWHERE, Relocation("/base", "/base")):
+        with pytest.raises(ValueError):
+            reading.decode(kept, places)
+
+
+def odd_reading(name: str) -> Reading:
+    made = Reading()
+    made.files, made.kinds = [f"/base/one/{name}", name, f"/usr/{name}"], "sps"
+    made.digests, made.signatures = ["0" * 32, "1" * 32, "2" * 32], [(1, 2, 3, 4, 5)] * 3
+    made.directories, made.names = [f"/base/one/{name}"], [["-" + name, "+" + name]]
+    made.directory_signatures = [signatures.UNKNOWN]
+    made.links = [(f"/base/one/{name}", "/base/one/real")]
+    made.dates = [(name, f"{name}:1:2")]
+    made.processor = "3" * 32
+    return made
+
+
+def assert_same(found: Reading, given: Reading) -> None:
+    for name in Reading.__slots__:
+        assert getattr(found, name) == getattr(given, name), name
+
+
+def decoded(record: bytes) -> Reading | None:
+    """None for what is refused; any exception but ValueError fails the test."""
+    try:
+        return reading.decode(sections.unpack("k", record, reading.SECTIONS), NOWHERE)
+    except ValueError:
+        return None
+
+
+def test_damaged_readings_are_refused_or_can_be_compared(place):
+    whole = sections.pack("k", reading.encode(taken(), NOWHERE))
+    assert [record for record in torn(whole) if decoded(record)] == []
+    for record in (*changed(whole), *shuffled(whole, 2000)):
+        found = decoded(record)
+        if found:
+            reading.differences(found, Observations(), False, describe)
+
+
+@pytest.mark.parametrize(
+    ("index", "section"),
+    [
+        (0, b"late/x.h\0"),
+        (1, b"s"),
+        (1, b"\xff\xff"),
+        (2, b"0" * 96),
+        (3, b"1 2 3 4 5\n"),
+        (3, b"1 2 3 4 5 6\n"),
+        (3, b"x\n"),
+        (4, b"early\0"),
+        (5, b"-x.h\0"),
+        (5, b"-x.h\0x.h\0"),
+        (5, b"-x.h\0+x.h//-y\0"),
+        (6, b"link\0"),
+        (7, b"late/x.h\0"),
+        (8, b"\xff"),
+    ],
+)
+def test_sections_that_do_not_fit_together_are_refused(place, index, section):
+    parts = reading.encode(taken(), NOWHERE)
+    parts[index] = section
+    with pytest.raises(ValueError):
+        reading.decode(parts, NOWHERE)
+
+
+def test_everything_but_the_hints_is_in_the_key(place):
+    key = reading.key_of("front", taken())
+    assert reading.key_of("front", taken(signed=False)) == key
+    assert reading.key_of("other", taken()) != key
+    found = {key}
+    for name in ("files", "kinds", "digests", "directories", "names", "links", "dates", "processor"):
+        made = taken()
+        value = getattr(made, name)
+        setattr(
+            made, name, "other" if isinstance(value, str) else [*value[:-1], type(value[-1])(["-y", "z"])]
+        )
+        if isinstance(value, list) and isinstance(value[-1], str):
+            setattr(made, name, [*value[:-1], "other"])
+        found.add(reading.key_of("front", made))
+    assert len(found) == 9
+
+
+def test_hints_that_could_outlive_a_change_are_dropped(place):
+    made = taken()
+    reading.forget_unsettled(made, time.time_ns() + 10 * 10**9)
+    assert signatures.UNKNOWN not in [*made.signatures, *made.directory_signatures]
+    reading.forget_unsettled(made, max(signature[4] for signature in made.signatures) + 1)
+    assert made.signatures == [signatures.UNKNOWN] * 2
+    assert unlike(made) == []
+
+
+def test_a_date_is_what_a_tool_sees(place):
+    os.utime("late/x.h", (1234567890.75, 1234567890.75))
+    assert reading.date_and_size("late/x.h") == "late/x.h:1234567890:7"
+    assert reading.date_and_size("missing") == reading.date_and_size("nul\0") == ""

@@ -1,0 +1,249 @@
+"""Replay: a record holds while nothing that the call read was touched, and not a moment longer."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from nvccache import config, keys, replay, signatures, store, variables
+from nvccache.answer import Answer
+from nvccache.reading import Reading
+from nvccache.store import Store
+
+ARGUMENTS = ["-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"]
+KEY = replay.key_of("/usr/bin/nvcc", ARGUMENTS, "/work", {})
+DIGEST = keys.digest_bytes(b"object")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working directory, with the files of a call; all of them have been there for a while."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("late/a.h", "early/other.h", "listed/b.h", "a.cu"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "nvcc").symlink_to("a.cu")
+    return tmp_path
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+def reading_of_call() -> Reading:
+    """`early` and `late` have signatures that last, `listed` has not."""
+    made = Reading()
+    made.files, made.kinds = ["a.cu", "late/a.h"], "ss"
+    made.digests = [keys.digest_file(path) for path in made.files]
+    made.signatures = [signatures.of(path) for path in made.files]
+    made.directories = ["early", "late", "listed"]
+    made.directory_signatures = [signatures.of("early"), signatures.of("late"), signatures.UNKNOWN]
+    made.names = [["-a.h"], ["+a.h"], ["+b.h", "-a.h", "-sub"]]
+    made.links = [("nvcc", os.path.realpath("nvcc"))]
+    made.processor = keys.digest_bytes(b"this one")
+    return made
+
+
+def answer_of_call() -> Answer:
+    given = Answer()
+    given.products = [("out/a.o", DIGEST, True)]
+    given.dependency_file, given.rule = "out/a.d", b"out/a.o : a.cu \\\n    late/a.h\n"
+    given.stdout, given.stderr = b"out\0\n", b"\xff warning\n"
+    given.seconds_saved = 12.5
+    return given
+
+
+def find(cache: Store, processor: str = "this one") -> Answer | None:
+    return replay.find(KEY, ARGUMENTS, cache, lambda: processor)
+
+
+@pytest.fixture
+def recorded(place, cache) -> Store:
+    assert replay.add(KEY, reading_of_call(), answer_of_call(), ARGUMENTS, cache)
+    return cache
+
+
+def test_what_was_recorded_is_found(recorded):
+    found = find(recorded)
+    for name in Answer.__slots__:
+        assert getattr(found, name) == getattr(answer_of_call(), name)
+
+
+def test_an_answer_without_a_dependency_file_has_none(place, cache):
+    given = answer_of_call()
+    given.dependency_file, given.rule = "", None
+    assert replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
+    assert find(cache).rule is None
+
+
+def test_an_empty_dependency_file_is_one(place, cache):
+    given = answer_of_call()
+    given.rule = b""
+    assert replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
+    assert find(cache).rule == b""
+
+
+def test_an_unknown_call_has_no_answer(place, cache):
+    assert find(cache) is None
+
+
+def _touch(place):
+    os.utime("late/a.h")
+
+
+def _rewrite(place):
+    (place / "late" / "a.h").write_text("LATE/A.H")
+
+
+def _rewrite_under_the_old_date(place):
+    status = os.stat("late/a.h")
+    (place / "late" / "a.h").write_text("LATE/A.H")
+    os.utime("late/a.h", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _replace(place):
+    (place / "copy").write_text("late/a.h")
+    os.rename("copy", "late/a.h")
+
+
+def _link_elsewhere(place):
+    (place / "copy").write_text("a.cu")
+    os.unlink("nvcc")
+    os.symlink("copy", "nvcc")
+
+
+CHANGES = {
+    "touched": _touch,
+    "rewritten": _rewrite,
+    "rewritten under the old date": _rewrite_under_the_old_date,
+    "replaced": _replace,
+    "gone": lambda place: os.unlink("late/a.h"),
+    "a directory instead": lambda place: (os.unlink("a.cu"), os.mkdir("a.cu")),
+    "a FIFO instead": lambda place: (os.unlink("a.cu"), os.mkfifo("a.cu")),
+    "a link moved": _link_elsewhere,
+    "a link gone": lambda place: os.unlink("nvcc"),
+    "a file appears in a directory with a signature": lambda place: (place / "early" / "z.h").write_text(""),
+    "a directory with a signature is gone": lambda place: os.rename("early", "elsewhere"),
+    "an absent name appears": lambda place: (place / "listed" / "a.h").write_text(""),
+    "an absent name appears as a directory": lambda place: os.mkdir("listed/sub"),
+    "an absent name appears as a link": lambda place: os.symlink("../a.cu", "listed/a.h"),
+    "a present name vanishes": lambda place: os.unlink("listed/b.h"),
+    "the directory of a present name vanishes": lambda place: os.rename("listed", "elsewhere"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_record_does_not_hold_when_anything_is_not_as_it_was(recorded, place, change):
+    time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
+    CHANGES[change](place)
+    assert find(recorded) is None
+    assert os.path.exists(recorded.path(store.REPLAY, KEY)), "it may hold again"
+
+
+def test_what_nobody_asked_for_makes_no_difference(recorded, place):
+    (place / "listed" / "z.h").write_text("")
+    (place / "z.h").write_text("")
+    assert find(recorded)
+
+
+def test_another_processor_makes_a_difference_only_where_it_counts(recorded, place):
+    assert find(recorded, "another") is None
+    made = reading_of_call()
+    made.processor = ""
+    assert replay.add(KEY, made, answer_of_call(), ARGUMENTS, recorded)
+    assert find(recorded, "another")
+
+
+def test_a_file_that_may_still_change_unseen_is_not_recorded(place, cache):
+    for index in range(2):
+        made = reading_of_call()
+        made.signatures[index] = signatures.UNKNOWN
+        assert not replay.add(KEY, made, answer_of_call(), ARGUMENTS, cache)
+    assert find(cache) is None
+
+
+def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(place, cache):
+    given = answer_of_call()
+    given.products.append(("/elsewhere/b.o", DIGEST, False))
+    assert not replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
+    assert find(cache) is None
+
+
+def test_a_readonly_cache_takes_no_record_and_still_answers(recorded):
+    readonly = Store(recorded.root, is_readonly=True)
+    other = replay.key_of("other", ARGUMENTS, "/work", {})
+    replay.add(other, reading_of_call(), answer_of_call(), ARGUMENTS, readonly)
+    assert replay.find(other, ARGUMENTS, recorded, lambda: "") is None
+    assert find(readonly)
+
+
+def key(nvcc="/usr/bin/nvcc", arguments=("-c", "a.cu"), cwd="/work", environ=None, base_dir="") -> str:
+    return replay.key_of(nvcc, arguments, cwd, environ or {}, base_dir)
+
+
+def test_a_call_has_one_key():
+    assert key() == key()
+    assert key(environ={"A": "1", "PATH": "/bin"}) == key(environ={"PATH": "/bin", "B": "2"})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"nvcc": "/opt/bin/nvcc"},
+        {"nvcc": "nvcc"},
+        {"arguments": ("-c", "b.cu")},
+        {"arguments": ("-ca.cu",)},
+        {"arguments": ("a.cu", "-c")},
+        {"arguments": ("-c", "a.cu", "")},
+        {"arguments": ("-c", "", "a.cu")},
+        {"cwd": "/work/x"},
+        {"environ": {"PWD": "/link"}},
+        {"base_dir": "/work"},
+        {"nvcc": "/usr/bin/nvcc2:-c"},
+    ],
+)
+def test_each_part_of_a_call_is_in_its_key(call):
+    assert key(**call) != key()
+
+
+def test_where_words_end_is_in_the_key():
+    assert key(arguments=("-I", "-O2")) != key(arguments=("-I-O2",))
+
+
+def test_directories_do_not_stand_in_for_one_another():
+    keys_of_places = {
+        key(cwd="/a", environ={"PWD": "/b"}),
+        key(cwd="/b", environ={"PWD": "/a"}),
+        key(cwd="/a", base_dir="/b"),
+        key(cwd="/b", base_dir="/a"),
+        key(cwd="/a", environ={"PWD": "/b"}, base_dir="/a"),
+    }
+    assert len(keys_of_places) == 5
+
+
+@pytest.mark.parametrize("name", sorted({*variables.OF_CALL, *variables.OF_ARGUMENTS}))
+def test_each_variable_that_reaches_an_output_is_in_the_key(name):
+    values = [{}, {name: ""}, {name: "1"}, {name: "2"}]
+    assert len({key(environ=environ) for environ in values}) == len(values)
+
+
+def test_a_variable_does_not_stand_in_for_another():
+    assert key(environ={"LANG": "C"}) != key(environ={"LC_ALL": "C"})
+    assert key(environ={"CPATH": "a=b"}) != key(environ={"CPATH": "a", "b": ""})
+
+
+@pytest.mark.parametrize("name", ["HOME", "USER", "TMPDIR", "SHLVL", "OLDPWD", "_", "MAKEFLAGS"])
+def test_other_variables_are_not_in_the_key(name):
+    assert key(environ={name: "1"}) == key()
+
+
+@pytest.mark.parametrize("name", sorted(variable for variable, _ in config.SETTINGS.values()))
+def test_our_own_settings_are_not_in_the_key(name):
+    assert key(environ={name: "1"}) == key()
+
+
+def test_words_that_are_no_text_have_a_key():
+    assert key(arguments=("\udcff",), environ={"PATH": "\udc80"}) != key(arguments=("\udcfe",))

@@ -1,0 +1,236 @@
+"""Replay records that are damaged, of another version, or written by somebody hostile: always a miss."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from damage import changed, shuffled, torn
+from nvccache import answer, keys, replay, sections, signatures, store
+from nvccache.answer import Answer
+from nvccache.reading import Reading
+from nvccache.store import Store
+
+ARGUMENTS = ["-c", "a.cu", "-o", "a.o"]
+KEY = replay.key_of("nvcc", ARGUMENTS, "/work", {})
+OTHER = replay.key_of("nvcc", ["-c"], "/work", {})
+DIGEST = keys.digest_bytes(b"object")
+PRODUCTS = 6
+RULE_FILE = 7
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Store:
+    """A store with a record that holds, beside a file that must survive all of this."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "outside").write_text("precious")
+    (tmp_path / "work" / "a.cu").write_text("")
+    (tmp_path / "work" / "absent").mkdir()
+    cache = Store(str(tmp_path / "cache"))
+    made = Reading()
+    made.files, made.kinds, made.digests = ["a.cu"], "s", [keys.digest_bytes(b"")]
+    made.signatures = [signatures.of("a.cu")]
+    made.directories, made.names = ["absent"], [["-x.h", "-y.h"]]
+    made.directory_signatures = [signatures.UNKNOWN]
+    made.links = [("a.cu", os.path.realpath("a.cu"))]
+    given = Answer()
+    given.products = [("a.o", DIGEST, True)]
+    given.seconds_saved = 1.0
+    assert replay.add(KEY, made, given, ARGUMENTS, cache)
+    return cache
+
+
+def find(cache: Store, key: str = KEY) -> Answer | None:
+    return replay.find(key, ARGUMENTS, cache, lambda: "")
+
+
+def body(cache: Store) -> bytes:
+    found = cache.find_record(store.REPLAY, KEY)
+    assert found
+    return found
+
+
+def put(cache: Store, record: bytes, key: str = KEY) -> None:
+    """With the right checksum, as somebody hostile would."""
+    cache.add_record(store.REPLAY, key, record, lock=False)
+
+
+def put_part(cache: Store, index: int, part: bytes) -> None:
+    parts = sections.unpack("replay-1", body(cache), 12)
+    parts[index] = part
+    put(cache, sections.pack("replay-1", parts))
+
+
+def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
+    path = cache.path(store.REPLAY, KEY)
+    with open(path, "rb") as stream:
+        whole = stream.read()
+    assert find(cache)
+    for content in (*torn(whole), *changed(whole), *shuffled(whole, 300)):
+        if content == whole:
+            continue
+        with open(path, "wb") as stream:
+            stream.write(content)
+        assert find(cache) is None
+        assert not os.path.exists(path)
+
+
+def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
+    whole = body(cache)
+    for record in (*torn(whole), *changed(whole), *changed(whole, seed=2), *shuffled(whole, 1000)):
+        put(cache, record)
+        found = find(cache)
+        if found:
+            written = [destination for destination, _, _ in found.products]
+            assert all("/" not in path and path not in ("", ".", "..") for path in written)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"nvccache replay-2",
+        b"nvccache replay-",
+        b"nvccache reading-1",
+        b"ccache replay-1",
+        b"nvccache  replay-1",
+    ],
+)
+def test_a_record_of_another_version_is_a_miss(cache, header):
+    put(cache, body(cache).replace(b"nvccache replay-1", header, 1))
+    assert find(cache) is None
+
+
+def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
+    parts = sections.unpack("replay-1", body(cache), 12)
+    for others in (parts[:-1], [*parts, b""]):
+        put(cache, sections.pack("replay-1", others))
+        assert find(cache) is None
+
+
+def test_a_record_under_another_key_is_a_miss(cache):
+    with open(cache.path(store.REPLAY, KEY), "rb") as stream:
+        content = stream.read()
+    path = cache.path(store.REPLAY, OTHER)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as stream:
+        stream.write(content)
+    assert find(cache, OTHER) is None
+    assert find(cache)
+
+
+@pytest.mark.parametrize("content", ["directory", "link to itself", "empty", "unreadable link"])
+def test_what_is_no_file_is_a_miss(cache, content):
+    path = cache.path(store.REPLAY, KEY)
+    os.unlink(path)
+    if content == "directory":
+        os.mkdir(path)
+    elif content == "empty":
+        open(path, "wb").close()
+    else:
+        os.symlink(os.path.basename(path) if "itself" in content else "/nowhere", path)
+    assert find(cache) is None
+
+
+@pytest.mark.parametrize(
+    "destination",
+    [
+        "/etc/passwd",
+        "/x",
+        "../x",
+        "../../x",
+        "../.x",
+        "/root/.bashrc",
+        "sub/x",
+        ".",
+        "..",
+        "",
+        "/",
+        "//x",
+        "/.x.y",
+        "../outside",
+        "/tmp/a.o/../../etc/passwd",
+    ],
+)
+@pytest.mark.parametrize("index", [PRODUCTS, RULE_FILE])
+def test_a_record_that_names_a_file_which_the_call_does_not_is_a_miss(cache, destination, index):
+    assert find(cache)
+    if index == PRODUCTS:
+        put_part(cache, index, sections.join([destination, DIGEST, "0"]))
+    elif destination:  # an empty name says that there is no dependency file
+        put_part(cache, index, destination.encode())
+    else:
+        return
+    assert find(cache) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments"),
+    [
+        ("a.o", ["-c", "a.cu"]),
+        ("out/a.o", ["-o", "out/a.o"]),
+        ("/abs/out/a.o", ["-o/abs/out/a.o"]),
+        ("out/a.d", ["-o", "out/a.o", "-MD"]),
+        ("out/a.o", ["-odir", "out", "src/a.cu"]),
+        ("out/a.o", ["--output-directory=out", "src/a.cu"]),
+        ("/abs/a.d", ["-o", "/abs/a.o", "-MD"]),
+        ("./a.o", ["-o", "./a.o"]),
+        ("../a.o", ["-o", "../a.o"]),
+        ("/a.o", ["-o", "/a.o"]),
+        ("../a.d", ["-o", "../a.o", "-MD"]),
+        ("out/noextension", ["-o", "out/noextension"]),
+    ],
+)
+def test_files_that_the_call_names_are_written(path, arguments):
+    given = Answer()
+    given.products = [(path, DIGEST, False)]
+    assert replay.names_its_files(given, arguments)
+
+
+@pytest.mark.parametrize(
+    "digest",
+    [
+        "../../outside",
+        "../" * 10 + "xx",
+        "/" * 32,
+        "." * 32,
+        "0" * 31,
+        "0" * 33,
+        "",
+        "0" * 31 + "/",
+        "é" * 32,
+    ],
+)
+def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
+    put_part(cache, PRODUCTS, sections.join(["a.o", digest, "1"]))
+    found = find(cache)
+    assert found is None or answer.give(found, cache) == answer.LOST
+    assert not os.path.exists("a.o")
+    assert os.path.realpath(cache.path(store.BLOB, digest)).startswith(
+        os.path.realpath(cache.root) + "/blob-v1/"
+    )
+    assert (tmp_path / "outside").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("index", "part"),
+    [
+        (0, b"a.cu"),
+        (1, b""),
+        (1, b"1 2 3"),
+        (1, b"\xff"),
+        (1, b"9" * 5000),
+        (4, b"a.cu\0"),
+        (5, b"\xff\xfe"),
+        (PRODUCTS, b"a.o\0"),
+        (PRODUCTS, b"a.o"),
+        (RULE_FILE, b"a.d\0x"),
+        (11, b""),
+        (11, b"many"),
+        (11, b"\xff"),
+    ],
+)
+def test_a_section_that_makes_no_sense_is_a_miss(cache, index, part):
+    put_part(cache, index, part)
+    assert find(cache) is None

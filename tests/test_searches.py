@@ -1,0 +1,310 @@
+"""Where headers are looked for, and which names must be absent or present for the same ones to be found."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+
+import pytest
+
+from nvccache import searches
+from nvccache.searches import COMMAND_LINE, Places, chain_of
+from nvccache.store import Store
+
+GXX = "/usr/bin/g++"
+CHAIN = ["early", "late", "missing"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working directory: `late` has headers, `early` is empty, `missing` is missing."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("late/x.h", "late/sub/y.h", "src/a.cu", "src/deep/z.h", "a.cu"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "early").mkdir()
+    return tmp_path
+
+
+def names(watches) -> set[str]:
+    """Each watch as one word: `-early/x.h` must be absent, `+late/x.h` present."""
+    return {
+        name[0] + os.path.join("" if directory == "." else directory, name[1:]) for directory, name in watches
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "includers", "watched"),
+    [
+        ("late/x.h", ["a.cu"], {"-x.h", "-early/x.h", "-early/late", "-late/late", "-missing"}),
+        ("late/x.h", ["src/a.cu"], {"-src/x.h", "-early/x.h", "-missing"}),
+        ("late/x.h", ["src/a.cu", "late/sub/y.h"], {"-src/x.h", "-late/sub/x.h", "-early/x.h", "-missing"}),
+        (
+            "late/x.h",
+            [COMMAND_LINE],
+            {"-x.h", "-early/x.h", "-early/late", "-late/late", "-missing"},
+        ),
+        (
+            "late/sub/y.h",
+            ["a.cu"],
+            {"-sub", "-early/sub", "-early/late", "-late/late", "-missing"},
+        ),
+        (
+            "late/sub/y.h",
+            ["late/sub/y.h"],
+            {"-early/sub", "-late/sub/sub", "-early/y.h", "-late/y.h", "-missing"},
+        ),
+        ("src/deep/z.h", ["src/a.cu"], {"-early/deep", "-late/deep", "-missing"}),
+        ("a.cu", [COMMAND_LINE], {"-early/a.cu", "-late/a.cu", "-missing"}),
+    ],
+)
+def test_a_header_may_appear_in_no_other_place(place, path, includers, watched):
+    assert names(Places(CHAIN).of_header(path, includers)) == watched
+
+
+def test_a_header_below_a_missing_folder_is_watched_by_the_folder(place):
+    found = names(Places(["none/of/these", "late"]).of_header("late/x.h", ["src/a.cu"]))
+    assert found == {"-none", "-src/x.h"}
+
+
+@pytest.mark.parametrize("chain", [["late/", "early/"], ["late//", "early//"], ["./late", "./early/"]])
+def test_slashes_in_the_search_path_mean_nothing(place, chain):
+    path = os.path.join(chain[0], "x.h")
+    found = names(Places(chain).of_header(path, ["src/a.cu"]))
+    assert {os.path.normpath(word[1:]) for word in found} == {"early/x.h", "src/x.h"}
+
+
+def test_a_header_that_the_compiler_found_by_resolving_links_is_known(place):
+    (place / "link").symlink_to("late")
+    found = names(Places(["early", "link"]).of_header(str(place / "late" / "x.h"), ["src/a.cu"]))
+    assert found == {"-early/x.h", "-src/x.h"}
+
+
+def test_a_header_found_in_a_way_that_is_not_understood_is_watched_by_every_end_of_its_name(place):
+    found = names(Places(["early"]).of_header("/opt/odd/sub/h.h", ["src/a.cu"]))
+    assert {"-early/h.h", "-early/sub", "-early/odd", "-src/h.h"} <= found
+
+
+@pytest.mark.parametrize(
+    ("name", "watched"),
+    [
+        ("x.h", {"-src/x.h", "-early/x.h", "-missing"}),
+        ("no.h", {"-src/no.h", "-early/no.h", "-late/no.h", "-missing"}),
+        ("sub/no.h", {"-src/sub", "-early/sub", "-late/sub/no.h", "-missing"}),
+        ("sub/y.h", {"-src/sub", "-early/sub", "-missing"}),
+        ("../late/x.h", {"-missing"}),
+        ("../no.h", {"-src/../no.h", "-early/../no.h", "-late/../no.h", "-missing"}),
+        ("sub/../x.h", {"-src/sub", "-early/sub", "-missing"}),
+        ("./x.h", {"-src/./x.h", "-early/./x.h", "-missing"}),
+        ("x.h/y.h", {"-src/x.h", "-early/x.h", "-late/x.h/y.h", "-missing"}),
+    ],
+)
+def test_a_name_may_appear_nowhere(place, name, watched):
+    assert names(Places(CHAIN).of_name(name, ("src",))) == watched
+
+
+def test_an_absolute_name_is_looked_for_in_its_one_place(place):
+    places = Places(CHAIN)
+    assert places.of_name(str(place / "late" / "x.h"), ("src",)) == []
+    assert names(places.of_name(str(place / "no.h"), ("src",))) == {f"-{place}/no.h"}
+    assert names(places.of_name(str(place / "no" / "where" / "x.h"), ("src",))) == {f"-{place}/no"}
+    assert names(places.of_name("/nowhere-at-all/x.h", ("src",))) == {"-/nowhere-at-all"}
+
+
+def test_a_link_that_leads_nowhere_may_not_come_to_life(place):
+    (place / "early" / "x.h").symlink_to("nowhere")
+    (place / "dangling").symlink_to("nowhere")
+    assert names(Places(CHAIN).of_name("x.h", ())) == {"-early/x.h", "-missing"}
+    assert names(Places(["dangling"]).of_name("x.h", ())) == {"-dangling"}
+
+
+@pytest.mark.parametrize("ask", [Places.of_name, lambda places, name, _: places.of_question(name, "a.cu")])
+def test_a_directory_of_the_name_may_not_become_a_header(place, ask):
+    """A compiler passes over directories: what is watched must tell one from a file."""
+    (place / "early" / "x.h").mkdir()
+    before = ask(Places(["early"]), "x.h", ())
+    (place / "early" / "x.h").rmdir()
+    (place / "early" / "x.h").write_text("")
+    assert before, "nothing is watched"
+    held = [os.path.lexists(os.path.join(folder, name[1:])) == (name[0] == "+") for folder, name in before]
+    assert not all(held)
+
+
+def test_what_is_watched_is_as_it_should_be(place):
+    """Otherwise a record would never hold."""
+    (place / "early" / "link").symlink_to("nowhere")
+    places = Places([*CHAIN, "a.cu", "late/sub", ".", "..", "/"])
+    watches = places.of_header("late/x.h", ["src/a.cu", COMMAND_LINE])
+    for name in (
+        "x.h",
+        "sub/y.h",
+        "no/x.h",
+        "../x.h",
+        "link",
+        "link/x.h",
+        "/no/x.h",
+        "a.cu/x.h",
+        "late/../no",
+    ):
+        watches = [*watches, *places.of_name(name, ("src",)), *places.of_question(name, "src/a.cu")]
+    for directory, name in watches:
+        assert os.path.exists(os.path.join(directory, name[1:])) == (name[0] == "+"), (directory, name)
+        assert "/" not in name
+
+
+@pytest.mark.parametrize(
+    ("name", "includer", "watched"),
+    [
+        ("x.h", "src/a.cu", {"-src/x.h", "-early/x.h", "+late/x.h", "-missing"}),
+        ("x.h", "late/x.h", {"+late/x.h", "-early/x.h", "-missing"}),
+        ("no.h", "a.cu", {"-no.h", "-early/no.h", "-late/no.h", "-missing"}),
+        ("sub/y.h", "a.cu", {"-sub", "-early/sub", "+late/sub/y.h", "-missing"}),
+        ("a.cu", "a.cu", {"+a.cu", "-early/a.cu", "-late/a.cu", "-missing"}),
+        ("../a.cu", "src/a.cu", {"+src/../a.cu", "+early/../a.cu", "+late/../a.cu", "-missing"}),
+        ("x.h", COMMAND_LINE, {"-x.h", "-early/x.h", "+late/x.h", "-missing"}),
+    ],
+)
+def test_what_has_include_asks_for_stays_as_it_is(place, name, includer, watched):
+    assert names(Places(CHAIN).of_question(name, includer)) == watched
+
+
+def test_an_absolute_name_that_has_include_asks_for(place):
+    places = Places(CHAIN)
+    assert names(places.of_question(str(place / "a.cu"), "src/a.cu")) == {f"+{place}/a.cu"}
+    assert names(places.of_question(str(place / "no.h"), "src/a.cu")) == {f"-{place}/no.h"}
+    assert names(places.of_question("/usr", "src/a.cu")) == {"+/usr"}
+
+
+def test_all_files_that_an_include_can_mean_are_found(place):
+    (place / "src" / "x.h").write_text("")
+    (place / "early" / "sub").mkdir()
+    places = Places(CHAIN)
+    assert places.found("x.h", "src/a.cu") == ["late/x.h", "src/x.h"]
+    assert places.found("x.h", "a.cu") == ["late/x.h"]
+    assert places.found("a.cu", COMMAND_LINE) == ["a.cu"]
+    assert places.found("sub", "a.cu") == places.found("no.h", "a.cu") == []
+    assert places.found(str(place / "a.cu"), "src/a.cu")[0] == str(place / "a.cu")
+
+
+@pytest.mark.parametrize(
+    ("includer", "directory"),
+    [
+        ("a.cu", "."),
+        ("src/a.cu", "src"),
+        ("/a/b.h", "/a"),
+        ("/b.h", "/"),
+        ("./x.h", "."),
+        (COMMAND_LINE, "."),
+    ],
+)
+def test_the_directory_of_an_includer(includer, directory):
+    assert searches.directory_of(includer) == directory
+
+
+def chain(tmp_path, *words: str, environ: dict[str, str] | None = None) -> list[str]:
+    plain = {"PATH": os.environ["PATH"], **(environ or {})}
+    return chain_of(["g++", *words], plain, GXX, "identity", Store(str(tmp_path / "cache")))
+
+
+def told_by_the_compiler(*words: str) -> list[str]:
+    """The directories that g++ itself lists, and those it leaves out since they do not exist."""
+    done = subprocess.run(
+        [GXX, *words, "-E", "-v", "-x", "c++", "/dev/null"],
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C"},
+    )
+    lines = done.stderr.decode().splitlines()
+    ignored = [line.split('"')[1] for line in lines if line.startswith("ignoring nonexistent")]
+    start = lines.index("#include <...> search starts here:")
+    return [line.strip() for line in lines[start + 1 : lines.index("End of search list.")]] + ignored
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("-nostdinc",), ("-nostdinc++",), ("-m32",), ("--sysroot=/nowhere",), ("-isysroot", "/nowhere")],
+)
+def test_the_search_path_is_what_the_compiler_says_it_is(place, words):
+    if words == ("-nostdinc",):
+        with pytest.raises(OSError, match="does not say where"):
+            chain(place, *words)
+    else:
+        assert set(chain(place, *words)) == set(told_by_the_compiler(*words))
+
+
+def test_the_system_headers_are_on_the_search_path_and_so_is_what_does_not_exist(place):
+    found = chain(place)
+    assert "/usr/include" in found
+    missing = [directory for directory in found if not os.path.isdir(directory)]
+    assert missing or "nonexistent" not in "".join(told_by_the_compiler())
+    assert not any("nonexistent" in directory for directory in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "found"),
+    [
+        (
+            ["-I", "a", "-Ib", "-isystem", "c", "-isystemd", "-iquote", "e", "-idirafter", "f"],
+            {},
+            list("abcdef"),
+        ),
+        (["-I", "a", "-Ia", "-include", "x.h"], {}, ["a"]),
+        ([], {"CPATH": "a:b", "CPLUS_INCLUDE_PATH": "c"}, ["a", "b", "c"]),
+        ([], {"CPATH": "a::b", "C_INCLUDE_PATH": ""}, ["a", ".", "b"]),
+        ([], {"CPATH": ":a"}, [".", "a"]),
+        (["-I/no/where", "-I."], {}, ["/no/where", "."]),
+    ],
+)
+def test_directories_of_options_and_variables_come_first(place, words, environ, found):
+    assert chain(place, *words, environ=environ) == [*found, *chain(place)]
+
+
+def test_the_compiler_is_asked_once_for_the_words_that_matter(place, monkeypatch):
+    asked = []
+    run = searches.process.run
+    monkeypatch.setattr(
+        searches.process,
+        "run",
+        lambda words, *rest, **named: asked.append(words) or run(words, *rest, **named),
+    )
+    for words in ((), ("-O2", "-Ix", "-DX=1", "-D", "Y", "-g", "-Wall"), ("-fPIC", "a.cu", "-o", "a.ii")):
+        chain(place, *words)
+    assert len(asked) == 1
+    chain(place, "-nostdinc++")
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("status", ["fails", "says nothing"])
+def test_a_compiler_that_does_not_tell_is_not_understood(place, status):
+    driver = place / "driver"
+    driver.write_text("#!/bin/sh\nexit " + ("1" if status == "fails" else "0") + "\n")
+    driver.chmod(0o755)
+    with pytest.raises(OSError, match="does not say where it looks"):
+        chain_of(["g++"], {}, str(driver), "identity", Store(str(place / "cache")))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-c", "-x", "c++", "a.cu", "-o", "a.o"],
+        ["-c", "-Xlinker", "foo"],
+        ["-c", "-z", "relro"],
+        ["-c", "-T", "script"],
+        ["-c", "-u", "name"],
+        ["-c", "-L", "lib", "-l", "m"],
+        ["-c", "-MD", "-MF", "a.d", "-MT", "x", "-MQ", "y"],
+    ],
+)
+def test_asking_the_compiler_leaves_no_file_behind(place, words):
+    before = sorted(os.listdir())
+    with contextlib.suppress(OSError):
+        chain(place, *words)
+    assert sorted({*os.listdir()} - {"cache"}) == before
+
+
+@pytest.mark.parametrize(
+    "words", [["-c", "--param", "ggc-min-expand=5"], ["-c", "-L", "lib"], ["-c", "-u", "name"]]
+)
+def test_options_with_a_word_behind_them_do_not_keep_the_compiler_from_telling(place, words):
+    assert "/usr/include" in chain(place, *words)
