@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -63,7 +64,7 @@ def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -
     recorded = Recorded(objection=objection)
     if not objection:
         key = reading.key_of(front_key, made)
-        manifest.add(front_key, manifest.Found(key, made, b""), cache, places())
+        manifest.add(front_key, manifest.Found(key, made, b""), cache, places(), time.time_ns())
         recorded = Recorded(front_key, key, direct.PLACED)
     explanation.note(given, [cause, "detail"], recorded, Report(), cache)
     return recorded

@@ -38,7 +38,9 @@ def place(tmp_path, monkeypatch):
     attached = direct.attach(given, [], call, nowhere)
     assert attached
     found = Found(keys.digest_bytes(b"reading"), reading_of_source(), attached)
-    manifest.add(direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), found, cache, nowhere)
+    manifest.add(
+        direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), found, cache, nowhere, time.time_ns()
+    )
     return tmp_path / "work"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def _read(*paths: Path, absent: Path | None = None) -> Reading:
 
 def _add(cache: Store, made: Reading, front: str = FRONT, attached: bytes = b"") -> str:
     key = reading.key_of(front, made)
-    manifest.add(front, Found(key, made, attached), cache, NOWHERE)
+    manifest.add(front, Found(key, made, attached), cache, NOWHERE, time.time_ns())
     return key
 
 
@@ -169,7 +170,7 @@ def test_below_the_base_directory_a_reading_holds_in_another_checkout(cache, tmp
         (tmp_path / name / "x.h").write_text("int x;\n")
     places = [Relocation(str(tmp_path), str(tmp_path / name)) for name in ("one", "two")]
     made = _read(tmp_path / "one" / "x.h")
-    manifest.add(FRONT, Found(reading.key_of(FRONT, made), made, b""), cache, places[0])
+    manifest.add(FRONT, Found(reading.key_of(FRONT, made), made, b""), cache, places[0], time.time_ns())
     found = manifest.find(FRONT, cache, places[1], Observations(), lambda: "")
     assert found.reading.files == [str(tmp_path / "two" / "x.h")]
     (tmp_path / "two" / "x.h").write_text("int y;\n")

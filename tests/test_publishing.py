@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import entries, keys, publishing
+from nvccache import entries, keys, locks, publishing
 from nvccache.store import BLOB, REPLAY, STAGE, Store, StoreError
 
 KEY = keys.digest_bytes(b"a key")
@@ -74,18 +74,18 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
 
 
 def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
-    monkeypatch.setattr(publishing, "_LOCK_SECONDS", 0.05)
-    with publishing.shard_lock(str(root), KEY[0]):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
+    with locks.shard_lock(str(root), KEY[0]):
         cache.add_record(STAGE, KEY, b"body")
         assert "holds the lock" in cache.trouble
-        with pytest.raises(StoreError, match="holds the lock"), publishing.shard_lock(str(root), KEY[0]):
+        with pytest.raises(StoreError, match="holds the lock"), locks.shard_lock(str(root), KEY[0]):
             pass
     assert cache.find_record(STAGE, KEY) is None
 
 
 def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
-    monkeypatch.setattr(publishing, "_LOCK_SECONDS", 0.05)
-    with publishing.shard_lock(str(root), KEY[0]):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
+    with locks.shard_lock(str(root), KEY[0]):
         for body in (b"first", b"second"):
             cache.add_record(REPLAY, KEY, body, lock=False)
             assert cache.find_record(REPLAY, KEY) == body

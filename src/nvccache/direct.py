@@ -103,16 +103,17 @@ def attach(
     products: list[str] = []
     for destination, digest, unlink_first in answer.products:
         rule = _rule_of_product(destination, call)
-        products += (rule + places.encode(destination) if rule == _LITERAL else rule, digest)
-        products.append("1" if unlink_first else "0")
+        if rule[1:].count("/"):
+            return None
+        products += (rule, digest, "1" if unlink_first else "0")
     dependency_rule = ""
     if answer.rule is not None:
         dependency_rule = _rule_of_dependency_file(answer.dependency_file, call)
-        if not dependency_rule:
+        if not dependency_rule or dependency_rule[1:].count("/"):
             return None
     parts = [
         sections.join(products),
-        dependency_rule.encode(),
+        os.fsencode(dependency_rule),
         sections.join([places.encode(name) for name, _ in entered]),
         "".join(["1" if is_system else "0" for _, is_system in entered]).encode(),
         answer.stdout,
@@ -131,7 +132,7 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | No
         )
         answer = Answer()
         for kept, digest, unlink_first in sections.split_tuples(products, 3):
-            destination = _follow(kept, call, places)
+            destination = _follow(kept, call)
             answer.products.append((destination, digest, unlink_first == "1"))
         if (call.dependencies is not None) != bool(rule):
             return None
@@ -140,7 +141,7 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | No
             if len(names) != len(flags):
                 return None
             listed = [(os.fsencode(name), flag == 49) for name, flag in zip(names, flags, strict=True)]
-            answer.dependency_file = _follow(rule.decode(), call, places)
+            answer.dependency_file = _follow(os.fsdecode(rule), call)
             answer.rule = dependencies.rule(listed, call)
         answer.stdout, answer.stderr = stdout, stderr
         answer.seconds_saved = float(seconds)
@@ -154,7 +155,7 @@ def _rule_of_product(destination: str, call: Invocation) -> str:
         return _OUTPUT
     if call.output_directory and destination.startswith(call.output_directory + "/"):
         return _DIRECTORY + destination[len(call.output_directory) + 1 :]
-    return _LITERAL
+    return _LITERAL + destination
 
 
 def _rule_of_dependency_file(path: str, call: Invocation) -> str:
@@ -174,20 +175,20 @@ def _beside_output(call: Invocation) -> str:
     return stem + ".d" if extension and "." not in os.path.basename(stem) else ""
 
 
-def _follow(kept: str, call: Invocation, places: Relocation) -> str:
+def _follow(kept: str, call: Invocation) -> str:
     """The name of an output of this call; raises ValueError."""
     rule, rest = kept[:1], kept[1:]
     path = ""
     if rule == _OUTPUT:
         path = call.output
-    elif rule == _DIRECTORY and call.output_directory and ".." not in rest:
+    elif rule == _DIRECTORY and call.output_directory:
         path = f"{call.output_directory}/{rest}"
     elif rule == _DEPENDENCIES and call.dependencies:
         path = call.dependencies.output
     elif rule == _BESIDE_OUTPUT:
         path = _beside_output(call)
     elif rule == _LITERAL:
-        path = places.decode(rest)
-    if not path:
+        path = rest  # where nothing says where, nvcc writes into the working directory
+    if not path or (rest and "/" in rest):
         raise ValueError("an output without a name")
     return path

@@ -12,7 +12,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from nvccache import publishing, store
+from nvccache import locks, publishing, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def clear(root: str) -> Pruned:
 
 def count_and_limit(root: str, added_bytes: int, max_bytes: int) -> None:
     """Add to the running total, and evict when it is above the limit. Called once by a call that stored."""
-    with contextlib.suppress(OSError, store.StoreError), publishing.shard_lock(root, _USAGE_LOCK):
+    with contextlib.suppress(OSError, store.StoreError), locks.shard_lock(root, _USAGE_LOCK):
         total = _read_usage(root)
         total = usage(root).bytes if total is None else total + added_bytes
         _write_usage(root, total)
@@ -125,7 +125,7 @@ def _remove(root: str, doomed: list[_File]) -> Pruned:
     removed_bytes = removed_files = 0
     for shard in sorted({file.shard for file in doomed}):
         try:
-            with publishing.shard_lock(root, shard):
+            with locks.shard_lock(root, shard):
                 for file in doomed:
                     if file.shard == shard and _unlink_if_unused_since(file):
                         removed_bytes += file.size

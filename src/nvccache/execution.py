@@ -22,11 +22,11 @@ from nvccache import (
     reading,
 )
 from nvccache.entries import Entry
-from nvccache.headers import Headers, UnreadableError
+from nvccache.headers import Headers
 from nvccache.passes import Pass
 from nvccache.plan import OPAQUE, Output, Plan, Stage
 from nvccache.process import Completed
-from nvccache.reading import Reading
+from nvccache.reading import Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.seeding import Seeding
 from nvccache.stages import host, ptxas
@@ -73,6 +73,7 @@ class Execution:
         self.store = store
         self.workspace = Workspace(plan.scratch, store, plan.included)
         self.seeding = Seeding(plan, cwd, store, self.workspace)
+        self.since_ns = since_ns
         self.headers = Headers(environ, store, since_ns)
         self.readings: list[Reading] = []
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
@@ -111,9 +112,17 @@ class Execution:
         if entry and entry.is_redirect:
             key = self.seeding.seeded_key(front_key, stage)
             entry = entries.find(self.store, key)
-        if entry and not all(output.role in entry.outputs for output in self._kept_outputs(stage)):
+        if entry and not self._is_whole(stage, entry):
             entry = None
         return Lookup(front_key, key, entry, found.reading if found else None)
+
+    def _is_whole(self, stage: Stage, entry: Entry) -> bool:
+        if stage.is_preprocessor:
+            try:
+                passes.of_facts(entry.facts)
+            except (ValueError, KeyError, TypeError):
+                return False
+        return all(output.role in entry.outputs for output in self._kept_outputs(stage))
 
     def _front_key(self, stage: Stage) -> str:
         digests = [self.workspace.digest_of(path) for path in self._read_by(stage)]
@@ -265,7 +274,7 @@ class Execution:
             return lookup.front_key
         made = self._reading_of(stage)
         found = manifest.Found(reading.key_of(lookup.front_key, made), made, b"")
-        manifest.add(lookup.front_key, found, self.store, self._nowhere)
+        manifest.add(lookup.front_key, found, self.store, self._nowhere, self.since_ns)
         self.readings.append(made)
         return found.key
 

@@ -10,8 +10,7 @@ import os
 import re
 
 from nvccache import keys, searches, signatures, sources, toolchain
-from nvccache.reading import SOURCE, Reading
-from nvccache.signatures import UNKNOWN
+from nvccache.reading import SOURCE, Reading, UnreadableError, signature_of_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +26,6 @@ _CLOCK_TICK = 50_000_000  # nanoseconds; file systems stamp with a clock that la
 _PREREQUISITE = re.compile(r"(?:(?<!\\)(?:\\\\)*\\[ \t]|[^ \t\n])+")
 _ESCAPED_BLANK = re.compile(r"\\+[ \t]")
 CHANGED_MEANWHILE = "files changed while it was compiled"
-
-
-class UnreadableError(Exception):
-    """There can be no reading; carries the reason as a clause."""
 
 
 class Headers:
@@ -69,12 +64,15 @@ class Headers:
             for name in found.asked:
                 _watch(names, places.of_question(name, path))
         copies = self._skipped_copies(findings, places, contents)
+        self._check_passed_over(places)
         return self.reading([*files, *copies], names)
 
     def _object(self, words: Sequence[str], findings: Mapping[str, Findings], text: bytes) -> None:
         """Raise UnreadableError where the text holds what no reading can tell."""
         used = [(path, word) for path, found in findings.items() for word in found.time_words]
         used += [("the command line", word) for word in sources.time_words_in(words)]
+        if any("__has_include" in word for word in words):
+            raise UnreadableError("the command line asks `__has_include`")
         objections = [sources.expands_time(used, text, "SOURCE_DATE_EPOCH" in self._environ)]
         objections += [reason for found in findings.values() for reason in found.objections]
         for reason in objections:
@@ -87,6 +85,7 @@ class Headers:
         watched: dict[str, set[str]] = {}
         for path in names:
             _watch(watched, places.of_header(path, names))
+        self._check_passed_over(places)
         return self.reading(names, watched)
 
     def reading(
@@ -105,13 +104,10 @@ class Headers:
         for directory in sorted(names):
             made.directories.append(directory)
             made.names.append(sorted(names[directory]))
-            made.directory_signatures.append(self._of_directory(directory))
+            made.directory_signatures.append(
+                signature_of_directory(directory, made.names[-1], self._since_ns)
+            )
         return made
-
-    def _of_directory(self, directory: str) -> Signature:
-        """Unknown for a directory that is written to: its names are looked at one by one."""
-        found = signatures.of(directory)
-        return found if found and max(found[3:]) < self._since_ns - 2 * 10**9 else UNKNOWN
 
     def _skipped_copies(
         self, findings: Mapping[str, Findings], places: searches.Places, contents: Mapping[str, bytes]
@@ -131,6 +127,13 @@ class Headers:
             for path in sorted(candidates - set(contents))
             if os.stat(path).st_size in sizes and self._read(path) in once
         ]
+
+    def _check_passed_over(self, places: searches.Places) -> None:
+        """Raise UnreadableError if a file that would be found first may have appeared meanwhile."""
+        for path in places.present - set(self._signatures):
+            found = signatures.of(path)
+            if found is None or found[4] > self._since_ns - _CLOCK_TICK:
+                raise UnreadableError(CHANGED_MEANWHILE)
 
     def _places(self, words: Sequence[str]) -> searches.Places:
         compiler = toolchain.host_compiler(words[0], self._environ, self._cache)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from nvccache.invocation import Bypass, Invocation
     from nvccache.reading import Observations, Reading
 
-_UNSETTLED = 2 * 10**9  # nanoseconds for which a directory counts as being written to
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
 
 
@@ -92,14 +91,15 @@ def _answer_by_meaning(
 
 def _record_again(held: Reading, seen: Observations, started: int) -> None:
     """Take the signatures as they are now, so that the next call is answered without digests."""
-    now = time.time_ns()
+    from nvccache.reading import signature_of_directory
+
     held.signatures = [
-        found if found and signatures.is_settled(found, now) else signatures.UNKNOWN
+        found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
         for found in seen.signatures(held.files)
     ]
     held.directory_signatures = [
-        found if found and max(found[3:]) < started - _UNSETTLED else signatures.UNKNOWN
-        for found in map(signatures.of, held.directories)
+        signature_of_directory(directory, names, started)
+        for directory, names in zip(held.directories, held.names, strict=True)
     ]
 
 

@@ -7,8 +7,6 @@ host compile, which reads toolkit headers again. Part of the hot path.
 
 from __future__ import annotations
 
-import time
-
 from nvccache import reading, sections, store
 
 TYPE_CHECKING = False
@@ -66,9 +64,9 @@ def readings(front_key: str, cache: Store, places: Relocation) -> Iterator[Found
             cache.remove_damaged(store.READING, key)
 
 
-def add(front_key: str, found: Found, cache: Store, places: Relocation) -> None:
-    """Put a reading at the front of a command's manifest."""
-    reading.forget_unsettled(found.reading, time.time_ns())
+def add(front_key: str, found: Found, cache: Store, places: Relocation, looked_at_ns: int) -> None:
+    """Put a reading, made of what was seen from `looked_at_ns` on, at the front of a command's manifest."""
+    reading.forget_unsettled(found.reading, looked_at_ns)
     parts = [*reading.encode(found.reading, places), found.attached]
     cache.add_record(store.READING, found.key, sections.pack(_KIND, parts))
     older = [key for key in _keys(front_key, cache) if key != found.key]

@@ -6,6 +6,7 @@ that hit are read by nobody.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -13,16 +14,18 @@ from nvccache.markers import Entered, entered_files, without_markers
 
 # Each `asm` and the string literals behind it; the assembler takes directives in capitals, too.
 _BLANK = rb'(?:\s|# \d+ "[^"\n]*"[ 0-9]*\n)*'
-_LITERAL = rb'(?:L|u8|u|U)?R?"(?:[^"\\]|\\.)*"'
-_QUALIFIERS = rb"(?:" + _BLANK + rb"(?:volatile|__volatile__|__volatile|goto|inline))*"
-_ASSEMBLER = re.compile(
-    rb"\b(?:__asm__|__asm|asm)\b" + _QUALIFIERS + _BLANK
-    + rb"\(" + _BLANK + rb"((?:" + _LITERAL + _BLANK + rb")+|[^\s)])",
+_QUALIFIERS = (
+    rb"(?:" + _BLANK + rb"(?:volatile|__volatile__|__volatile|goto|inline|__inline__|__inline|const))*"
+)
+_ASSEMBLER = re.compile(rb"\b(?:__asm__|__asm|asm)\b" + _QUALIFIERS + _BLANK + rb"\(" + _BLANK)
+_LITERAL = re.compile(
+    rb'(?:L|u8|u|U)?(?:R"(?P<mark>[^()\\\s"]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>(?:[^"\\]|\\.)*)")'
+    + _BLANK,
     re.DOTALL,
-)  # fmt: skip
-_CONTENT = re.compile(rb'R?"((?:[^"\\]|\\.)*)"', re.DOTALL)
+)
 _CODED = re.compile(rb"\\(?:[0-7xuUN]|\n)")
-_READS = re.compile(rb"\.\s*(?:incbin|include)|\\?\.macro", re.IGNORECASE)
+# Loops and macros of the assembler can put a directive together from parts.
+_READS = re.compile(rb"\.\s*(?:incbin|include|macro|irpc?|altmacro)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +58,15 @@ def of_text(preprocessed: bytes, base: str, is_host: bool) -> Pass:
 
     Only the host's assembler reads files; ptxas has no directive for it.
     """
-    free_of = base if base and base.encode() not in without_markers(preprocessed) else ""
+    free_of = base if base and os.fsencode(base) not in without_markers(preprocessed) else ""
     return Pass(tuple(entered_files(preprocessed)), is_host and reads_in_assembler(preprocessed), free_of)
 
 
 def of_facts(facts: dict[str, object]) -> Pass:
     """The inverse of `Pass.facts`; raises ValueError, KeyError or TypeError."""
     rows = facts["entered"]
-    assert isinstance(rows, list)
+    if not isinstance(rows, list):
+        raise TypeError("the files are no list")
     entered = tuple(
         Entered(_bytes(name), bool(is_system), tuple(_bytes(includer) for includer in includers))
         for name, is_system, includers in rows
@@ -73,10 +77,16 @@ def of_facts(facts: dict[str, object]) -> Pass:
 def reads_in_assembler(text: bytes) -> bool:
     """Whether assembly in the text may name a file: `.incbin`, also over split or coded literals."""
     for statement in _ASSEMBLER.finditer(text):
-        if b'"' not in statement[1]:
-            return True  # text made by an expression (C++26)
-        assembly = b"".join(_CONTENT.findall(statement[1]))
-        if _READS.search(assembly) or _CODED.search(assembly.replace(b"\\\\", b"")):
+        assembly = b""
+        literal = _LITERAL.match(text, statement.end())
+        if not literal:
+            return True  # text made by an expression (C++26), or by what is not understood
+        while literal:
+            if literal["plain"] is not None and _CODED.search(literal["plain"].replace(b"\\\\", b"")):
+                return True
+            assembly += literal["raw"] or literal["plain"] or b""
+            literal = _LITERAL.match(text, literal.end())
+        if _READS.search(assembly):
             return True
     lowered = text.lower()  # in case the literals were not where they were looked for
     return b".incbin" in lowered or b'".include' in lowered or b"\\t.include" in lowered

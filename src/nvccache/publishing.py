@@ -1,22 +1,15 @@
-"""How files get into the cache directory: at once and whole, under a lock against those who remove.
+"""How files get into the cache directory: at once and whole, or not at all.
 
-Those who add and those who remove hold the lock of the shard, so that a file found present is not
-removed while an entry that needs it is being written. Loaded only by a call that stores something.
+Loaded only by a call that stores something; a direct hit does so when it refreshes a replay record.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 
-from nvccache.store import StoreError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from nvccache.store import quietly
 
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
-_LOCK_SECONDS = 10.0  # a publisher that waits longer gives up: the result is right without the cache
 _COMPRESSION_LEVEL = 1
 
 
@@ -28,6 +21,8 @@ def publish(root: str, path: str, content: bytes, shard: str, replace: bool) -> 
     if not shard:
         write_whole(root, path, content)
         return True
+    from nvccache.locks import shard_lock
+
     with shard_lock(root, shard):
         if not replace and os.path.exists(path):
             return False
@@ -49,8 +44,7 @@ def write_whole(root: str, path: str, content: bytes) -> None:
             stream.write(content)
         os.rename(temporary, path)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        quietly(os.unlink, temporary)
         raise
 
 
@@ -61,26 +55,6 @@ def prepare(root: str) -> None:
     if not os.path.exists(tag):
         with open(tag, "wb") as stream:
             stream.write(_TAG)
-
-
-@contextlib.contextmanager
-def shard_lock(root: str, shard: str) -> Iterator[None]:
-    """Hold the lock of one of the sixteen shards; raises StoreError after ten seconds, or OSError."""
-    import filelock
-
-    directory = f"{root}/locks"
-    if not os.path.isdir(directory):
-        prepare(root)
-        os.makedirs(directory, exist_ok=True)
-    lock = filelock.FileLock(f"{directory}/{shard}.lock", timeout=_LOCK_SECONDS)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise StoreError(f"another process holds the lock `{directory}/{shard}.lock`") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def compress(content: bytes) -> bytes:

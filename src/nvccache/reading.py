@@ -21,9 +21,14 @@ if TYPE_CHECKING:
     from nvccache.signatures import Signature
 
 SECTIONS = 9
+_BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
 PRESENT, ABSENT = "+", "-"
 SOURCE, PROGRAM = "s", "p"
+
+
+class UnreadableError(Exception):
+    """There can be no reading; carries the reason as a clause."""
 
 
 class Difference:
@@ -247,9 +252,25 @@ def _moved(section: bytes, move: Callable[[str], str]) -> list[str]:
     return [move(path) for path in paths] if b"\1" in section else paths
 
 
-def forget_unsettled(reading: Reading, now_ns: int) -> None:
-    """Drop the hints that could outlive a change made a moment after they were taken."""
+def forget_unsettled(reading: Reading, looked_at_ns: int) -> None:
+    """Drop the hints that could outlive a change made a moment after they were taken.
+
+    `looked_at_ns` is no later than the first look at any of the files.
+    """
     for known in (reading.signatures, reading.directory_signatures):
         for index, signature in enumerate(known):
-            if not signatures.is_settled(signature, now_ns):
+            if not signatures.is_settled(signature, looked_at_ns):
                 known[index] = UNKNOWN
+
+
+def signature_of_directory(directory: str, names: list[str], since_ns: int) -> Signature:
+    """What stands for all names in a directory; UNKNOWN where they must be looked at one by one.
+
+    That is a directory that is being written to, whose signature would not last, and one with a link
+    among the names, since what the link leads to leaves no trace in the directory.
+    """
+    found = signatures.of(directory)
+    if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
+        return UNKNOWN
+    links = [name for name in names if os.path.islink(os.path.join(directory, name[1:]))]
+    return UNKNOWN if links else found

@@ -22,8 +22,8 @@ from nvccache import (
     toolchain,
 )
 from nvccache.answer import Answer
-from nvccache.headers import CHANGED_MEANWHILE, UnreadableError
-from nvccache.reading import ABSENT, PROGRAM, Reading
+from nvccache.headers import CHANGED_MEANWHILE
+from nvccache.reading import ABSENT, PROGRAM, Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.stages import host
 
@@ -288,6 +288,6 @@ def record(recorder: Recorder) -> Recorded:
         return Recorded(objection="the name of its dependency file follows from nothing known")
     front_key = direct.key_of(scope, recorder.nvcc, recorder.call, places, recorder.request.environ)
     key = reading.key_of(front_key, made)
-    manifest.add(front_key, manifest.Found(key, made, attached), cache, places)
+    manifest.add(front_key, manifest.Found(key, made, attached), cache, places, recorder.execution.since_ns)
     replay.add(recorder.request.replay_key, made, given, recorder.request.arguments, cache)
     return Recorded(front_key, key, scope)

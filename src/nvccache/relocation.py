@@ -32,6 +32,8 @@ class Relocation:
 
     def encode(self, path: str) -> str:
         """A path as it can be kept; one that is not below the base directory stays as it is."""
+        if path.startswith(MARK):
+            return MARK + path  # typed like that
         if not self.base or not _is_below(path, self.base):
             return path
         parts = path[len(self.base) + 1 :].split("/") if len(path) > len(self.base) else []
@@ -46,6 +48,8 @@ class Relocation:
         """The path in this checkout of what `encode` kept; raises ValueError where it leads above base."""
         if not kept.startswith(MARK):
             return kept
+        if kept.startswith(MARK + MARK):
+            return kept[1:]
         up, slash, rest = kept[1:].partition("/")
         if not self.base or not up.isdecimal() or int(up) > len(self._parts):
             raise ValueError("a path above the base directory")

@@ -153,10 +153,20 @@ def names_its_files(answer: Answer, arguments: Sequence[str]) -> bool:
 
 
 def _is_named(path: str, arguments: Sequence[str]) -> bool:
-    directory, _, name = path.rpartition("/")
-    if not path or "\0" in path:
+    """Whether a path is a word's value, has a value's folder, or is a value but for its extension."""
+    folder, slash, name = path.rpartition("/")
+    if "\0" in path or name in ("", ".", ".."):
         return False
-    if not directory:
-        return name not in (".", "..")
-    stem = path.rpartition(".")[0]
-    return any(word.endswith((path, directory)) or stem in word for word in arguments)
+    if not slash:
+        return True  # beside what is compiled, where nvcc puts what has no name
+    for word in arguments:
+        for value in (word, word.partition("=")[2], word[2:] if word.startswith("-") else ""):
+            if value and (path == value or folder == value or _stem(path) == _stem(value)):
+                return True
+    return False
+
+
+def _stem(path: str) -> str:
+    """A path without its extension; with a mark where there is none."""
+    stem, extension = os.path.splitext(path)
+    return stem if extension else path + "\0"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from nvccache import keys, process
-from nvccache.reading import ABSENT, PRESENT
+from nvccache.reading import ABSENT, PRESENT, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,21 +22,34 @@ COMMAND_LINE = "<command-line>"  # stands for the file that includes what -inclu
 Watch = tuple[str, str]
 _DIRECTORY_OPTIONS = ("-I", "-isystem", "-iquote", "-idirafter")
 _DIRECTORY_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
-_WITH_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-o", "-MF")
-_WITH_A_ROOT = ("-isysroot", "--sysroot", "-target", "--target", "-imultilib", "-Xclang")
+# The options that can move the directories a compiler searches by itself.
+_WITH_A_ROOT = ("-isysroot", "--sysroot", "-target", "--target", "-imultilib", "-iprefix")
+_MOVING = (
+    "-m",
+    "-nostd",
+    "-stdlib",
+    "-nobuiltininc",
+    "-iwithprefix",
+    "--sysroot=",
+    "--target=",
+    "--gcc-toolchain",
+)
 _IGNORED = b'ignoring nonexistent directory "'
 
 
 class Places:
     """Where headers are looked for along one search path; every answer is worked out once.
 
-    Answers are watches: (directory, PRESENT or ABSENT and a name in it).
+    Answers are watches: (directory, PRESENT or ABSENT and a name in it). Raises UnreadableError where
+    neither will do.
     """
 
     def __init__(self, chain: Iterable[str]) -> None:
         self._chain = list(dict.fromkeys(directory.rstrip("/") or "/" for directory in chain))
         # gcc shortens the names of system headers by resolving links.
         self._real_chain = [os.path.realpath(directory) for directory in self._chain]
+        self.present: set[str] = set()  # files that were found where a name was looked for
+        self._is_there: dict[str, bool] = {}
         self._listings: dict[str, frozenset[str] | None] = {}
         self._absences: dict[tuple[str, str], Watch | None] = {}
         self._names: dict[tuple[str, tuple[str, ...]], list[Watch]] = {}
@@ -98,34 +111,46 @@ class Places:
         return self._absences[key]
 
     def _find_absence(self, directory: str, name: str) -> Watch | None:
-        listing = self._listing(directory)
-        if listing is None:
+        if not self._is_directory(directory):
             return self._nearest(directory)
         head, _, rest = name.partition("/")
-        if head not in listing and head not in ("", ".", ".."):
-            return directory, ABSENT + head
         path = os.path.join(directory, head) if directory != "." else head
+        if head not in ("", ".", "..") and not self._holds(directory, head):
+            return directory, ABSENT + head
         if rest:
             return self._absence(path or ".", rest)
-        return None if os.path.exists(path) else (directory, ABSENT + head)  # a link that leads nowhere
+        if os.path.isdir(path):
+            # A compiler passes it over, and would not if it were a file some day.
+            raise UnreadableError(f"`{path}` is a directory")
+        if not os.path.exists(path):
+            return directory, ABSENT + head  # a link that leads nowhere
+        self.present.add(path)
+        return None
 
     def _nearest(self, directory: str) -> Watch:
         """The nearest directory that exists, and the name that is missing from it."""
         while True:
             parent, name = os.path.split(directory)
-            if self._listing(parent or ".") is not None or parent in ("", "/"):
+            if self._is_directory(parent or ".") or parent in ("", "/"):
                 return parent or ".", ABSENT + name
             directory = parent
 
-    def _listing(self, directory: str) -> frozenset[str] | None:
+    def _is_directory(self, path: str) -> bool:
+        if path not in self._is_there:
+            # What is below a file is missing like what is in an empty directory.
+            self._is_there[path] = os.path.exists(path)
+        return self._is_there[path]
+
+    def _holds(self, directory: str, name: str) -> bool:
         if directory not in self._listings:
             try:
                 self._listings[directory] = frozenset(os.listdir(directory))
             except NotADirectoryError:
                 self._listings[directory] = frozenset()
-            except OSError:
+            except OSError:  # it may be searched, but not listed
                 self._listings[directory] = None
-        return self._listings[directory]
+        listing = self._listings[directory]
+        return os.path.lexists(os.path.join(directory, name)) if listing is None else name in listing
 
 
 def _joiner(name: str) -> Callable[[str], str]:
@@ -137,7 +162,7 @@ def _below(directory: str, path: str) -> str:
     if directory == ".":
         return "" if path.startswith("/") else path
     prefix = directory.rstrip("/") + "/"
-    return path[len(prefix) :] if path.startswith(prefix) else ""
+    return path[len(prefix) :].lstrip("/") if path.startswith(prefix) else ""
 
 
 def directory_of(includer: str) -> str:
@@ -186,7 +211,7 @@ def _built_in(
     memo_key = builder.key()
     text = cache.find_memo(memo_key)
     if not text:
-        asked = [words[0], *options, "-E", "-v", "-x", "c++", "/dev/null"]
+        asked = [words[0], "-E", "-v", "-x", "c++", "/dev/null", *options]
         plain = {**environ, "LC_ALL": "C"}
         for variable in _DIRECTORY_VARIABLES:
             plain.pop(variable, None)
@@ -201,19 +226,10 @@ def _built_in(
 def _options(words: Sequence[str]) -> list[str]:
     """The words that can move the built-in directories, and that an empty source can be read with."""
     options: list[str] = []
-    is_value = is_kept = False
-    for word in words[1:]:
-        if is_value:
-            options += [word] if is_kept else []
-            is_value = is_kept = False
-        elif word in _WITH_A_ROOT:
-            is_value = is_kept = True
-            options.append(word)
-        elif not word.startswith("-"):
-            continue
-        elif word in _WITH_A_WORD:
-            is_value = True
-        elif not word.startswith((*_WITH_A_WORD, "-M", "-f", "-O", "-W", "-E", "-x", "-g")):
+    for word, following in zip(words[1:], [*words[2:], ""][: len(words) - 1], strict=True):
+        if word in _WITH_A_ROOT:
+            options += [word, following]
+        elif word.startswith(_MOVING):
             options.append(word)
     return options
 

@@ -31,20 +31,33 @@ _UNFOLLOWED = re.compile(
 _UNFOLLOWED_WORDS = (b"embed", b"import", b"dependency")
 _INCLUDE = re.compile(rb'#[ \t]*include(?:_next)?[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
-_ASK = re.compile(rb'\b__has_include(?:_next)?[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^)\n]*))')
-_BARE_ASK = re.compile(rb'\b__has_include(?:_next)?[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
-_WRAPPER = re.compile(rb"#[ \t]*define[ \t]+(\w+)\([ \t]*(\w+)[ \t]*\)([^\n]*)")
+_ASKING = (b"__has_include", b"__has_include_next")
+_COMMENT = re.compile(rb'/\*.*?\*/|//[^\n]*|("(?:[^"\\\n]|\\.)*")', re.DOTALL)
+_LITERAL = re.compile(rb'[ \t]*\(?[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
+_TESTED = re.compile(
+    rb"(?:^[ \t]*#[ \t]*(?:ifdef|ifndef|undef)[ \t]+|\bdefined[ \t]*\(?[ \t]*)$", re.MULTILINE
+)
+_CONTINUED = re.compile(rb"\\[ \t]*\n")
+_PARAMETERS = re.compile(rb"[ \t]*#[ \t]*define[ \t]+\w+\(([^)]*)\)")
+_DEFINED = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+$", re.MULTILINE)
+_WRAPPER = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)\([ \t]*(\w+)[ \t]*\)", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in one file. `asked` and `included` are names, `objections` clauses."""
+    """What was found in one file. `asked` and `included` are names."""
 
     asked: list[str] = field(default_factory=list)
     included: list[str] = field(default_factory=list)
     is_once: bool = False
     time_words: list[bytes] = field(default_factory=list)
-    objections: list[str] = field(default_factory=list)
+    unfollowed: list[str] = field(default_factory=list)
+    questionable: list[str] = field(default_factory=list)
+
+    @property
+    def objections(self) -> list[str]:
+        """Why there can be no reading of a pass with this file, clauses."""
+        return self.unfollowed + self.questionable
 
 
 class Survey:
@@ -52,39 +65,81 @@ class Survey:
 
     def __init__(self) -> None:
         self._files: dict[str, Findings] = {}
-        self._joined: dict[str, bytes] = {}
-        self._asking: dict[str, bytes] = {}
-        self._wrappers: dict[bytes, bytes] = {}
+        self._texts: dict[str, bytes] = {}
+        self._asking = set(_ASKING)  # `__has_include`, and macros that hand their argument to it
 
     def of(self, contents: Mapping[str, bytes]) -> dict[str, Findings]:
         """The findings in these files."""
-        fresh = {path: _join_lines(text) for path, text in contents.items() if path not in self._files}
-        self._joined |= fresh
-        self._asking |= {path: text for path, text in fresh.items() if b"__has_include" in text}
+        fresh = {path: text for path, text in contents.items() if path not in self._files}
+        self._texts |= fresh
         for path, text in fresh.items():
             self._files[path] = _findings(path, text)
-        known = set(self._wrappers)
-        self._wrappers = _wrappers(self._asking.values())
-        calls = _calls(self._wrappers)
-        for path, text in (fresh if known == set(self._wrappers) else self._joined).items():
-            if path in self._asking and path in fresh:
-                _collect(path, text, _ASK, self._wrappers, self._files[path])
-            if calls and any(name in text for name in self._wrappers):
-                _collect(path, text, calls, self._wrappers, self._files[path])
+        self._ask(fresh)
         return {path: self._files[path] for path in contents}
+
+    def _ask(self, fresh: Mapping[str, bytes]) -> None:
+        """Find the questions in new files; in all of them again when one defines a further way to ask."""
+        known = set(self._asking)
+        for path, text in fresh.items():
+            if any(name in text for name in known):
+                questions = _questions(path, text, self._asking)
+                self._files[path].asked = questions.asked
+                self._files[path].questionable = questions.questionable
+        if self._asking != known:
+            self._ask(self._texts)
 
 
 def _findings(path: str, text: bytes) -> Findings:
-    """Everything but questions by way of macros."""
+    """Everything but the questions."""
     found = Findings()
     found.time_words = [word for word in _TIME_WORDS if word in text]
     if any(word in text for word in _UNFOLLOWED_WORDS):
-        found.objections = [f"`{path}` uses `{_shown(match)}`" for match in _UNFOLLOWED.finditer(text)]
+        found.unfollowed = [f"`{path}` uses `{_shown(match)}`" for match in _UNFOLLOWED.finditer(text)]
     found.included = [_name(match) for match in _INCLUDE.finditer(text)]
     found.is_once = b"once" in text and bool(_ONCE.search(text))
-    if b"__has_include" in text:
-        found.asked = [_name(match) for match in _BARE_ASK.finditer(text)]
     return found
+
+
+def _questions(path: str, content: bytes, asking: set[bytes]) -> Findings:
+    """What a file asks for by one of the names in `asking`, to which it may add macros of its own.
+
+    Each mention must be understood: a question with a literal name, a test whether the word is defined, a
+    macro that hands on its argument, or the definition of the word.
+    """
+    found = Findings()
+    text = _plain(content)
+    mention = re.compile(rb"\b(?:" + b"|".join(map(re.escape, sorted(asking))) + rb")\b")
+    for match in mention.finditer(text):
+        start = text.rfind(b"\n", 0, match.start()) + 1
+        before, after = text[start : match.start()], text[match.end() : _end_of_line(text, match.end())]
+        literal = _LITERAL.match(after)
+        wrapper = _WRAPPER.match(before)
+        if literal and not _holds_parameter(before, literal[2] or b""):
+            found.asked.append(_name(literal))
+        elif wrapper and re.match(rb"[ \t]*\([ \t]*" + re.escape(wrapper[2]) + rb"[ \t]*\)", after):
+            asking.add(wrapper[1])
+        elif not _TESTED.search(before) and not _DEFINED.search(before):
+            found.questionable = [f"`{path}` asks `__has_include` for a name that is made by macros"]
+    return found
+
+
+def _holds_parameter(before: bytes, name: bytes) -> bool:
+    """Whether a bracketed name in the definition of a macro is made of one of its parameters."""
+    definition = _PARAMETERS.match(before)
+    return definition is not None and not set(re.findall(rb"\w+", definition[1])).isdisjoint(
+        re.findall(rb"\w+", name)
+    )
+
+
+def _end_of_line(text: bytes, position: int) -> int:
+    end = text.find(b"\n", position)
+    return end if end >= 0 else len(text)
+
+
+def _plain(content: bytes) -> bytes:
+    """Text with lines joined and without comments."""
+    joined = _CONTINUED.sub(b"", content.replace(b"\r\n", b"\n"))
+    return _COMMENT.sub(lambda match: match[1] or b" ", joined)
 
 
 def expands_time(used: Iterable[tuple[str, bytes]], text: bytes, is_date_fixed: bool) -> str:
@@ -103,53 +158,6 @@ def expands_time(used: Iterable[tuple[str, bytes]], text: bytes, is_date_fixed: 
 def time_words_in(words: Iterable[str]) -> list[bytes]:
     """The words for the time that a command line brings in: `-DBUILT=__DATE__`."""
     return [word for word in _TIME_WORDS if any(word.decode() in argument for argument in words)]
-
-
-def _join_lines(content: bytes) -> bytes:
-    return content.replace(b"\\\n", b" ") if b"\\\n" in content and b"__has_include" in content else content
-
-
-def _wrappers(contents: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Macros that hand their argument to `__has_include`: name -> parameter."""
-    definitions = [match.groups() for content in contents for match in _WRAPPER.finditer(content)]
-    wrappers: dict[bytes, bytes] = {}
-    grew = True
-    while grew:
-        grew = False
-        for name, parameter, body in definitions:
-            asked = _ASK if not wrappers else re.compile(_ASK.pattern + b"|" + _calls_pattern(wrappers))
-            arguments = [group for match in asked.finditer(body) for group in match.groups()]
-            if name not in wrappers and parameter in [part.strip() for part in arguments if part]:
-                wrappers[name] = parameter
-                grew = True
-    return wrappers
-
-
-def _calls_pattern(wrappers: Iterable[bytes]) -> bytes:
-    names = b"|".join(re.escape(name) for name in wrappers)
-    return rb"\b(?:" + names + rb')[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^)\n]*))'
-
-
-def _calls(wrappers: Mapping[bytes, bytes]) -> re.Pattern[bytes] | None:
-    return re.compile(_calls_pattern(wrappers)) if wrappers else None
-
-
-def _collect(
-    path: str, content: bytes, pattern: re.Pattern[bytes], wrappers: Mapping[bytes, bytes], found: Findings
-) -> None:
-    """Take down the names asked for; a name that macros make cannot be known."""
-    for match in pattern.finditer(content):
-        computed = match[3]
-        if computed is None:
-            found.asked.append(_name(match))
-        elif not _defines_wrapper(content, match.start(), wrappers):
-            found.objections.append(f"`{path}` asks `__has_include` for a name that is made by macros")
-
-
-def _defines_wrapper(content: bytes, position: int, wrappers: Mapping[bytes, bytes]) -> bool:
-    """Whether this is where a wrapper is defined: what it asks for is said where it is used."""
-    definition = _WRAPPER.match(content[content.rfind(b"\n", 0, position) + 1 :].lstrip()[:4096])
-    return definition is not None and definition[1] in wrappers
 
 
 def _name(match: re.Match[bytes]) -> str:

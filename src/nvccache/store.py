@@ -130,7 +130,7 @@ class Store:
     def _remove(self, path: str) -> None:
         self.trouble = f"removed damaged {path}"
         if not self.is_readonly:
-            _quietly(os.unlink, path)
+            quietly(os.unlink, path)
 
 
 def read_file(path: str) -> bytes:
@@ -221,10 +221,10 @@ def _decompress(content: bytes) -> bytes:
 
 def _touch(path: str) -> None:
     """Mark as used just now: eviction goes by modification time."""
-    _quietly(os.utime, path)
+    quietly(os.utime, path)
 
 
-def _quietly(action: Callable[[str], None], path: str) -> None:
+def quietly(action: Callable[[str], None], path: str) -> None:
     """What contextlib.suppress would do, were it not a module more to load on every hit."""
     try:  # noqa: SIM105
         action(path)

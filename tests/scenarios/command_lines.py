@@ -203,11 +203,7 @@ _OPTIONS = (
     Line("debug", "-g -c a.cu -o a.o", names_keep_directory=True),
     Line("debug_both", "-g -G -dc a.cu -o a.o", names_keep_directory=True),
     Line("debug_host_compiler", "-Xcompiler -g -c a.cu -o a.o", names_keep_directory=True),
-    Line(
-        "debug_host_compiler_level",
-        "-Xcompiler=-g1,-O1 -c a.cu -o a.o",
-        names_keep_directory=True,
-    ),
+    Line("debug_host_compiler_level", "-Xcompiler=-g1,-O1 -c a.cu -o a.o", names_keep_directory=True),
     Line("optimise_0", "-O0 -w -c a.cu -o a.o"),
     Line("optimise_3", "-O3 -c a.cu -o a.o"),
     Line("ptxas_optimise", "-Xptxas -O1 -cubin a.cu"),
