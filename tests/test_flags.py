@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nvccache import flags, options
+from nvccache import flags, hostflags, options
 from nvccache.flags import FORWARDED, Argument, UnknownOption
 
 DRYRUNS = pathlib.Path(__file__).parents[2] / "shared" / "dryruns"
@@ -342,3 +342,9 @@ def test_recorded_command_lines_are_split_as_nvcc_took_them():
             spelling = unknown[1].partition("=")[0]
             assert isinstance(found, UnknownOption) or spelling in options.SPELLINGS, path
     assert accepted > 1000 and rejected > 100
+
+
+def test_shell_words_lose_their_quotes():
+    found = flags.split(["-Xcompiler", "-a 'b c'\"d\"", "-c"])
+    assert hostflags.flatten(found, ["-e"]) == ("-a", "b cd", "-e")
+    assert hostflags.flatten([], ["-a;b"]) is None

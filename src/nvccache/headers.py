@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nvccache.sources import Findings
     from nvccache.store import Store
 
-_CLOCK_TICK = 50_000_000  # nanoseconds; file systems stamp with a clock that lags behind
+_CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
 # A blank after an odd number of backslashes belongs to the name; elsewhere a backslash is itself.
 _PREREQUISITE = re.compile(r"(?:(?<!\\)(?:\\\\)*\\[ \t]|[^ \t\n])+")
 _ESCAPED_BLANK = re.compile(r"\\+[ \t]")

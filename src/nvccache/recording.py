@@ -22,7 +22,6 @@ from nvccache import (
     toolchain,
 )
 from nvccache.answer import Answer
-from nvccache.headers import CHANGED_MEANWHILE
 from nvccache.reading import ABSENT, PROGRAM, Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.stages import host
@@ -276,7 +275,7 @@ def record(recorder: Recorder) -> Recorded:
     try:
         made = recorder.reading() if not objection else Reading()
     except (UnreadableError, OSError) as error:
-        objection = str(error) if isinstance(error, UnreadableError) else CHANGED_MEANWHILE
+        objection = str(error)
     if objection:
         return Recorded(objection=objection)
     given = recorder.answer()

@@ -34,6 +34,7 @@ _MOVING = (
     "--target=",
     "--gcc-toolchain",
 )
+_LISTING = b"End of search list"
 _IGNORED = b'ignoring nonexistent directory "'
 
 
@@ -216,11 +217,11 @@ def _built_in(
         for variable in _DIRECTORY_VARIABLES:
             plain.pop(variable, None)
         answer = process.run(asked, plain, executable=driver)
-        text = "\n".join(_read_answer(answer.stderr)) if answer.status == 0 else ""
-        if not text:
+        if answer.status != 0 or _LISTING not in answer.stderr:
             raise OSError(f"`{driver}` does not say where it looks for headers")
+        text = "\n".join(["these:", *_read_answer(answer.stderr)])
         cache.add_memo(memo_key, text)
-    return text.split("\n")
+    return text.split("\n")[1:]
 
 
 def _options(words: Sequence[str]) -> list[str]:
@@ -242,7 +243,7 @@ def _read_answer(stderr: bytes) -> list[str]:
             directories.append(os.fsdecode(line[len(_IGNORED) :].rstrip(b'"')))
         elif line.startswith(b"#include ") and line.endswith(b"search starts here:"):
             is_listing = True
-        elif line.startswith(b"End of search list"):
+        elif line.startswith(_LISTING):
             is_listing = False
         elif is_listing and line.startswith(b" "):
             directories.append(os.fsdecode(line.strip()))

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from nvccache import calls, levels, outcomes, real_nvcc
+from nvccache import calls, outcomes, real_nvcc
 from nvccache.calls import Call
 from nvccache.config import Config, load
 
@@ -85,6 +85,8 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
+    from nvccache import levels  # here, where a broken installation ends in the real nvcc
+
     started = time.monotonic()
     gc.disable()  # a hit makes a few thousand objects and needs all of them
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)

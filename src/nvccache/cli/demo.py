@@ -99,7 +99,10 @@ def _run_step(step: Step, nvcc: str, folder: str, environ: dict[str, str]) -> No
     cached_seconds = _compile(cached, folder, environ)
     click.echo(f"   nvccache    {seconds_words(cached_seconds)}")
     counts = _take_counts(folder, environ)
-    click.echo(f"   reused      {_stage_words(counts, 'hit')}")
+    is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
+    click.echo(
+        f"   reused      {'the whole compile, no tool ran' if is_direct else _stage_words(counts, 'hit')}"
+    )
     click.echo(f"   ran         {_stage_words(counts, 'miss')}")
     click.echo(f"   saved       {seconds_words(counts['seconds_saved'])} of tool time")
     _check(step, counts)
