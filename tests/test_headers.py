@@ -118,7 +118,7 @@ def test_a_header_that_is_gone_after_the_run_is_not_recorded(include, cache):
 def test_what_is_no_regular_file_is_not_recorded(include, cache):
     os.mkfifo(include / "second" / "fifo.h")
     for name in ("fifo.h", "sub"):
-        with pytest.raises(UnreadableError, match=r"no regular file|is a directory"):
+        with pytest.raises(UnreadableError, match="no regular file"):
             _of_rule(include, cache, name)
 
 

@@ -9,7 +9,6 @@ import subprocess
 import pytest
 
 from nvccache import searches
-from nvccache.reading import UnreadableError
 from nvccache.searches import COMMAND_LINE, Places, chain_of
 from nvccache.store import Store
 
@@ -124,8 +123,8 @@ def test_a_link_that_leads_nowhere_may_not_come_to_life(place):
 def test_a_directory_of_the_name_may_not_become_a_header(place, ask):
     """A compiler passes over directories: what is watched must tell one from a file."""
     (place / "early" / "x.h").mkdir()
-    with pytest.raises(UnreadableError, match=r"`early/x.h` is a directory"):
-        ask(Places(["early"]), "x.h", ())
+    before = ask(Places(["early"]), "x.h", ())
+    assert "+early/x.h/." in names(before)
 
 
 def test_what_is_watched_is_as_it_should_be(place):
@@ -170,8 +169,7 @@ def test_an_absolute_name_that_has_include_asks_for(place):
     places = Places(CHAIN)
     assert names(places.of_question(str(place / "a.cu"), "src/a.cu")) == {f"+{place}/a.cu"}
     assert names(places.of_question(str(place / "no.h"), "src/a.cu")) == {f"-{place}/no.h"}
-    with pytest.raises(UnreadableError):
-        places.of_question("/usr", "src/a.cu")
+    assert names(places.of_question("/usr", "src/a.cu")) == {"+/usr/."}
 
 
 def test_all_files_that_an_include_can_mean_are_found(place):
@@ -224,11 +222,7 @@ def told_by_the_compiler(*words: str) -> list[str]:
     [(), ("-nostdinc",), ("-nostdinc++",), ("-m32",), ("--sysroot=/nowhere",), ("-isysroot", "/nowhere")],
 )
 def test_the_search_path_is_what_the_compiler_says_it_is(place, words):
-    if words == ("-nostdinc",):
-        with pytest.raises(OSError, match="does not say where"):
-            chain(place, *words)
-    else:
-        assert set(chain(place, *words)) == set(told_by_the_compiler(*words))
+    assert set(chain(place, *words)) == set(told_by_the_compiler(*words))
 
 
 def test_the_system_headers_are_on_the_search_path_and_so_is_what_does_not_exist(place):

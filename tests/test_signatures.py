@@ -117,9 +117,10 @@ def test_a_file_system_without_fractions_of_a_second_is_trusted_later():
     assert signatures.is_settled(of_times(whole, NOW - SECOND + 1), NOW)
 
 
-def test_a_date_in_the_future_is_never_settled():
-    ahead = NOW + 1000 * SECOND
-    assert not signatures.is_settled(of_times(ahead, NOW - 3600 * SECOND), NOW)
+def test_a_date_in_the_future_says_nothing_and_a_change_time_there_everything():
+    ahead, before = NOW + 1000 * SECOND, NOW - 3600 * SECOND
+    assert signatures.is_settled(of_times(ahead, before), NOW)
+    assert not signatures.is_settled(of_times(before, ahead), NOW)
 
 
 def test_a_file_just_written_is_not_settled(file):

@@ -43,6 +43,7 @@ _OF_OUTPUTS = frozenset(
         "jobserver",
     ]
 )
+_COLOURS = ("-fdiagnostics-color", "-fcolor-diagnostics", "-fdiagnostics-urls", "-fansi-escape-codes")
 # How the name of an output follows from the call.
 _OUTPUT, _DIRECTORY, _DEPENDENCIES, _BESIDE_OUTPUT, _LITERAL = "o", "d", "f", "b", "="
 
@@ -59,12 +60,19 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
     asked = call.dependencies
     given = (call.output, call.output_directory, asked.output if asked else "")
     builder.add("output names", *("given" if name else "" for name in given))
-    builder.add("environment", *[f"{name}={environ[name]}" for name in variables.OF_CALL if name in environ])
+    names = variables_of(call)
+    builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])
     if scope != SHARED:
         builder.add("directory", os.getcwd(), environ.get("PWD", ""))
     if scope == BOUND:
         builder.add("outputs", *given)
     return builder.key()
+
+
+def variables_of(call: Invocation) -> tuple[str, ...]:
+    """The environment variables that can make a difference to this call, but for those of arguments."""
+    asks_for_colours = any(word.startswith(_COLOURS) for word in call.host_flags)
+    return (*variables.OF_CALL, *variables.OF_COLOURS) if asks_for_colours else variables.OF_CALL
 
 
 def find(

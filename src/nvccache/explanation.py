@@ -46,7 +46,7 @@ class Case:
         self.request = request
         self.nvcc = request.nvcc
         self.arguments = _options(request.arguments)
-        names = (*variables.OF_CALL, *variables.OF_ARGUMENTS)
+        names = (*direct.variables_of(request.invocation), *variables.OF_ARGUMENTS)
         self.environment = {name: request.environ[name] for name in names if name in request.environ}
         self.cwd = os.getcwd()
         self.objects = [os.path.join(self.cwd, product) for product in products]
@@ -166,7 +166,7 @@ def _of_environment(now: Mapping[str, str], before: Mapping[str, str]) -> list[s
 
 
 def _clause(difference: Difference, recorded: Reading) -> str:
-    path = f"`{difference.path}`"
+    path = f"`{_shown(difference, recorded)}`"
     if difference.what == "processor":
         return "the processor is another one"
     if difference.what in ("changed", "gone"):
@@ -180,6 +180,19 @@ def _clause(difference: Difference, recorded: Reading) -> str:
     if difference.what == "redated":
         return f"the date of {path} changed"
     return f"{path} leads to another file"
+
+
+def _shown(difference: Difference, recorded: Reading) -> str:
+    """The path to show: of a directory that has appeared, the header in it that is found first now."""
+    path = difference.path
+    if difference.what == "appeared" and os.path.isdir(path):
+        for file in recorded.files:
+            parts = file.split("/")
+            for start in range(len(parts)):
+                candidate = os.path.join(path, *parts[start:])
+                if parts[start] and os.path.isfile(candidate) and candidate != file:
+                    return candidate.removeprefix("./")
+    return path.removeprefix("./").removesuffix("/.")
 
 
 def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache: Store) -> None:

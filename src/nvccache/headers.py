@@ -6,11 +6,13 @@ through and digested once.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import time
 
 from nvccache import keys, searches, signatures, sources, toolchain
-from nvccache.reading import SOURCE, Reading, UnreadableError, signature_of_directory
+from nvccache.reading import SOURCE, Reading, UnreadableError, same_date, signature_of_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +67,9 @@ class Headers:
                 _watch(names, places.of_question(name, path))
         copies = self._skipped_copies(findings, places, contents)
         self._check_passed_over(places)
-        return self.reading([*files, *copies], names)
+        made = self.reading([*files, *copies], names)
+        made.twins = _twins([*copies, *(path for path, found in findings.items() if found.is_once)], made)
+        return made
 
     def _object(self, words: Sequence[str], findings: Mapping[str, Findings], text: bytes) -> None:
         """Raise UnreadableError where the text holds what no reading can tell."""
@@ -160,10 +164,22 @@ class Headers:
         """Taken after the content was; raises UnreadableError if that may not be what was compiled."""
         if path not in self._signatures:
             found = signatures.of(path)
-            if found is None or max(found[3:]) > self._since_ns - _CLOCK_TICK:
+            if found is None or (
+                signatures.last_change(found, time.time_ns()) > self._since_ns - _CLOCK_TICK
+            ):
                 raise UnreadableError(CHANGED_MEANWHILE)
             self._signatures[path] = found
         return self._signatures[path]
+
+
+def _twins(once: Sequence[str], made: Reading) -> list[tuple[str, ...]]:
+    """Pairs of files that gcc takes for one under `#pragma once` while they have the same date."""
+    digests = dict(zip(made.files, made.digests, strict=True))
+    groups: dict[str, list[str]] = {}
+    for path in sorted(once):
+        groups.setdefault(digests[path], []).append(path)
+    pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
+    return [(one, other, same_date(one, other)) for one, other in pairs]
 
 
 def _watch(names: dict[str, set[str]], watches: Iterable[searches.Watch]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.relocation import Relocation
     from nvccache.signatures import Signature
 
-SECTIONS = 9
+SECTIONS = 10
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
 PRESENT, ABSENT = "+", "-"
@@ -62,6 +62,7 @@ class Reading:
         "names",
         "processor",
         "signatures",
+        "twins",
     )
 
     files: list[str]
@@ -73,12 +74,13 @@ class Reading:
     names: list[list[str]]
     links: list[tuple[str, ...]]  # (path, where it led)
     dates: list[tuple[str, ...]]  # (path, date and size)
+    twins: list[tuple[str, ...]]  # (path, path of a copy, "1" if they have the same date)
     processor: str
 
     def __init__(self) -> None:
         self.files, self.kinds, self.digests, self.signatures = [], "", [], []
         self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.dates, self.processor = [], [], ""
+        self.links, self.dates, self.twins, self.processor = [], [], [], ""
 
 
 class Observations:
@@ -124,7 +126,7 @@ def differences(
 ) -> list[Difference]:
     """What is not as it was; at most one difference where that is enough to know."""
     found: list[Difference] = []
-    checks = (_of_directories, _of_files, _of_links, _of_dates)
+    checks = (_of_directories, _of_files, _of_links, _of_dates, _of_twins)
     for check in checks:
         for difference in check(reading, seen):
             found.append(difference)
@@ -166,9 +168,9 @@ def _of_directories(reading: Reading, seen: Observations) -> list[Difference]:
 def _of_names(directory: str, names: list[str]) -> list[Difference]:
     found = []
     for name in names:
-        path = os.path.join(directory, name[1:])
+        path = name[1:] if directory == "." else os.path.join(directory, name[1:])
         if os.access(path, os.F_OK) != (name[0] == PRESENT):
-            found.append(Difference("gone" if name[0] == PRESENT else "appeared", path))
+            found.append(Difference("gone" if name[0] == PRESENT else "appeared", path.removeprefix("./")))
     return found
 
 
@@ -178,6 +180,16 @@ def _of_links(reading: Reading, seen: Observations) -> list[Difference]:
 
 def _of_dates(reading: Reading, seen: Observations) -> list[Difference]:
     return [Difference("redated", path) for path, date in reading.dates if date_and_size(path) != date]
+
+
+def _of_twins(reading: Reading, seen: Observations) -> list[Difference]:
+    return [Difference("redated", one) for one, other, same in reading.twins if same_date(one, other) != same]
+
+
+def same_date(one: str, other: str) -> str:
+    """Whether gcc would take two copies for one file where it heeds `#pragma once`: "1" or "0"."""
+    dates = [date_and_size(path).rpartition(":")[0].rpartition(":")[2] for path in (one, other)]
+    return "1" if dates[0] == dates[1] else "0"
 
 
 def date_and_size(path: str) -> str:
@@ -197,7 +209,7 @@ def key_of(front_key: str, reading: Reading) -> str:
     builder.add("digests", *reading.digests)
     for directory, names in zip(reading.directories, reading.names, strict=True):
         builder.add("directory", directory, *names)
-    for tag, pairs in (("link", reading.links), ("date", reading.dates)):
+    for tag, pairs in (("link", reading.links), ("date", reading.dates), ("twins", reading.twins)):
         for pair in pairs:
             builder.add(tag, *pair)
     builder.add("processor", reading.processor)
@@ -216,13 +228,14 @@ def encode(reading: Reading, places: Relocation) -> list[bytes]:
         sections.join(["/".join(names) for names in reading.names]),
         sections.join([move(part) for pair in reading.links for part in pair]),
         sections.join([part for pair in reading.dates for part in pair]),
+        sections.join([move(part) for twins in reading.twins for part in twins]),
         reading.processor.encode(),
     ]
 
 
 def decode(parts: list[bytes], places: Relocation) -> Reading:
     """The inverse of `encode`; raises ValueError."""
-    files, kinds, digests, numbers, directories, names, links, dates, processor = parts
+    files, kinds, digests, numbers, directories, names, links, dates, twins, processor = parts
     reading = Reading()
     move = places.decode
     reading.files = _moved(files, move)
@@ -237,6 +250,8 @@ def decode(parts: list[bytes], places: Relocation) -> Reading:
     pairs = sections.split_tuples(links, 2)
     reading.links = [tuple([move(part) for part in pair]) for pair in pairs]
     reading.dates = sections.split_tuples(dates, 2)
+    groups = sections.split_tuples(twins, 3)
+    reading.twins = [tuple([move(part) for part in group]) for group in groups]
     reading.processor = processor.decode("ascii")
     if not len(reading.files) == len(kinds) == len(reading.digests) == len(reading.signatures):
         raise ValueError("the files do not match their digests")

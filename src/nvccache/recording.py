@@ -91,8 +91,10 @@ class Recorder:
     def _union(self) -> Reading:
         digests: dict[str, str] = {}
         names: dict[str, set[str]] = {}
+        twins: dict[tuple[str, ...], None] = {}
         for part in self.execution.readings:
             digests |= dict(zip(part.files, part.digests, strict=True))
+            twins |= dict.fromkeys(part.twins)
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
         programs = self._programs()
@@ -108,6 +110,7 @@ class Recorder:
             PROGRAM if path in programs else kind for path, kind in zip(made.files, made.kinds, strict=True)
         ]
         made.kinds = "".join(kinds)
+        made.twins = list(twins)
         return made
 
     def _programs(self) -> list[str]:

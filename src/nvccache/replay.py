@@ -42,7 +42,7 @@ def key_of(
     builder.add("nvcc", nvcc)
     builder.add("arguments", *arguments)
     builder.add("directory", cwd, environ.get("PWD", ""), base_dir)
-    names = (*variables.OF_CALL, *variables.OF_ARGUMENTS)
+    names = (*variables.OF_CALL, *variables.OF_COLOURS, *variables.OF_ARGUMENTS)
     builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])
     return builder.key()
 

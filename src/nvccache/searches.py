@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from nvccache import keys, process
-from nvccache.reading import ABSENT, PRESENT, UnreadableError
+from nvccache.reading import ABSENT, PRESENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ _IGNORED = b'ignoring nonexistent directory "'
 class Places:
     """Where headers are looked for along one search path; every answer is worked out once.
 
-    Answers are watches: (directory, PRESENT or ABSENT and a name in it). Raises UnreadableError where
-    neither will do.
+    Answers are watches: (directory, PRESENT or ABSENT and a name in it).
     """
 
     def __init__(self, chain: Iterable[str]) -> None:
@@ -94,7 +93,8 @@ class Places:
     def found(self, name: str, includer: str) -> list[str]:
         """Every file that an include of this name could mean."""
         if name not in self._found:
-            self._found[name] = [path for path in map(_joiner(name), self._chain) if os.path.isfile(path)]
+            places = [place for place in self._chain if not self._absence(place, name)]
+            self._found[name] = [path for path in map(_joiner(name), places) if os.path.isfile(path)]
         nearby = directory_of(includer)
         if self._absence(nearby, name):
             return self._found[name]
@@ -115,14 +115,13 @@ class Places:
         if not self._is_directory(directory):
             return self._nearest(directory)
         head, _, rest = name.partition("/")
-        path = os.path.join(directory, head) if directory != "." else head
         if head not in ("", ".", "..") and not self._holds(directory, head):
             return directory, ABSENT + head
+        path = f"{directory.rstrip('/')}/{head}" if directory != "." else head
         if rest:
             return self._absence(path or ".", rest)
         if os.path.isdir(path):
-            # A compiler passes it over, and would not if it were a file some day.
-            raise UnreadableError(f"`{path}` is a directory")
+            return path, PRESENT + "."  # a compiler passes it over, as long as it is a directory
         if not os.path.exists(path):
             return directory, ABSENT + head  # a link that leads nowhere
         self.present.add(path)

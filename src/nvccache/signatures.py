@@ -51,12 +51,17 @@ def of(path: str) -> Signature | None:
         return None
 
 
+def last_change(signature: Signature, now_ns: int) -> int:
+    """When the file was changed last. Dates in the future are somebody's invention; change times are not."""
+    return max(signature[4], signature[3] if signature[3] <= now_ns else 0)
+
+
 def is_settled(signature: Signature, now_ns: int) -> bool:
     """Whether any later change is sure to change the signature, seen at `now_ns`.
 
     A file changed a moment ago could be changed again within one tick of the clock that stamps it.
     """
-    changed = max(signature[3], signature[4])
+    changed = last_change(signature, now_ns)
     margin = _FINE_SECONDS if signature[4] % _SECOND else _COARSE_SECONDS
     return now_ns - changed > margin * _SECOND
 

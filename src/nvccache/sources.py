@@ -70,7 +70,7 @@ class Survey:
 
     def of(self, contents: Mapping[str, bytes]) -> dict[str, Findings]:
         """The findings in these files."""
-        fresh = {path: text for path, text in contents.items() if path not in self._files}
+        fresh = {path: _joined(text) for path, text in contents.items() if path not in self._files}
         self._texts |= fresh
         for path, text in fresh.items():
             self._files[path] = _findings(path, text)
@@ -137,9 +137,16 @@ def _end_of_line(text: bytes, position: int) -> int:
 
 
 def _plain(content: bytes) -> bytes:
-    """Text with lines joined and without comments."""
-    joined = _CONTINUED.sub(b"", content.replace(b"\r\n", b"\n"))
-    return _COMMENT.sub(lambda match: match[1] or b" ", joined)
+    """Text without comments."""
+    return _COMMENT.sub(lambda match: match[1] or b" ", content)
+
+
+def _joined(content: bytes) -> bytes:
+    """Text with lines joined: a word can stretch over two of them."""
+    if b"\r" in content:
+        content = content.replace(b"\r\n", b"\n")
+    content = content.replace(b"\\\n", b"")
+    return _CONTINUED.sub(b"", content) if b"\\ " in content or b"\\\t" in content else content
 
 
 def expands_time(used: Iterable[tuple[str, bytes]], text: bytes, is_date_fixed: bool) -> str:

@@ -94,8 +94,10 @@ def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCo
     builder = keys.KeyBuilder("host compiler")
     builder.add("driver", word, os.path.realpath(driver), driver_digest)
     builder.add("search", *(f"{name}={environ[name]}" for name in _HOST_SEARCH if name in environ))
+    scripts = chain_of_scripts(driver)
+    builder.add("scripts", *(part for path in scripts for part in (path, digest_of_program(path, store))))
     memo_key = builder.key()
-    is_itself = _is_compiler_itself(driver)
+    is_itself = _is_compiler_itself([driver, *scripts][-1])
     answers = store.find_memo(memo_key) if is_itself else ""
     if not answers:
         answers = "\n".join(_ask_host_compiler(driver, word, environ))
@@ -104,6 +106,7 @@ def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCo
     version, *programs = answers.split("\n")
     identity = keys.KeyBuilder("host compiler identity")
     identity.add("driver", driver_digest, version)
+    identity.add("scripts", *(digest_of_program(path, store) for path in scripts))
     for program in programs:
         identity.add("program", digest_of_program(program, store))
     return HostCompiler(driver, tuple(programs), identity.key(), is_itself)

@@ -90,12 +90,11 @@ _OF_DRIVER = (
     "CLANG_NO_DEFAULT_CONFIG",
     "SDKROOT",
 )
-# Everything that can make a difference to a call whose arguments are the same.
+# Everything that can make a difference to a call whose arguments are the same; OF_COLOURS for some.
 OF_CALL = tuple(
     sorted(
         {
             *(name for names in OF_STAGE.values() for name in names),
-            *OF_COLOURS,
             *OF_SIDE_OUTPUTS,
             *_OF_DRIVER,
         }
