@@ -93,7 +93,7 @@ class Places:
     def found(self, name: str, includer: str) -> list[str]:
         """Every file that an include of this name could mean."""
         if name not in self._found:
-            places = [place for place in self._chain if not self._absence(place, name)]
+            places = [place for place in self._candidates(name, ()) if not self._absence(place, name)]
             self._found[name] = [path for path in map(_joiner(name), places) if os.path.isfile(path)]
         nearby = directory_of(includer)
         if self._absence(nearby, name):

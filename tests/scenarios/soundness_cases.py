@@ -256,6 +256,10 @@ def remove(name: str) -> Change:
     return lambda workspace: (workspace.directory / name).unlink()
 
 
+def remove_directory(name: str) -> Change:
+    return lambda workspace: (workspace.directory / name).rmdir()
+
+
 def move(name: str, other: str) -> Change:
     return lambda workspace: (workspace.directory / name).rename(workspace.directory / other)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ from scenarios.soundness_cases import (
     move,
     prepare,
     remove,
+    remove_directory,
     uses,
     value,
     write,
@@ -42,11 +44,15 @@ def asks(condition: str, before: str = "") -> str:
     return before + MAYBE.format(condition) + KERNEL
 
 
-def appears(name: str, files: dict[str, str | Link | None], call: Call = SEARCHED, text: str = "") -> Case:
+def appears(
+    name: str, files: dict[str, str | Link | None], call: Call = SEARCHED, text: str = "", cause: str = ""
+) -> Case:
     """A file where there was none, and its going again."""
-    return Case(
-        write(name, text or value(2)), f"because `{name}` has appeared", files, call, undo=remove(name)
-    )
+    parents = [str(parent) for parent in Path(name).parents if str(parent) != "."]
+    made = [parent for parent in parents if not any(f"{path}/".startswith(f"{parent}/") for path in files)]
+    undo = each(remove(name), *map(remove_directory, made))
+    cause = cause or f"because `{name}` has appeared"
+    return Case(write(name, text or value(2)), cause, files, call, undo=undo)
 
 
 # A name that is found earlier on the search path than the one that was read.
@@ -99,6 +105,7 @@ EARLIER = {
     "in place of a header that only the toolkit asks for": appears(
         "early/features.h",
         {"a.cu": KERNEL.replace("VALUE", "1"), "early": None},
+        cause="because nvcc reports an error",
         text='#include_next <features.h>\nextern "C++" int added();\ninline int added() { return 1; }\n'
         "#ifndef ADDED\n#define ADDED\n#ifndef __CUDA_ARCH__\nint made() { return 1; }\n#endif\n#endif\n",
     ),
