@@ -20,34 +20,34 @@ from nvccache.real_nvcc import SHIM_MARK, is_ours
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
 _IMPORTED = ("nvccache", "xxhash", "filelock", "zstandard", "click", "tomli")
 
-_BODY = '''\
+# Python keeps no compiled form of a script, so what is seldom needed stays a string.
+_BODY = """\
 # Written by `nvccache install`; to be written again when nvccache or its Python moves.
 import sys
 
 sys.path += {folders!r}
-
 try:
     from nvccache.shim import main
 except ImportError:
-
-    def main():
-        """Run the real nvcc: nvccache was removed, but no build may fail for that."""
-        import os
-
-        nvcc = os.environ.get("NVCCACHE_NVCC") or "nvcc"
-        for folder in [""] if "/" in nvcc else os.environ.get("PATH", os.defpath).split(":"):
-            path = os.path.join(folder, nvcc)
-            if os.path.isfile(path) and os.access(path, os.X_OK):
-                with open(path, "rb") as stream:
-                    is_shim = {mark!r} in stream.read(8192)
-                if not is_shim:
-                    os.execv(path, [path, *sys.argv[1:]])
-        sys.stderr.write("nvcc: nvccache was removed, and no other nvcc is on PATH\\n")
-        return 127
-
-
+    exec({fallback!r})
 if __name__ == "__main__":
     sys.exit(main())
+"""
+_FALLBACK = '''
+def main():
+    """Run the real nvcc: nvccache was removed, but no build may fail for that."""
+    import os
+
+    nvcc = os.environ.get("NVCCACHE_NVCC") or "nvcc"
+    for folder in [""] if "/" in nvcc else os.environ.get("PATH", os.defpath).split(":"):
+        path = os.path.join(folder, nvcc)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            with open(path, "rb") as stream:
+                is_shim = {mark!r} in stream.read(8192)
+            if not is_shim:
+                os.execv(path, [path, *sys.argv[1:]])
+    sys.stderr.write("nvcc: nvccache was removed, and no other nvcc is on PATH\\n")
+    return 127
 '''
 
 
@@ -94,7 +94,7 @@ def _shim_text(interpreter: str, folders: list[str]) -> bytes:
         # For sh this is an exec of the interpreter, for Python a string.
         quoted = interpreter.replace("'", "'\"'\"'")
         shebang = os.fsencode(f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n")
-    body = _BODY.format(folders=folders, mark=SHIM_MARK)
+    body = _BODY.format(folders=folders, fallback=_FALLBACK.format(mark=SHIM_MARK))
     return shebang + SHIM_MARK + b"\n" + body.encode()
 
 
