@@ -285,7 +285,7 @@ def test_an_answer_of_another_version_is_none(kept):
 @pytest.mark.parametrize("rule", ["", "x", "d../x", "dx/../../y", "=", "b", "f", "o", "=\x010/x", "=/x"])
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_output_that_does_not_follow_from_the_call_is_none(rule, index):
-    parts = sections.unpack("answer-1", WHOLE, 8)
+    parts = sections.unpack("answer-1", WHOLE, 7)
     parts[index] = sections.join([rule, DIGEST, "0"]) if index == 0 else rule.encode()
     assert answer_of(sections.pack("answer-1", parts), "-c a.cu -MD -odir out") is None
 
@@ -299,7 +299,7 @@ def test_a_record_that_somebody_tampered_with_writes_no_file_that_the_call_does_
     monkeypatch.chdir(tmp_path / "work")
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    parts = sections.unpack("answer-1", WHOLE, 8)
+    parts = sections.unpack("answer-1", WHOLE, 7)
     literal = f"={victim}"
     parts[index] = sections.join([literal, DIGEST, "0"]) if index == 0 else literal.encode()
     environ = {

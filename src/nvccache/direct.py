@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SHARED, PLACED, BOUND = "shared", "placed", "bound"
 _KIND = "answer-1"
-_SECTIONS = 8
+_SECTIONS = 7
 # They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
 _OF_OUTPUTS = frozenset(
     [
@@ -62,8 +62,12 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
     builder.add("output names", *("given" if name else "" for name in given))
     names = variables_of(call)
     builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])
+    cwd, named = os.getcwd(), environ.get("PWD", "")
     if scope != SHARED:
-        builder.add("directory", os.getcwd(), environ.get("PWD", ""))
+        builder.add("directory", cwd, named)
+    else:
+        # Compilers take the name of the directory from PWD, which no option may map.
+        builder.add("directory by another name", "yes" if named not in ("", cwd) else "no")
     if scope == BOUND:
         builder.add("outputs", *given)
     return builder.key()
@@ -127,7 +131,6 @@ def attach(
         answer.stdout,
         answer.stderr,
         f"{answer.seconds_saved:.6f}".encode(),
-        b"",
     ]
     return sections.pack(_KIND, parts)
 
@@ -135,7 +138,7 @@ def attach(
 def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | None:
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
-        products, rule, entered, flags, stdout, stderr, seconds, _ = sections.unpack(
+        products, rule, entered, flags, stdout, stderr, seconds = sections.unpack(
             _KIND, found.attached, _SECTIONS
         )
         answer = Answer()

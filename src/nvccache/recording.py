@@ -135,19 +135,16 @@ class Recorder:
                 for program in self._host_compiler(stage).programs:
                     yield from self._before_on_path(os.path.basename(program), program)
                     yield from _missing_parts(os.path.dirname(program))
-        if "/" not in self.nvcc:
-            yield from self._before_on_path("nvcc")
 
     def _before_on_path(self, word: str, found: str = "") -> Iterable[tuple[str, str]]:
         if "/" in word:
             return
         for directory in self._environ.get("PATH", "").split(":"):
             candidate = os.path.join(directory or ".", word)
-            if os.path.lexists(candidate):
-                if not found or os.path.realpath(candidate) == os.path.realpath(found):
-                    return
-                continue
-            if os.path.isdir(directory or "."):
+            is_program = toolchain.resolve(candidate, "") != ""
+            if is_program and (not found or os.path.realpath(candidate) == os.path.realpath(found)):
+                return
+            if not os.path.lexists(candidate) and os.path.isdir(directory or "."):
                 yield directory or ".", word
 
     def _host_compiler(self, stage: Stage) -> toolchain.HostCompiler:
