@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-line",
         action="store_true",
-        help="compare every command line of tests/scenarios with plain nvcc, not every second one",
+        help="compare every command line of tests/scenarios with plain nvcc, not every third one",
     )
     parser.addoption(
         "--every-case",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _KIND = "object-1"
 _SECTIONS = 11
-_FIRST = "it is the first compile of it that is recorded"
+FIRST = "it is the first compile of it that is recorded"
 _LOST = "its result is no longer in the cache"
 _MOST_DETAILS = 50
 
@@ -104,7 +104,7 @@ def find_cause(case: Case, cache: Store, places: Relocation) -> list[str]:
     told = find(case.objects[0], cache) if case.objects else None
     if told is None:
         nearest = _nearest(case, cache, places)
-        return _unlike(nearest, _LOST) if nearest else [_FIRST]
+        return _unlike(nearest, _LOST) if nearest else [FIRST]
     found = _of_call(case, told)
     if told.objection:
         return [*found, f"no direct record is kept: {told.objection}"]

@@ -277,7 +277,7 @@ def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> boo
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::2]
+    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::3]
     metafunc.parametrize("line", lines, ids=[line.name for line in lines])
 
 

@@ -112,9 +112,9 @@ def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "outcome"),
     [
-        ("TERM", "xterm-256color", "stage_hit"),
+        ("TERM", "xterm-256color", "direct_hit"),
         ("NOCOLOR", "1", "direct_hit"),
-        ("GCC_COLORS", "error=01;31", "stage_hit"),
+        ("GCC_COLORS", "error=01;31", "direct_hit"),
         ("LD_LIBRARY_PATH", "/nowhere", "stage_hit"),
         ("CUDA_HOME", "/nowhere", "direct_hit"),
         ("MAKEFLAGS", " -j4", "direct_hit"),

@@ -42,7 +42,7 @@ def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list
         cause = outcomes.REASONS.get(call.reason, call.reason)
     elif outcome == outcomes.FAILED:
         cause = "nvcc reports an error"
-        details = [told.cause, *told.details] if told else []
+        details = [told.cause, *told.details] if told and told.cause != explanation.FIRST else []
     elif outcome == outcomes.FAULT:
         cause = "nvccache had a fault, which NVCCACHE_LOG tells more of"
     else:
