@@ -110,6 +110,30 @@ def test_a_header_that_changed_while_the_command_ran_is_not_recorded(include, ca
         _of_rule(include, cache, since=started)
 
 
+def test_a_source_that_changed_while_its_pass_ran_is_not_recorded(include, cache):
+    started = time.time_ns()
+    (include / "a.cu").write_text("int z;\n")
+    with pytest.raises(UnreadableError, match="changed while"):
+        _of_pass(cache, since=started)
+
+
+def test_a_header_that_appeared_earlier_on_the_path_while_the_command_ran_is_noticed(include, cache):
+    time.sleep(0.05)
+    started = time.time_ns()
+    (include / "first" / "x.h").write_text("int z;\n")
+    os.utime(include / "first" / "x.h", (1, 1))
+    with pytest.raises(UnreadableError, match="changed while"):
+        _of_rule(include, cache, "x.h", since=started)
+
+
+def test_a_header_that_only_a_systems_header_includes_may_not_appear_earlier(include, cache):
+    (include / "second" / "outer.h").write_text("#include <x.h>\n")
+    (include / "a.cu").write_text("#include <outer.h>\n")
+    made = _of_pass(cache, "-Ifirst", "-isystem", "second")
+    (include / "first" / "x.h").write_text("")
+    assert _unlike(made) == {("appeared", "first/x.h")}
+
+
 def test_a_header_that_is_gone_after_the_run_is_not_recorded(include, cache):
     with pytest.raises(UnreadableError, match=r"missing\.h` is no regular file"):
         _of_rule(include, cache, "x.h", "missing.h")

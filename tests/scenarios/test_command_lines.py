@@ -6,7 +6,7 @@ afterwards: which there are, their modes, links, contents, and whether they were
 nvcc makes differently on every run, since it names its temporary files in it, is compared with `nvcc -keep`,
 which does not.
 
-Every second line is run, all of them with
+Every third line is run, all of them with
 
     pytest --every-line tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit

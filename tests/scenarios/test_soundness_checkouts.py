@@ -110,6 +110,7 @@ CASES = {
 }
 DEBUG = {
     "debug information": Checkouts(NO_DIRECT_HIT, options="-g", names_itself=True),
+    "compressed debug information": Checkouts(NO_DIRECT_HIT, options="-g -Xcompiler -gz"),
     "debug information with paths mapped": Checkouts(
         EITHER, options="-g -Xcompiler -ffile-prefix-map={here}=."
     ),

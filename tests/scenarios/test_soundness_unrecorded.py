@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
-from scenarios.rebuilds import HOST_COMPILER, replace
+from scenarios.rebuilds import HOST_COMPILER, copy_toolkit, replace, wrap
 from scenarios.soundness_cases import (
     KERNEL,
     NO_DIRECT_HIT,
@@ -177,6 +178,24 @@ def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> No
     made_by_cache(workspace, call)
     assert (workspace.directory / name).read_text() == files[name]
     check_rest(workspace, call)
+
+
+@pytest.mark.parametrize("name", ["late/h.h", "early/h.h"])
+def test_a_header_that_changes_or_appears_after_it_was_read(
+    workspace: Workspace, tmp_path: Path, name: str
+) -> None:
+    """While cudafe++ runs, once: the passes have read what was there before."""
+    toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
+    prepare(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2), "once": ""}))
+    cudafe = toolkit / "bin" / "cudafe++"
+    wrap(cudafe, cudafe.resolve(), before=f"if rm once 2>/dev/null; then cp new {name}; fi")
+    call = Call("-Iearly -Ilate")
+    time.sleep(OLD_ENOUGH)
+    made_by_cache(workspace, call)
+    assert (workspace.directory / name).read_text() == value(2)
+    time.sleep(OLD_ENOUGH)
+    made, _ = made_by_cache(workspace, call)
+    assert made == made_by_plain(workspace, call)
 
 
 def test_a_header_that_appears_while_it_is_compiled(workspace: Workspace) -> None:
