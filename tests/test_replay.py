@@ -199,7 +199,7 @@ def test_a_call_has_one_key():
         {"arguments": ("a.cu", "-c")},
         {"arguments": ("-c", "a.cu", "")},
         {"arguments": ("-c", "", "a.cu")},
-        {"cwd": "/work/x"},
+        {"cwd": "/elsewhere/x"},
         {"environ": {"PWD": "/link"}},
         {"base_dir": "/work"},
         {"nvcc": "/usr/bin/nvcc2:-c"},

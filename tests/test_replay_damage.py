@@ -141,7 +141,7 @@ def test_what_is_no_file_is_a_miss(cache, content):
         "../x",
         "../../x",
         "../.x",
-        "/root/.bashrc",
+        "/home/other/.bashrc",
         "sub/x",
         ".",
         "..",
