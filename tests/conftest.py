@@ -19,21 +19,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-line",
         action="store_true",
-        help="compare every command line of tests/scenarios with plain nvcc, not every third one",
+        help="compare every command line of tests/scenarios with plain nvcc, not every fourth one",
     )
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of tests/scenarios/test_soundness*.py, not every third one",
+        help="run every case of tests/scenarios/test_soundness*.py, not every fourth one",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep every third case of soundness, for the sake of minutes; all of them when they are asked for."""
+    """Keep every fourth case of soundness, for the sake of minutes; all of them when they are asked for."""
     if config.getoption("--every-case") or any("::" in word for word in config.args) or config.option.keyword:
         return
     cases = [item for item in items if item.path.name.startswith("test_soundness")]
-    left_out = {item for index, item in enumerate(cases) if index % 3}
+    left_out = {item for index, item in enumerate(cases) if index % 4}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

@@ -6,7 +6,7 @@ afterwards: which there are, their modes, links, contents, and whether they were
 nvcc makes differently on every run, since it names its temporary files in it, is compared with `nvcc -keep`,
 which does not.
 
-Every third line is run, all of them with
+Every fourth line is run, all of them with
 
     pytest --every-line tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
@@ -277,7 +277,7 @@ def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> boo
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::3]
+    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::4]
     metafunc.parametrize("line", lines, ids=[line.name for line in lines])
 
 
