@@ -43,7 +43,6 @@ _OF_OUTPUTS = frozenset(
         "jobserver",
     ]
 )
-_COLOURS = ("-fdiagnostics-color", "-fcolor-diagnostics", "-fdiagnostics-urls", "-fansi-escape-codes")
 # How the name of an output follows from the call.
 _OUTPUT, _DIRECTORY, _DEPENDENCIES, _BESIDE_OUTPUT, _LITERAL = "o", "d", "f", "b", "="
 
@@ -75,7 +74,7 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
 
 def variables_of(call: Invocation) -> tuple[str, ...]:
     """The environment variables that can make a difference to this call, but for those of arguments."""
-    asks_for_colours = any(word.startswith(_COLOURS) for word in call.host_flags)
+    asks_for_colours = any(word.startswith(variables.COLOUR_OPTIONS) for word in call.host_flags)
     return (*variables.OF_CALL, *variables.OF_COLOURS) if asks_for_colours else variables.OF_CALL
 
 

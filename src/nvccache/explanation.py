@@ -131,7 +131,7 @@ def _nearest(case: Case, cache: Store, places: Relocation) -> Reading | None:
 
 
 def _recorded(told: Told, cache: Store, places: Relocation) -> Reading | None:
-    kept = places if told.scope == "shared" else Relocation("", told.cwd)
+    kept = places if told.scope == direct.SHARED else Relocation("", told.cwd)
     for found in manifest.readings(told.front_key, cache, kept):
         if found.key == told.key:
             return found.reading

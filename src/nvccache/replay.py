@@ -117,11 +117,6 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
         for name in names:
             wanted = present if name[0] == PRESENT else absent
             wanted.append(os.path.join(directory, name[1:]))
-    products = [
-        part
-        for destination, digest, unlink_first in answer.products
-        for part in (destination, digest, "1" if unlink_first else "0")
-    ]
     parts = [
         sections.join(paths),
         signatures.to_bytes(numbers),
@@ -129,7 +124,7 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
         sections.join(present),
         sections.join([part for pair in reading.links for part in pair]),
         reading.processor.encode(),
-        sections.join(products),
+        sections.join(_parts_of_products(answer)),
         os.fsencode(answer.dependency_file),
         answer.rule or b"",
         answer.stdout,
@@ -139,6 +134,14 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
     cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)
     return True
+
+
+def _parts_of_products(answer: Answer) -> list[str]:
+    return [
+        part
+        for destination, digest, unlink_first in answer.products
+        for part in (destination, digest, "1" if unlink_first else "0")
+    ]
 
 
 def names_its_files(answer: Answer, arguments: Sequence[str]) -> bool:

@@ -2,8 +2,8 @@
 
 Line markers name the files that were entered. They are silent about names that `__has_include` asked
 for, about includes that were skipped because the file had been read before, and about words whose
-meaning is the time of day. All of these are looked for in the text itself, comments and branches not
-taken included: that is never too little.
+meaning is the time of day. All of these are looked for in the text itself, branches not taken included:
+that is never too little.
 """
 
 from __future__ import annotations

@@ -40,6 +40,12 @@ OF_STAGE = {
     "host_compile": _HOST,
 }
 # They reach diagnostics only where an option asks for colours, since no tool that is run has a terminal.
+COLOUR_OPTIONS = (
+    "-fdiagnostics-color",
+    "-fcolor-diagnostics",
+    "-fdiagnostics-urls",
+    "-fansi-escape-codes",
+)
 OF_COLOURS = ("GCC_COLORS", "GCC_URLS", "TERM", "TERM_URLS")
 # Their words are arguments; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")

@@ -5,6 +5,7 @@ It can have any name, so its commands are known by the macros that nvcc defines 
 
 from __future__ import annotations
 
+from nvccache import variables
 from nvccache.stages.grammar import Grammar
 
 TYPE_CHECKING = False
@@ -69,5 +70,4 @@ def depends_on_processor(words: Sequence[str]) -> bool:
 
 def asks_for_colours(words: Sequence[str]) -> bool:
     """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
-    asking = ("-fdiagnostics-color", "-fcolor-diagnostics", "-fdiagnostics-urls", "-fansi-escape-codes")
-    return any(word.startswith(asking) for word in words)
+    return any(word.startswith(variables.COLOUR_OPTIONS) for word in words)
