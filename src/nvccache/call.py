@@ -7,7 +7,22 @@ import shutil
 import time
 from dataclasses import dataclass
 
-from nvccache import dryrun, eviction, execution, explanation, log, plan, process, recording, runner, store
+from nvccache import (
+    dryrun,
+    eviction,
+    execution,
+    explanation,
+    jobserver,
+    log,
+    plan,
+    process,
+    recording,
+    runner,
+    slots,
+    store,
+)
+from nvccache.guardian import Guardian
+from nvccache.inflight import Claims
 from nvccache.invocation import Bypass
 from nvccache.relocation import Relocation
 
@@ -40,21 +55,32 @@ def carry_out(request: Request, config: Config) -> runner.Report:
     scratch = os.path.join(parent, f"nvccache-{os.urandom(8).hex()}")
     if not _UNQUOTABLE.isdisjoint(scratch):
         return _left_to_nvcc(Bypass("shell_expansion", scratch), config)
+    guardian = Guardian.start(scratch, jobserver.find(request.environ))
+    if guardian:
+        process.spare(guardian.pid)
     try:
         os.mkdir(scratch, 0o700)
-        report = _compile(request, config, scratch)
-    except process.Interrupted:
-        process.await_children()
-        raise
+        report = _compile(request, config, scratch, _slots(request, config, guardian))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        if guardian:
+            guardian.dismiss()
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report
 
 
-def _compile(request: Request, config: Config, scratch: str) -> runner.Report:
+def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots.Slots:
+    """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
+    has_jobserver = guardian is not None and guardian.has_jobserver
+    own = 1 if has_jobserver else max(1, request.invocation.threads)
+    pool = slots.Pool(slots.pool_directory(), config.jobs or slots.available_cores())
+    return slots.Slots(own, pool, guardian)
+
+
+def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slots) -> runner.Report:
     started, started_steadily = time.time_ns(), time.monotonic_ns()
+    progress = log.Progress(config.log)
     places = Relocation(config.base_dir, os.getcwd())
     arguments = request.invocation.dryrun_arguments
     transcript = dryrun.transcribe(request.nvcc, arguments, scratch, request.guarded_environ)
@@ -65,7 +91,7 @@ def _compile(request: Request, config: Config, scratch: str) -> runner.Report:
         return _left_to_nvcc(planned, config)
     cache = store.Store(config.dir, config.readonly)
     variables = {name: value for name, value in transcript.variables.items() if not name.startswith("NVCC_")}
-    stages = execution.Execution(
+    call = execution.Call(
         planned,
         {**request.guarded_environ, **variables},
         os.getcwd(),
@@ -76,7 +102,9 @@ def _compile(request: Request, config: Config, scratch: str) -> runner.Report:
     )
     case = explanation.Case(request, planned.products, config.recache)
     cause = explanation.find_cause(case, cache, places)
-    report = runner.run(stages, request.invocation, transcript.messages, config.log)
+    claims = None if config.readonly or config.recache else Claims(config.dir)
+    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
+    stages, report = runner.run(call, around)
     report.products = planned.products
     recorded = recording.Recorded(objection="the compile failed")
     if not report.leave_to_nvcc and report.status == 0:

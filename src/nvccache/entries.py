@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 class Entry:
     """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
 
-    `is_redirect` marks an entry without outputs: the result depends on a further ingredient too.
-    `facts` are what is known of an output that is not kept itself; see preprocessed.py.
+    `redirect` is set in an entry without outputs, and says what else the result depends on; see seeding.py.
+    `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
+    the preprocessed text it was made from, whose lines its key may leave out; see lookup.py.
     """
 
     outputs: dict[str, str] = field(default_factory=dict)
     stdout: bytes = b""
     stderr: bytes = b""
     seconds: float = 0.0
-    is_redirect: bool = False
+    redirect: str = ""
     facts: dict[str, object] = field(default_factory=dict)
+    text: tuple[str, ...] = ()
 
 
 def find(cache: Store, key: str) -> Entry | None:
@@ -40,8 +42,9 @@ def find(cache: Store, key: str) -> Entry | None:
             stdout=values["stdout"].encode("latin-1"),
             stderr=values["stderr"].encode("latin-1"),
             seconds=float(values["seconds"]),
-            is_redirect=bool(values["is_redirect"]),
+            redirect=str(values["redirect"]),
             facts=dict(values["facts"]),
+            text=tuple(map(str, values["text"])),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         cache.remove_damaged(store.STAGE, key)
@@ -54,7 +57,8 @@ def add(cache: Store, key: str, entry: Entry) -> None:
         "stdout": entry.stdout.decode("latin-1"),
         "stderr": entry.stderr.decode("latin-1"),
         "seconds": round(entry.seconds, 6),
-        "is_redirect": entry.is_redirect,
+        "redirect": entry.redirect,
         "facts": entry.facts,
+        "text": entry.text,
     }
     cache.add_record(store.STAGE, key, json.dumps(values).encode())

@@ -1,35 +1,27 @@
-"""One stage: finding its result in the store, running it, putting the result into the store.
+"""One stage: taking its result from the store, running it, putting the result into the store.
 
-Three kinds of stages differ in how they come by their key. Most have it before they run. The stage
-that makes up the module id has a second one (seeding.py). Those that read headers learn from a manifest
-what they will read.
+Stages run on threads of their own, and are stored by another; each touches only what its stage reads and
+writes. Which stage comes when is not known here.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 
-from nvccache import (
-    entries,
-    headers,
-    ingredients,
-    manifest,
-    module_id,
-    passes,
-    process,
-    processor,
-    reading,
-)
+from nvccache import entries, headers, manifest, module_id, passes, process, reading
 from nvccache.entries import Entry
 from nvccache.headers import Headers
+from nvccache.lookup import Finder, Lookup
+from nvccache.own_ids import ROLE, independent
 from nvccache.passes import Pass
 from nvccache.plan import OPAQUE, Output, Plan, Stage
-from nvccache.process import Completed
+from nvccache.process import Completed, Handle
 from nvccache.reading import Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.seeding import Seeding
-from nvccache.stages import host, ptxas
+from nvccache.stages import host
 from nvccache.store import Store
 from nvccache.workspace import Workspace
 
@@ -43,55 +35,50 @@ class LostResultError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """What is known of a stage before it runs: `key` is empty while it depends on the run."""
+class Call:
+    """What the stages of one call share: `since_ns` is when it began, `base` the base directory or empty."""
 
-    front_key: str
-    key: str = ""
-    entry: Entry | None = None
-    reading: Reading | None = None
+    plan: Plan
+    environ: dict[str, str]
+    cwd: str
+    store: Store
+    since_ns: int
+    is_recaching: bool = False
+    base: str = ""
 
 
 class Execution:
-    """The stages of one call that began at `since_ns`, over one store and one scratch directory.
+    """The stages of one call over one scratch directory.
 
     While they are carried out it collects what the whole call read, and why, if so, there can be no
-    record of it (`objections`, clauses).
+    record of it (`objections`, clauses). `relies_on_ids` and `ignores_lines` are two ways to go faster that
+    may turn out, on the way, not to hold for a call.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        environ: dict[str, str],
-        cwd: str,
-        store: Store,
-        since_ns: int,
-        is_recaching: bool = False,
-        base: str = "",
-    ) -> None:
-        self.plan = plan
-        self.store = store
-        self.workspace = Workspace(plan.scratch, store, plan.included)
-        self.seeding = Seeding(plan, cwd, store, self.workspace)
-        self.since_ns = since_ns
-        self.headers = Headers(environ, store, since_ns)
-        self.readings: list[Reading] = []
+    def __init__(self, call: Call, relies_on_ids: bool = True, ignores_lines: bool = True) -> None:
+        self.call = call
+        self.plan = independent(call.plan) if relies_on_ids else call.plan
+        self.store = call.store
+        self.since_ns = call.since_ns
+        self.cwd = call.cwd
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
+        self.workspace = Workspace(self.plan.scratch, call.store, self.plan.included)
+        self.seeding = Seeding(call.plan, self.plan.own_ids, call.cwd, call.store, self.workspace)
+        self.headers = Headers(call.environ, call.store, call.since_ns)
+        self.readings: list[Reading] = []
         self.dated_files: list[str] = []
         self.objections: list[str] = []
         # Where the tools put what they leave behind when they fail; it goes with the scratch directory.
-        self._temporary = os.path.join(plan.scratch, "tmp")
-        self._users_temporary = environ.get("TMPDIR") or "/tmp"
-        self.environ = {**environ, "TMPDIR": self._temporary}
-        self._cwd = cwd
-        self._base = base
-        self._is_recaching = is_recaching
-        self._outputs = {output.path: (stage, output) for stage in plan.stages for output in stage.outputs}
-        self._seen = reading.Observations()
-        self._nowhere = Relocation("", cwd)
+        self._temporary = os.path.join(self.plan.scratch, "tmp")
+        self._users_temporary = call.environ.get("TMPDIR") or "/tmp"
+        self.environ = {**call.environ, "TMPDIR": self._temporary}
+        self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
+        self.finder = Finder(self, ignores_lines, call.is_recaching)
+        self._making = threading.RLock()
+        os.makedirs(self._temporary, exist_ok=True)
 
     def is_cached(self, stage: Stage) -> bool:
-        """Whether a stage's result may come from the store; known once the stages before it are done."""
+        """Whether a stage's result may come from the store; known once the passes are done."""
         if stage.kind == "host_compile" and any(known.reads_in_assembler for known in self.passes.values()):
             self.objections.append("the assembler reads further files")
             return False
@@ -99,59 +86,43 @@ class Execution:
             self.objections.append(f"its stage {stage.kind} is not cached")
         return stage.grammar.is_cached
 
-    def look_up(self, stage: Stage) -> Lookup:
-        """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
-        front_key = key = self._front_key(stage)
-        if self._is_recaching:
-            return Lookup(front_key)
-        found = None
-        if stage.grammar.may_include:
-            found = manifest.find(front_key, self.store, self._nowhere, self._seen, processor.describe)
-            key = found.key if found else ""
-        entry = entries.find(self.store, key) if key else None
-        if entry and entry.is_redirect:
-            key = self.seeding.seeded_key(front_key, stage)
-            entry = entries.find(self.store, key)
-        if entry and not self._is_whole(stage, entry):
-            entry = None
-        return Lookup(front_key, key, entry, found.reading if found else None)
-
-    def _is_whole(self, stage: Stage, entry: Entry) -> bool:
-        if stage.is_preprocessor:
-            try:
-                passes.of_facts(entry.facts)
-            except (ValueError, KeyError, TypeError):
-                return False
-        return all(output.role in entry.outputs for output in self._kept_outputs(stage))
-
-    def _front_key(self, stage: Stage) -> str:
-        digests = [self.workspace.digest_of(path) for path in self._read_by(stage)]
-        dated = self._dated_sources(stage)
-        found = ingredients.of_stage(stage, digests, self.environ, self._cwd, self.store, dated)
-        return ingredients.key_of(found)
-
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take the digests of a stage that does not have to run, and what it is known to have read."""
         assert lookup.entry is not None
-        for output in self._kept_outputs(stage):
-            self.workspace.expect(output.path, lookup.entry.outputs[output.role])
+        for output in self.kept_outputs(stage):
+            if output.role in lookup.entry.outputs:
+                self.workspace.expect(output.path, lookup.entry.outputs[output.role])
         if lookup.reading:
             self.readings.append(lookup.reading)
         if stage.is_preprocessor:
             self.passes[stage.outputs[0].path] = passes.of_facts(lookup.entry.facts)
 
-    def run(self, stage: Stage) -> Completed:
+    def lost_producers(self, stage: Stage) -> list[Stage]:
+        """The stages that have to run again before this one can: the text of a pass is not stored."""
+        read = [path for path in self.read_by(stage) if path in self.outputs]
+        return [self.outputs[path][0] for path in read if not self.workspace.can_make(path)]
+
+    def run(self, stage: Stage, handle: Handle | None = None) -> Completed:
         """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
-        for path in (*self._read_by(stage), *self._read_by(stage)):
-            self._make(path)  # twice, since making one again can write another anew, in its stored form
+        with self._making:
+            for path in (*self.read_by(stage), *self.read_by(stage)):
+                self._make(path)  # twice, since making one again can write another anew, in its stored form
         for output in stage.outputs:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-        os.makedirs(self._temporary, exist_ok=True)
-        completed = process.run(self._words_to_run(stage), self.environ)
+        completed = process.run(self._words_to_run(stage), self.environ, handle=handle)
         if completed.status == 0 and module_id.generates(stage):
-            completed = self.seeding.settle(stage, completed, self._kept_outputs(stage), self.environ)
+            completed = self.seeding.settle(stage, completed, self.kept_outputs(stage), self.environ)
         if completed.status == 0:
             self._take_in(stage)
+        return completed
+
+    def run_again(self, stage: Stage, handle: Handle | None = None) -> Completed:
+        """Run a stage whose output is lost; what came after it relies on the same bytes."""
+        expected = [self.workspace.digest_of(output.path) for output in self._known_outputs(stage)]
+        completed = self.run(stage, handle)
+        made = [self.workspace.digest_of(output.path) for output in self._known_outputs(stage)]
+        if completed.status != 0 or made[: len(expected)] != expected:
+            raise LostResultError(f"running {stage.kind} again did not give the same result")
         return completed
 
     def publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> None:
@@ -163,15 +134,17 @@ class Execution:
 
     def _publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> str:
         """The reason why a result cannot be stored, or empty."""
-        kept = [output for output in self._kept_outputs(stage) if not stage.is_preprocessor]
+        kept = [output for output in self.kept_outputs(stage) if not stage.is_preprocessor]
         contents = {output.role: self.workspace.content_of(output.path) for output in kept}
         scratch = os.fsencode(self.plan.scratch)
         if any(content is None or scratch in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
-        if self._front_key(stage) != lookup.front_key:
+        if self.finder.front_key(stage) != lookup.front_key:
             return headers.CHANGED_MEANWHILE
+        is_silent = not completed.stdout and not completed.stderr
+        front_key = lookup.meaning_key if lookup.meaning_key and is_silent else lookup.front_key
         try:
-            key = self._key_to_publish(stage, lookup)
+            key = self._key_to_publish(stage, front_key)
         except UnreadableError as error:
             return str(error)
         if not key:
@@ -180,18 +153,59 @@ class Execution:
             content = contents[output.role]
             assert content is not None
             self.store.add_blob(self.workspace.digest_of(output.path), content, not output.destination)
-        digests = {output.role: self.workspace.digest_of(output.path) for output in self._kept_outputs(stage)}
-        stderr = self.without_scratch(completed.stderr)
-        stdout = self.without_scratch(completed.stdout)
-        facts = self.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {}
-        entries.add(self.store, key, Entry(digests, stdout, stderr, completed.seconds, facts=facts))
+        self._add_entry(stage, key, completed)
         return ""
+
+    def _add_entry(self, stage: Stage, key: str, completed: Completed) -> None:
+        outputs = self.kept_outputs(stage)
+        if self._is_free_of_id(stage):
+            outputs = [output for output in outputs if output.role != ROLE]
+        digests = {output.role: self.workspace.digest_of(output.path) for output in outputs}
+        entry = Entry(
+            digests,
+            self.without_scratch(completed.stdout),
+            self.without_scratch(completed.stderr),
+            completed.seconds,
+            facts=self.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {},
+            text=self.finder.text_read_by(stage),
+        )
+        entries.add(self.store, key, entry)
+
+    def _is_free_of_id(self, stage: Stage) -> bool:
+        output = stage.output(ROLE)
+        is_own = output is not None and self.finder.is_own_id(output)
+        return is_own and not self.seeding.names_id(stage, self.kept_outputs(stage))
+
+    def has_unlike_id(self, stage: Stage) -> bool:
+        """Whether a stage that made up the module id itself has another one, in what it made, than nvcc's."""
+        own, original = self._ids_of(stage)
+        if not self.workspace.knows(own) or not self.workspace.knows(original):
+            return False
+        if self.workspace.digest_of(own) == self.workspace.digest_of(original):
+            return False
+        return not self._is_free_of_id(stage)
+
+    def will_have_unlike_id(self, stage: Stage) -> bool:
+        """Whether that is known before the stage has run: nvcc's id is made up, and it takes no seed."""
+        _, original = self._ids_of(stage)
+        identifier = self.workspace.content_of(original) if self.workspace.knows(original) else None
+        return identifier is not None and self.seeding.is_beyond(stage, identifier)
+
+    def is_id_settled(self, stage: Stage) -> bool:
+        """Whether the id that nvcc would have this stage read, if any, is known."""
+        _, original = self._ids_of(stage)
+        return not original or self.workspace.knows(original)
+
+    def _ids_of(self, stage: Stage) -> tuple[str, str]:
+        output = stage.output(ROLE)
+        return (output.path, self.plan.own_ids.get(output.path, "")) if output else ("", "")
 
     def content_of(self, output: Output) -> bytes:
         """The content of a product, made again if the store has lost it; raises LostResultError."""
         content = self.workspace.content_of(output.path)
         if content is None:
-            self._make_again(output.path)
+            with self._making:
+                self._make_again(output.path)
             content = self.workspace.content_of(output.path)
         assert content is not None
         return content
@@ -201,41 +215,37 @@ class Execution:
         text = text.replace(os.fsencode(self._temporary) + b"/", os.fsencode(self._users_temporary) + b"/")
         return text.replace(os.fsencode(self.plan.scratch) + b"/", b"")
 
-    def _read_by(self, stage: Stage) -> list[str]:
+    def read_by(self, stage: Stage) -> list[str]:
         """The intermediates a stage reads: those its command names, and those that they include."""
         if stage.kind == OPAQUE:
-            return [path for path in self._outputs if self.workspace.knows(path)]
+            return [path for path in self.outputs if self.workspace.knows(path)]
         included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
         return [*stage.inputs, *(included if stage.grammar.may_include else ())]
 
-    def _dated_sources(self, stage: Stage) -> list[str]:
-        if not stage.grammar.dates_sources:
-            return []
-        known = [self._outputs[path][1] for path in stage.inputs if path in self._outputs]
-        dated = [name for output in known for name in ptxas.dated_sources(self.content_of(output))]
-        self.dated_files += dated
-        return dated
-
-    def _kept_outputs(self, stage: Stage) -> list[Output]:
+    def kept_outputs(self, stage: Stage) -> list[Output]:
         return [output for output in stage.outputs if output.role not in stage.grammar.unread]
+
+    def input_bytes(self, stage: Stage) -> int:
+        """The size of what a stage reads, as far as it lies on disk."""
+        return sum(os.path.getsize(path) for path in self.read_by(stage) if os.path.exists(path))
+
+    def _known_outputs(self, stage: Stage) -> list[Output]:
+        return [output for output in self.kept_outputs(stage) if self.workspace.knows(output.path)]
 
     def _make(self, path: str) -> None:
         """Have an intermediate on disk."""
-        if path not in self._outputs:
+        if path not in self.outputs:
             return  # written by an opaque stage, which always runs
-        if not self.workspace.materialise(path, self._outputs[path][1]):
+        if not self.workspace.materialise(path, self.outputs[path][1]):
             self._make_again(path)
-            if not self.workspace.materialise(path, self._outputs[path][1]):
+            if not self.workspace.materialise(path, self.outputs[path][1]):
                 raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
 
     def _make_again(self, path: str) -> None:
-        """Run the stage whose output the store has lost; what came after relies on the same bytes."""
-        stage, _ = self._outputs[path]
-        expected = self.workspace.digest_of(path)
-        completed = self.run(stage)
-        if completed.status != 0 or self.workspace.digest_of(path) != expected:
-            raise LostResultError(f"running {stage.kind} again did not give the same result")
-        for output in self._kept_outputs(stage):
+        """Run the stage whose output the store has lost."""
+        stage, _ = self.outputs[path]
+        self.run_again(stage)
+        for output in self._known_outputs(stage):
             content = self.workspace.content_of(output.path)
             if content is not None and stage.grammar.is_cached:
                 digest = self.workspace.digest_of(output.path)
@@ -246,11 +256,11 @@ class Execution:
             for path in stage.inputs:
                 if os.path.isfile(path) and not self.workspace.knows(path):
                     self.workspace.adopt(path)
-        for output in self._kept_outputs(stage):
+        for output in self.kept_outputs(stage):
             content = self.workspace.read_written(output)
             if stage.is_preprocessor:
                 self.passes[output.path] = passes.of_text(
-                    content, self._base, stage.kind == "host_preprocess"
+                    content, self.call.base, stage.kind == "host_preprocess", self.finder.ignores_lines
                 )
 
     def _words_to_run(self, stage: Stage) -> list[str]:
@@ -266,15 +276,15 @@ class Execution:
     def _rule_path(self, stage: Stage) -> str:
         return stage.outputs[0].path + ".read"
 
-    def _key_to_publish(self, stage: Stage, lookup: Lookup) -> str:
+    def _key_to_publish(self, stage: Stage, front_key: str) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
         if not stage.grammar.may_include:
             if module_id.generates(stage):
-                return self.seeding.key_to_publish(stage, lookup.front_key, self._kept_outputs(stage))
-            return lookup.front_key
+                return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage))
+            return front_key
         made = self._reading_of(stage)
-        found = manifest.Found(reading.key_of(lookup.front_key, made), made, b"")
-        manifest.add(lookup.front_key, found, self.store, self._nowhere, self.since_ns)
+        found = manifest.Found(reading.key_of(front_key, made), made, b"")
+        manifest.add(front_key, found, self.store, Relocation("", self.cwd), self.since_ns)
         self.readings.append(made)
         return found.key
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 GENERATE_OPTION = "--gen_module_id_file"
 _SEED_OPTION = "--frandom-seed"
+_PATH_OPTION = "--orig_src_path_name"
 _FIRST_VERSION_WITH_SEED = 13
 _DEFINING = ("-D", "-U", "-I", "-i")
 _TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
@@ -112,6 +113,24 @@ def replace_process(identifier: bytes, seed: Seed) -> bytes | None:
     """The id with the seed in the place of time and process, or None if it names a definition."""
     head, rest = _split(identifier)
     return head + seed.rest if _TIME_AND_PROCESS.fullmatch(rest) else None
+
+
+def is_made_of_process(identifier: bytes) -> bool:
+    return bool(_TIME_AND_PROCESS.fullmatch(_split(identifier)[1]))
+
+
+def is_named_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
+    """Whether the id is in one of the contents, or may be: what is no text may hold it in another form.
+
+    The head of the id, which tells path and name, is looked for: names may be made of any part of the rest.
+    """
+    head = _split(identifier)[0].strip(b"_")
+    return any(not head or head in content or b"\0" in content for content in contents)
+
+
+def source_path(words: Sequence[str]) -> str:
+    """The path that the id is made of, as a command gives it; empty on CUDA 11.2, which does not."""
+    return words[words.index(_PATH_OPTION) + 1] if _PATH_OPTION in words else ""
 
 
 def names_process(text: bytes) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 
+from nvccache import meaning
 from nvccache.markers import Entered, entered_files, without_markers
 
 # Each `asm` and the string literals behind it; the assembler takes directives in capitals, too.
@@ -17,7 +18,10 @@ _BLANK = rb'(?:\s|# \d+ "[^"\n]*"[ 0-9]*\n)*'
 _QUALIFIERS = (
     rb"(?:" + _BLANK + rb"(?:volatile|__volatile__|__volatile|goto|inline|__inline__|__inline|const))*"
 )
-_ASSEMBLER = re.compile(rb"\b(?:__asm__|__asm|asm)\b" + _QUALIFIERS + _BLANK + rb"\(" + _BLANK)
+# To begin with one plain letter, and a rare one, makes a search of megabytes fast; so does `(?<=asm)`.
+_ASSEMBLER = re.compile(
+    rb"m(?<=asm)(?:(?<=\basm)|(?<=\b__asm)(?:__)?)\b" + _QUALIFIERS + _BLANK + rb"\(" + _BLANK
+)
 _LITERAL = re.compile(
     rb'(?:L|u8|u|U)?(?:R"(?P<mark>[^()\\\s"]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>(?:[^"\\]|\\.)*)")'
     + _BLANK,
@@ -26,6 +30,11 @@ _LITERAL = re.compile(
 _CODED = re.compile(rb"\\(?:[0-7xuUN]|\n)")
 # Loops and macros of the assembler can put a directive together from parts.
 _READS = re.compile(rb"\.\s*(?:incbin|include|macro|irpc?|altmacro)\b", re.IGNORECASE)
+# `.incbin`, `".include` and `\t.include` wherever they stand. With IGNORECASE it would be tried at every
+# byte and not only at dots.
+_READS_ANYWHERE = re.compile(
+    rb'\.[iI][nN][cC](?:[bB][iI][nN]|(?:(?<="....)|(?<=\\[tT]....))[lL][uU][dD][eE])', re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +42,14 @@ class Pass:
     """Facts about one pass.
 
     `entered` are its files, the source first; `reads_in_assembler` says that its text may make the
-    assembler read files; `free_of` is the base directory whose path the text does not contain.
+    assembler read files; `free_of` is the base directory whose path the text does not contain; `meaning` is
+    the digest of what it says apart from lines, or empty (meaning.py).
     """
 
     entered: tuple[Entered, ...]
     reads_in_assembler: bool
     free_of: str
+    meaning: str = ""
 
     def facts(self) -> dict[str, object]:
         """The form in which an entry keeps them."""
@@ -50,16 +61,19 @@ class Pass:
             "entered": rows,
             "reads_in_assembler": self.reads_in_assembler,
             "free_of": self.free_of,
+            "meaning": self.meaning,
         }
 
 
-def of_text(preprocessed: bytes, base: str, is_host: bool) -> Pass:
+def of_text(preprocessed: bytes, base: str, is_host: bool, ignores_lines: bool = True) -> Pass:
     """The facts about a pass from what it wrote; `base` is the base directory in force, or empty.
 
     Only the host's assembler reads files; ptxas has no directive for it.
     """
+    said = meaning.digest_of(preprocessed) if ignores_lines else ""
     free_of = base if base and os.fsencode(base) not in without_markers(preprocessed) else ""
-    return Pass(tuple(entered_files(preprocessed)), is_host and reads_in_assembler(preprocessed), free_of)
+    reads = is_host and reads_in_assembler(preprocessed)
+    return Pass(tuple(entered_files(preprocessed)), reads, free_of, said)
 
 
 def of_facts(facts: dict[str, object]) -> Pass:
@@ -71,25 +85,29 @@ def of_facts(facts: dict[str, object]) -> Pass:
         Entered(_bytes(name), bool(is_system), tuple(_bytes(includer) for includer in includers))
         for name, is_system, includers in rows
     )
-    return Pass(entered, bool(facts["reads_in_assembler"]), str(facts["free_of"]))
+    return Pass(entered, bool(facts["reads_in_assembler"]), str(facts["free_of"]), str(facts["meaning"]))
 
 
 def reads_in_assembler(text: bytes) -> bool:
     """Whether assembly in the text may name a file: `.incbin`, also over split or coded literals."""
-    for statement in _ASSEMBLER.finditer(text):
-        assembly = b""
-        literal = _LITERAL.match(text, statement.end())
-        if not literal:
-            return True  # text made by an expression (C++26), or by what is not understood
-        while literal:
-            if literal["plain"] is not None and _CODED.search(literal["plain"].replace(b"\\\\", b"")):
-                return True
-            assembly += literal["raw"] or literal["plain"] or b""
-            literal = _LITERAL.match(text, literal.end())
-        if _READS.search(assembly):
+    if any(_literals_read(text, statement.end()) for statement in _ASSEMBLER.finditer(text)):
+        return True
+    # In case the literals were not where they were looked for.
+    return _READS_ANYWHERE.search(text) is not None
+
+
+def _literals_read(text: bytes, start: int) -> bool:
+    """Whether the string literals from here on may name a file, or are none."""
+    assembly = b""
+    literal = _LITERAL.match(text, start)
+    if not literal:
+        return True  # text made by an expression (C++26), or by what is not understood
+    while literal:
+        if literal["plain"] is not None and _CODED.search(literal["plain"].replace(b"\\\\", b"")):
             return True
-    lowered = text.lower()  # in case the literals were not where they were looked for
-    return b".incbin" in lowered or b'".include' in lowered or b"\\t.include" in lowered
+        assembly += literal["raw"] or literal["plain"] or b""
+        literal = _LITERAL.match(text, literal.end())
+    return _READS.search(assembly) is not None
 
 
 def _text(name: bytes) -> str:

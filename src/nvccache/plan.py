@@ -7,7 +7,7 @@ writes. A plan with anything unexplained is not a plan but a Bypass.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
@@ -78,6 +78,7 @@ class Plan:
     included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
     destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
     scratch: str
+    own_ids: dict[str, str] = field(default_factory=dict)  # see own_ids.py
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ class Interrupted(BaseException):
         self.signum = signum
 
 
+_SPARED: set[int] = set()
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -70,17 +72,55 @@ def _on_further_stop_signal(signum: int, frame: FrameType | None) -> None:
 
 
 def _signal_descendants(signum: int) -> None:
+    for member in family_of(os.getpid())[1:]:
+        with contextlib.suppress(OSError):
+            if member not in _SPARED:
+                os.kill(member, signum)
+
+
+def spare(pid: int) -> None:
+    """Leave a child alone that puts away after this process: a signal is not for it."""
+    _SPARED.add(pid)
+
+
+def family_of(pid: int) -> list[int]:
+    """A process and all that it and its children have started, it first."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
                 parents[int(name)] = int(stream.read().rpartition(b")")[2].split()[1])
-    family = [os.getpid()]
+    family = [pid]
     for member in family:
         family += [child for child, parent in parents.items() if parent == member]
-    for member in family[1:]:
-        with contextlib.suppress(OSError):
-            os.kill(member, signum)
+    return family
+
+
+class Handle:
+    """A tool that may have to be ended by another thread than the one that waits for it."""
+
+    __slots__ = ("_child", "_lock", "is_ended")
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def end(self) -> None:
+        """End the tool and what it has started, now or as soon as it starts."""
+        with self._lock:
+            self.is_ended = True
+            if self._child and self._child.returncode is None:
+                for member in family_of(self._child.pid):
+                    with contextlib.suppress(OSError):
+                        os.kill(member, signal.SIGKILL)
+
+    def hold(self, child: subprocess.Popen[bytes]) -> None:
+        """Take a tool that has just started."""
+        with self._lock:
+            self._child = child
+        if self.is_ended:
+            self.end()
 
 
 def await_children() -> None:
@@ -97,7 +137,11 @@ def die_of(signum: int) -> None:
 
 
 def run(
-    words: Sequence[str], environ: Mapping[str, str], executable: str | None = None, cwd: str | None = None
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    executable: str | None = None,
+    cwd: str | None = None,
+    handle: Handle | None = None,
 ) -> Completed:
     """Run one tool to its end; raises OSError when it cannot be started.
 
@@ -113,6 +157,8 @@ def run(
         stderr=subprocess.PIPE,
     ) as child:
         try:
+            if handle:
+                handle.hold(child)
             stdout, stderr = child.communicate()
         except BaseException:
             child.terminate()

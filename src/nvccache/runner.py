@@ -1,7 +1,8 @@
-"""The algorithm: walk the plan, take each stage from the store or run it, give the user the products.
+"""The algorithm: carry out the plan, and hand its results over in nvcc's order.
 
-Names no tool. What goes to the user's streams is collected and handed back, so that a call can still
-be left to nvcc up to the last moment.
+Names no tool. Stages end in any order (schedule.py); what the user gets to see of them comes in the order
+in which nvcc runs them, up to the first that failed. What goes to the user's streams is collected and handed
+back, so that a call can still be left to nvcc up to the last moment.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from nvccache import dependencies, log, markers, outcomes, store
-from nvccache.plan import DependencyFile, Stage
+from nvccache import dependencies, markers, outcomes, store
+from nvccache.execution import Execution
+from nvccache.plan import DependencyFile
+from nvccache.schedule import Schedule, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution import Execution
+    from nvccache.execution import Call
+    from nvccache.inflight import Claims
     from nvccache.invocation import Invocation
+    from nvccache.log import Progress
+    from nvccache.plan import Stage
     from nvccache.process import Completed
+    from nvccache.schedule import Task
+    from nvccache.slots import Slots
 
 # Stages whose failure is the user's error, told on standard error, and which leave no product behind.
 _TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc"})
@@ -53,51 +61,140 @@ class Report:
         return outcomes.PARTIAL_HIT if any(counted) else outcomes.MISS
 
 
-def run(execution: Execution, invocation: Invocation, messages: bytes, log_path: str = "") -> Report:
-    """Carry out a plan; `messages` are the driver's own words, which come first.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a call has around it: `messages` are the driver's own words, which come first."""
+
+    invocation: Invocation
+    messages: bytes
+    slots: Slots
+    claims: Claims | None
+    progress: Progress
+
+
+class _UnlikeIdsError(Exception):
+    """A stage that made up the module id itself has made up another than nvcc's."""
+
+
+class _MovedLinesError(Exception):
+    """A compiler has said something about text whose lines are elsewhere now."""
+
+
+def run(call: Call, surroundings: Surroundings) -> tuple[Execution, Report]:
+    """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
 
     Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
     """
-    report = Report(stderr=messages)
-    for step in execution.plan.steps:
-        if isinstance(step, DependencyFile):
-            if not _write_dependency_file(step, execution, invocation):
-                report.leave_to_nvcc = "unwritable_output"
-                return report
-            continue
-        completed = _perform(step, execution, report, log_path)
-        report.stdout += execution.without_scratch(completed.stdout)
-        report.stderr += execution.without_scratch(completed.stderr)
+    relies_on_ids = ignores_lines = True
+    before = None
+    while True:
+        execution = Execution(call, relies_on_ids, ignores_lines)
+        if before:
+            execution.workspace.take_over(before.workspace)
+        try:
+            return execution, _Run(execution, surroundings).carry_out()
+        except _UnlikeIdsError:
+            surroundings.progress.note("the module ids differ: once more, in nvcc's way")
+            relies_on_ids = False
+        except _MovedLinesError:
+            surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
+            ignores_lines = False
+        before = execution
+
+
+class _Run:
+    """One way through the plan."""
+
+    def __init__(self, execution: Execution, surroundings: Surroundings) -> None:
+        self._execution = execution
+        self._invocation = surroundings.invocation
+        self._progress = surroundings.progress
+        self._schedule = Schedule(execution, surroundings.slots, surroundings.claims)
+        self._tasks = {task.number: task for task in self._schedule.tasks}
+        self._report = Report(stderr=surroundings.messages)
+        self._next = 0  # the step that is handed over next
+        self._noted: set[int] = set()
+
+    def carry_out(self) -> Report:
+        try:
+            ended: list[Task] = []
+            while True:
+                self._schedule.advance()
+                for task in ended:
+                    self._schedule.store_result(task)
+                self._look_at_what_is_done()
+                if self._hand_over():
+                    break
+                ended = self._schedule.wait()
+        except BaseException as reason:
+            self._schedule.finish(is_wanted=isinstance(reason, _UnlikeIdsError | _MovedLinesError))
+            raise
+        self._schedule.finish()
+        self._report.stages = [
+            (task.stage.kind, task.is_hit, task.completed.seconds)
+            for task in self._schedule.tasks
+            if task.completed and task.stage.kind in outcomes.STAGES
+        ]
+        return self._report
+
+    def _look_at_what_is_done(self) -> None:
+        """Raise the reason to begin again, if there is one; tell of each stage once."""
+        for task in self._schedule.tasks:
+            if task.state is not State.DONE:
+                if self._execution.will_have_unlike_id(task.stage) and task.state is not State.RUNNING:
+                    raise _UnlikeIdsError
+                continue
+            if task.number in self._noted:
+                continue
+            if self._execution.has_unlike_id(task.stage):
+                raise _UnlikeIdsError
+            if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():
+                raise _MovedLinesError
+            if self._execution.is_id_settled(task.stage):
+                self._noted.add(task.number)
+                self._progress.ended(task)
+
+    def _has_moved(self) -> bool:
+        return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks)
+
+    def _hand_over(self) -> bool:
+        """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
+        steps = self._execution.plan.steps
+        while self._next < len(steps):
+            step = steps[self._next]
+            if isinstance(step, DependencyFile):
+                if not _write_dependency_file(step, self._execution, self._invocation):
+                    self._report.leave_to_nvcc = "unwritable_output"
+                    return True
+            else:
+                task = self._tasks[self._next]
+                if task.state is not State.DONE:
+                    return False
+                if self._hand_over_stage(task):
+                    return True
+            self._next += 1
+        return True
+
+    def _hand_over_stage(self, task: Task) -> bool:
+        """Whether this was the last stage, since it failed or its product cannot be written."""
+        completed = task.completed
+        assert completed
+        self._report.stdout += self._execution.without_scratch(completed.stdout)
+        self._report.stderr += self._execution.without_scratch(completed.stderr)
         if completed.status != 0:
-            report.status = completed.status
-            if not _is_users_error(step, completed, execution):
-                report.leave_to_nvcc = "odd_failure"
-            return report
-        if not _deliver(step, execution):
-            report.leave_to_nvcc = "unwritable_output"
-            return report
-    return report
+            self._report.status = completed.status
+            if not _is_users_error(task.stage, completed, self._execution):
+                self._report.leave_to_nvcc = "odd_failure"
+            return True
+        if not _deliver(task.stage, self._execution):
+            self._report.leave_to_nvcc = "unwritable_output"
+            return True
+        return False
 
 
-def _perform(stage: Stage, execution: Execution, report: Report, log_path: str) -> Completed:
-    """Take a stage's result from the store, or run it and put it there."""
-    from nvccache.process import Completed
-
-    is_cached = execution.is_cached(stage)
-    lookup = execution.look_up(stage) if is_cached else None
-    if lookup and lookup.entry:
-        entry = lookup.entry
-        execution.accept(stage, lookup)
-        log.write(log_path, f"{stage.kind} hit {lookup.key}")
-        report.stages.append((stage.kind, True, entry.seconds))
-        return Completed(0, entry.stdout, entry.stderr, 0.0)
-    completed = execution.run(stage)
-    log.write(log_path, f"{stage.kind} ran {completed.seconds:.3f} s, status {completed.status}")
-    if completed.status == 0 and lookup:
-        execution.publish(stage, lookup, completed)
-    if stage.kind in outcomes.STAGES:
-        report.stages.append((stage.kind, False, completed.seconds))
-    return completed
+def _has_said(task: Task) -> bool:
+    completed = task.completed
+    return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
 
 
 def _is_users_error(stage: Stage, completed: Completed, execution: Execution) -> bool:

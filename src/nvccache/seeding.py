@@ -1,6 +1,8 @@
 """Stages that make up a module id: with which words they run, and under which key their result is kept.
 
-Such a stage has a second key, behind a redirect, for units whose id depends on more than their text.
+Most of what cicc makes does not hold the id, and is kept without what the id is made of. Where the id is
+in a result, a redirect leads from there to a key with the source's path, and for units whose id is made of
+the seed to a key with the seed.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import os
 
 from nvccache import entries, keys, module_id, process
 from nvccache.entries import Entry
+from nvccache.own_ids import ROLE
 from nvccache.process import Completed
 
 TYPE_CHECKING = False
@@ -19,24 +22,26 @@ if TYPE_CHECKING:
     from nvccache.store import Store
     from nvccache.workspace import Workspace
 
+PLACED, SEEDED = "placed", "seeded"
+
 
 class Seeding:
-    """The module ids of one call."""
+    """The module ids of one call. `plan` is nvcc's own; `own_ids` are the files that nvcc does not write."""
 
-    def __init__(self, plan: Plan, cwd: str, store: Store, workspace: Workspace) -> None:
+    def __init__(
+        self, plan: Plan, own_ids: Mapping[str, str], cwd: str, store: Store, workspace: Workspace
+    ) -> None:
         self.is_bound = False  # whether a result depends on what the products are called
         self._plan = plan
+        self._own_ids = own_ids
         self._cwd = cwd
         self._store = store
         self._workspace = workspace
-        self._preprocessors = {
-            output.path: stage
-            for stage in plan.stages
-            if stage.kind.endswith("_preprocess")
-            for output in stage.outputs
-        }
+        self._producers = {output.path: stage for stage in plan.stages for output in stage.outputs}
 
     def seed_of(self, stage: Stage) -> module_id.Seed:
+        """The same for all stages that make up one id."""
+        stage = self._reference(stage)
         ends = {output.destination for output in stage.outputs if output.destination}
         for output in stage.outputs:
             ends.update(self._plan.destinations.get(output.path, ()))
@@ -52,11 +57,27 @@ class Seeding:
             return module_id.with_seed(stage.words, self.seed_of(stage))
         return list(stage.words)
 
-    def seeded_key(self, front_key: str, stage: Stage) -> str:
-        """The key behind a redirect."""
+    def find(self, front_key: str, stage: Stage) -> tuple[str, Entry | None]:
+        """The entry under a stage's key or behind its redirects, with the key it was found under."""
+        key = front_key
+        entry = entries.find(self._store, key)
+        for name, deeper in ((PLACED, self._placed_key), (SEEDED, self._seeded_key)):
+            if entry and entry.redirect == name:
+                key = deeper(key, stage)
+                entry = entries.find(self._store, key)
+        return key, None if entry and entry.redirect else entry
+
+    def _placed_key(self, key: str, stage: Stage) -> str:
+        """The key that knows where the source is."""
+        builder = keys.KeyBuilder("placed stage")
+        builder.add("front", key)
+        builder.add("place", module_id.source_path(stage.words))
+        return builder.key()
+
+    def _seeded_key(self, key: str, stage: Stage) -> str:
         self.is_bound = True
         builder = keys.KeyBuilder("seeded stage")
-        builder.add("front", front_key)
+        builder.add("front", key)
         builder.add("seed", self.seed_of(stage).text)
         return builder.key()
 
@@ -64,8 +85,8 @@ class Seeding:
         self, stage: Stage, completed: Completed, kept: Sequence[Output], environ: Mapping[str, str]
     ) -> Completed:
         """On toolkits that take no seed: run again if the id would never be the same twice."""
-        output = stage.output("module_id")
-        if output not in kept:
+        output = stage.output(ROLE)
+        if output not in kept or (output and output.path in self._own_ids):
             return completed
         assert output is not None
         with open(output.path, "rb") as stream:
@@ -77,17 +98,39 @@ class Seeding:
         again = process.run(module_id.without_generating(stage.words), environ)
         return Completed(again.status, again.stdout, again.stderr, again.seconds)
 
+    def names_id(self, stage: Stage, kept: Sequence[Output]) -> bool:
+        """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
+        identifier = self._identifier(stage, kept)
+        contents = [self._workspace.content_of(output.path) or b"" for output in kept if output.role != ROLE]
+        return module_id.is_named_in(identifier, contents)
+
+    def is_beyond(self, stage: Stage, identifier: bytes) -> bool:
+        """Whether a stage cannot make up this id itself, since its toolkit takes no seed."""
+        is_seeded = module_id.depends_on_seed(identifier, self.seed_of(stage))
+        return is_seeded and not self._takes_seed(stage)
+
     def key_to_publish(self, stage: Stage, front_key: str, kept: Sequence[Output]) -> str:
         """The key for a result just made, or empty if it must not be stored."""
-        output = stage.output("module_id")
-        if output not in kept:
+        if stage.output(ROLE) not in kept:
             return self._key_by_products(stage, front_key, kept)
-        identifier = self._workspace.content_of(output.path) if output else None
-        if identifier is None or not module_id.is_understood(identifier):
+        identifier = self._identifier(stage, kept)
+        if not module_id.is_understood(identifier):
             return ""
-        if not module_id.depends_on_seed(identifier, self.seed_of(stage)):
+        if stage.kind == "cicc" and not self.names_id(stage, kept):
             return front_key
-        return self._redirect(stage, front_key)
+        if module_id.is_made_of_process(identifier):
+            return ""
+        key = front_key
+        if "source path" in stage.grammar.ignored:
+            entries.add(self._store, key, Entry(redirect=PLACED))
+            key = self._placed_key(key, stage)
+        if module_id.depends_on_seed(identifier, self.seed_of(stage)):
+            key = self._redirect_to_seed(key, stage)
+        return key
+
+    def _identifier(self, stage: Stage, kept: Sequence[Output]) -> bytes:
+        output = stage.output(ROLE)
+        return (self._workspace.content_of(output.path) or b"") if output and output in kept else b""
 
     def _key_by_products(self, stage: Stage, front_key: str, kept: Sequence[Output]) -> str:
         """The key where no file tells the id: PTX shows whether it holds one made up, code does not."""
@@ -96,20 +139,27 @@ class Seeding:
         if self._takes_seed(stage):
             rest = self.seed_of(stage).rest
             depends = not is_text or any(rest in content for content in contents)
-            return self._redirect(stage, front_key) if depends else front_key
+            return self._redirect_to_seed(front_key, stage) if depends else front_key
         if module_id.user_chose_seed(stage):
             return front_key
         is_settled = is_text and not any(module_id.names_process(content) for content in contents)
         return front_key if is_settled else ""
 
-    def _redirect(self, stage: Stage, front_key: str) -> str:
-        entries.add(self._store, front_key, Entry(is_redirect=True))
-        return self.seeded_key(front_key, stage)
+    def _redirect_to_seed(self, key: str, stage: Stage) -> str:
+        entries.add(self._store, key, Entry(redirect=SEEDED))
+        return self._seeded_key(key, stage)
 
     def _takes_seed(self, stage: Stage) -> bool:
         preprocessor = self._preprocessor_of(stage)
         version = module_id.toolkit_version(preprocessor.words) if preprocessor else 0
         return module_id.takes_seed(version) and not module_id.user_chose_seed(stage)
 
+    def _reference(self, stage: Stage) -> Stage:
+        """The stage whose id nvcc would have this one read; itself if it makes it up for others."""
+        output = stage.output(ROLE)
+        original = self._own_ids.get(output.path, "") if output else ""
+        return self._producers.get(original, stage)
+
     def _preprocessor_of(self, stage: Stage) -> Stage | None:
-        return next((self._preprocessors[path] for path in stage.inputs if path in self._preprocessors), None)
+        producers = [self._producers.get(path) for path in stage.inputs]
+        return next((stage for stage in producers if stage and stage.is_preprocessor), None)

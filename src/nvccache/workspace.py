@@ -31,6 +31,7 @@ class Workspace:
         self._digests: dict[str, str] = {}
         self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
         self._on_disk: set[str] = set()
+        self._left: dict[str, str] = {}  # digests of files that are there from before
 
     def digest_of(self, path: str) -> str:
         return self._digests[path]
@@ -41,6 +42,8 @@ class Workspace:
     def expect(self, path: str, digest: str) -> None:
         """A stage that hit would have written this."""
         self._digests[path] = digest
+        if self._left.get(path) == digest:
+            self._on_disk.add(path)
 
     def read_written(self, output: Output) -> bytes:
         """Take in what a stage wrote; the canonical content. Raises OSError when it is not there."""
@@ -67,6 +70,16 @@ class Workspace:
         if path in self._contents:
             return self._contents[path]
         return self._store.read_blob(self._digests[path])
+
+    def can_make(self, path: str) -> bool:
+        """Whether a known file is on disk, or can be written there without running its stage again."""
+        if path in self._on_disk or path in self._contents or not self.knows(path):
+            return True
+        return self._store.has_blob(self._digests[path])
+
+    def take_over(self, other: Workspace) -> None:
+        """Let files that another workspace wrote into the same directory count as written, if expected."""
+        self._left = {path: other._digests[path] for path in other._on_disk if path in other._digests}
 
     def materialise(self, path: str, output: Output) -> bool:
         """Have a file on disk for a tool to read; False if the store has lost its content."""

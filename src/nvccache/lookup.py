@@ -1,0 +1,142 @@
+"""Finding a stage's result in the store: under which keys, and whether what is found is whole.
+
+Three kinds of stages differ in how they come by their key. Most have it before they run. Those that make
+up a module id may have further ones (seeding.py). Those that read headers learn from a manifest what they
+will read. Stages that read preprocessed text have two keys each: by what the text says (meaning.py), and by
+its every byte. A result without diagnostics is kept under the first, where lines do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nvccache import ingredients, lines, manifest, passes, processor, reading
+from nvccache.entries import Entry
+from nvccache.own_ids import ROLE
+from nvccache.plan import OPAQUE
+from nvccache.relocation import Relocation
+from nvccache.stages import ptxas
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.execution import Execution
+    from nvccache.plan import Output, Stage
+    from nvccache.reading import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What is known of a stage before it runs: `key` is empty while it depends on the run.
+
+    `front_key` goes by the bytes of its inputs; `meaning_key` by what they say, or is empty. A hit `is_moved`
+    if it was made from text whose lines are elsewhere.
+    """
+
+    front_key: str
+    meaning_key: str = ""
+    key: str = ""
+    entry: Entry | None = None
+    reading: Reading | None = None
+    is_moved: bool = False
+
+    @property
+    def claim_key(self) -> str:
+        """Names the work: equal for all who would run this stage on inputs that say the same."""
+        return self.meaning_key or self.front_key
+
+
+class Finder:
+    """Looks for the stages of one call."""
+
+    def __init__(self, execution: Execution, ignores_lines: bool, is_recaching: bool) -> None:
+        self._execution = execution
+        self._workspace = execution.workspace
+        self._store = execution.store
+        self.ignores_lines = ignores_lines and not lines.matter_to(execution.plan.stages)
+        self._is_recaching = is_recaching
+        self._seen = reading.Observations()
+        self._nowhere = Relocation("", execution.cwd)
+
+    def look_up(self, stage: Stage) -> Lookup:
+        """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
+        front_key, meaning_key = self.front_key(stage), self._meaning_key(stage)
+        missing = Lookup(front_key, meaning_key)
+        if self._is_recaching:
+            return missing
+        if stage.grammar.may_include:
+            return self._by_manifest(stage, missing)
+        for tried in (meaning_key, front_key):
+            if not tried:
+                continue
+            key, entry = self._execution.seeding.find(tried, stage)
+            if entry and self._is_whole(stage, entry):
+                is_moved = tried == meaning_key and entry.text != self.text_read_by(stage)
+                return Lookup(front_key, meaning_key, key, entry, None, is_moved)
+        return missing
+
+    def _by_manifest(self, stage: Stage, missing: Lookup) -> Lookup:
+        front_key = missing.front_key
+        found = manifest.find(front_key, self._store, self._nowhere, self._seen, processor.describe)
+        if not found:
+            return missing
+        _, entry = self._execution.seeding.find(found.key, stage)
+        if not entry or not self._is_whole(stage, entry):
+            return missing
+        return Lookup(front_key, "", found.key, entry, found.reading)
+
+    def _is_whole(self, stage: Stage, entry: Entry) -> bool:
+        if stage.is_preprocessor:
+            try:
+                passes.of_facts(entry.facts)
+            except (ValueError, KeyError, TypeError):
+                return False
+        return all(
+            output.role in entry.outputs or self.is_own_id(output)
+            for output in self._execution.kept_outputs(stage)
+        )
+
+    def is_own_id(self, output: Output) -> bool:
+        """Whether this is an id that nothing reads, and that a result need not have where it is not in it."""
+        return output.role == ROLE and output.path in self._execution.plan.own_ids
+
+    def front_key(self, stage: Stage) -> str:
+        execution = self._execution
+        digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
+        return self._key(stage, digests)
+
+    def _meaning_key(self, stage: Stage) -> str:
+        """The key by what the text says, or empty where the stage reads none, or lines may matter."""
+        if not self.ignores_lines or stage.kind not in ("cudafe", "cicc"):
+            return ""
+        digests = []
+        is_text = False
+        for path in self._execution.read_by(stage):
+            known = self._execution.passes.get(path)
+            if known and not known.meaning:
+                return ""
+            is_text |= known is not None
+            digests.append(known.meaning if known else self._workspace.digest_of(path))
+        return self._key(stage, ["meaning", *digests]) if is_text else ""
+
+    def _key(self, stage: Stage, digests: list[str]) -> str:
+        execution = self._execution
+        dated = self._dated_sources(stage)
+        found = ingredients.of_stage(
+            stage, digests, execution.environ, execution.cwd, self._store, dated
+        )  # fmt: skip
+        return ingredients.key_of(found)
+
+    def text_read_by(self, stage: Stage) -> tuple[str, ...]:
+        """The digests of the preprocessed text that a stage reads."""
+        read = self._execution.read_by(stage)
+        return tuple(self._workspace.digest_of(path) for path in read if path in self._execution.passes)
+
+    def _dated_sources(self, stage: Stage) -> list[str]:
+        execution = self._execution
+        if not stage.grammar.dates_sources or stage.kind == OPAQUE:
+            return []
+        contents = [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
+                    if path in execution.outputs]  # fmt: skip
+        dated = [name for content in contents for name in ptxas.dated_sources(content)]
+        execution.dated_files += dated
+        return dated

@@ -1,0 +1,115 @@
+"""What a preprocessed text says apart from where its lines are: the text that early cut-off goes by.
+
+A comment, a licence or a blank line more moves every line below it. The compilers write where a line is
+into diagnostics and debug information, and nowhere else, unless the text itself asks for it. So cudafe++ and
+cicc are keyed by the text without line markers and blank lines, where `lines_matter` finds no reason
+against it. Found by comparing PTX and objects before and after such edits (CUDA 11.8 to 13.5).
+"""
+
+from __future__ import annotations
+
+import re
+
+from nvccache import keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# They read where they stand, also through std::source_location and its likes.
+_LINE_READERS = (
+    b"__builtin_LINE",
+    b"__builtin_FILE",
+    b"__builtin_COLUMN",
+    b"source_location",
+)
+_RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(')
+_ESCAPED = re.compile(rb"\\.")
+_LAST_WORD = re.compile(rb"\w+$")
+_KEPT = b"\n\x01"
+_MARKER = re.compile(rb"\n# \d+ ([^\n]*)")
+# What stands between two stretches of text: which of 1 main file, 2 system header, 4 C linkage holds.
+_IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
+_MARKS = tuple(b"#%d" % kind for kind in range(8))
+
+
+def digest_of(text: bytes) -> str:
+    """The digest of what a preprocessed text says, or empty if where its lines are may be part of it."""
+    if any(reader in text for reader in _LINE_READERS):
+        return ""
+    kept = _with_raw_strings_kept(text)
+    return keys.digest_bytes(b"\n".join(_said(kept))) if kept else ""
+
+
+def _said(text: bytes) -> Iterator[bytes]:
+    """The text in stretches, with a mark where a file of another standing begins.
+
+    Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
+    there are, and what a declaration means.
+    """
+    parts = _MARKER.split(b"\n" + text)
+    main = parts[1] if len(parts) > 1 else b""
+    standings: dict[bytes, bytes] = {}
+    standing = b""
+    for where, body in zip([main, *parts[1::2]], parts[::2], strict=True):
+        if len(body) < 2:
+            continue  # a marker follows at once
+        words = body.strip(b"\n")
+        if not words:
+            continue
+        if where not in standings:
+            standings[where] = _standing_of(where, main)
+        if standings[where] is not standing:
+            standing = standings[where]
+            yield standing
+        while b"\n\n" in words:
+            words = words.replace(b"\n\n", b"\n")
+        yield words
+
+
+def _standing_of(where: bytes, main: bytes) -> bytes:
+    """`where` is what follows the number in a line marker: a quoted name and its flags."""
+    name, _, flags = where.rpartition(b'"')
+    is_main = name == main.rpartition(b'"')[0]
+    kind = _IN_MAIN_FILE * is_main + _IN_SYSTEM_HEADER * (b"3" in flags) + _IN_C * (b"4" in flags)
+    return _MARKS[kind]
+
+
+def _with_raw_strings_kept(text: bytes) -> bytes:
+    """The text with a mark on each line inside a raw string, where lines are content; empty if in doubt."""
+    if _KEPT in text:
+        return b""
+    parts = []
+    done = 0
+    start = text.find(b'R"')
+    while start >= 0:
+        is_string = _begins_raw_string(text, start, done)
+        if is_string is None:
+            return b""
+        if is_string:
+            opened = _RAW_STRING.match(text, start)
+            end = text.find(b")" + opened[1] + b'"', opened.end()) if opened else -1
+            if not opened or end < 0:
+                return b""
+            end += len(opened[1]) + 2
+            parts += [text[done:start], text[start:end].replace(b"\n", _KEPT)]
+            done = start = end
+            start -= 2
+        start = text.find(b'R"', start + 2)
+    return b"".join([*parts, text[done:]])
+
+
+def _begins_raw_string(text: bytes, position: int, done: int) -> bool | None:
+    """Whether the `R"` at a position begins a literal: it may end an identifier or another literal.
+
+    `done` is where the last raw string ended. None where the quotation marks before it on its line cannot
+    be paired off by counting them.
+    """
+    line = text[max(done, text.rfind(b"\n", 0, position) + 1) : position]
+    plain = _ESCAPED.sub(b"", line)
+    if b"'\"'" in plain:
+        return None
+    if plain.count(b'"') % 2:
+        return False
+    word = _LAST_WORD.search(line)
+    return not word or word[0] in (b"u8", b"u", b"U", b"L")

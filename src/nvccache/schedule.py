@@ -1,0 +1,288 @@
+"""Which stage runs when: by what it reads and who makes that, as slots, memory and other processes allow.
+
+A stage is looked up as soon as the digests of all it reads are known. If it has to run, it needs a slot, a
+claim against other processes that want the same, and, beside others of this call, memory. A claim is only
+held by a stage that runs, so that no two processes wait for each other (docs/development/design-notes.md).
+Results go to the store in the background, when the stages that were waiting for them have started.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+
+from nvccache import inflight, memory
+from nvccache.inflight import Claim, Claims, Wait
+from nvccache.jobs import Background, Job, Jobs
+from nvccache.plan import OPAQUE, Stage
+from nvccache.process import Completed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.execution import Execution
+    from nvccache.lookup import Lookup
+    from nvccache.slots import Slot, Slots
+
+_POLL_SECONDS = 0.02  # for slots and claims that others give up
+_IDLE_SECONDS = 0.5
+_FRESH_SECONDS = 0.05  # a stage not found so long ago is looked up again before it runs
+# What the whole takes after a stage, roughly, in tenths of a Thrust compile: the longest way goes first. The
+# host's side goes before, since it is the one that tells of errors first.
+_WEIGHTS = {"host_preprocess": 30, "cudafe": 29, "device_preprocess": 9, "cicc": 8, "ptxas": 4}
+
+
+class State(enum.Enum):
+    WAITING = "waits for what it reads"
+    READY = "has to run"
+    ELSEWHERE = "is run by another process"
+    RUNNING = "runs"
+    DONE = "done"
+
+
+class Task:
+    """One stage on its way."""
+
+    __slots__ = (
+        "again",
+        "claim",
+        "completed",
+        "is_hit",
+        "job",
+        "looked_up_at",
+        "lookup",
+        "memory",
+        "number",
+        "shares",
+        "slot",
+        "stage",
+        "state",
+        "wait",
+    )
+
+    def __init__(self, number: int, stage: Stage) -> None:
+        self.number = number  # in nvcc's order
+        self.stage = stage
+        self.state = State.WAITING
+        self.lookup: Lookup | None = None
+        self.looked_up_at = 0.0
+        self.completed: Completed | None = None
+        self.is_hit = False
+        self.shares = True  # whether it is worth waiting for others that run the same
+        self.claim: Claim | None = None
+        self.wait: Wait | None = None
+        self.slot: Slot | None = None
+        self.job: Job | None = None
+        self.again: Job | None = None
+        self.memory = 0
+
+    @property
+    def has_failed(self) -> bool:
+        return self.completed is not None and self.completed.status != 0
+
+
+class Schedule:
+    """The stages of one call; for the main thread only."""
+
+    def __init__(self, execution: Execution, slots: Slots, claims: Claims | None) -> None:
+        self.tasks = [
+            Task(number, step) for number, step in enumerate(execution.plan.steps) if isinstance(step, Stage)
+        ]
+        self._execution = execution
+        self._slots = slots
+        self._claims = claims
+        self._jobs = Jobs()
+        self._background = Background()
+        self._spare: Slot | None = None  # the call's own slot is kept between its stages
+        self._by_output = {output.path: task for task in self.tasks for output in task.stage.outputs}
+        self._order = sorted(self.tasks, key=lambda task: -_WEIGHTS.get(task.stage.kind, 0))
+        self._limit = len(execution.plan.steps)
+
+    def advance(self) -> None:
+        """Look up and start what can be."""
+        has_found = True
+        while has_found:
+            found = [self._look_up(task) for task in self.tasks if self._can_be_looked_up(task)]
+            has_found = any(found)
+        for task in self._order:
+            if task.state is State.ELSEWHERE:
+                self._look_elsewhere(task)
+            if task.state is State.READY and task.number < self._limit:
+                self._start(task)
+        self._rest_if_idle()
+
+    def wait(self) -> list[Task]:
+        """The stages that have come to their end, after waiting for one; some more may be ready now."""
+        is_polling = any(task.state in (State.READY, State.ELSEWHERE) for task in self.tasks)
+        jobs = self._jobs.wait(_POLL_SECONDS if is_polling else _IDLE_SECONDS)
+        if self._claims:
+            self._claims.beat()
+        return [task for task in map(self._end, jobs) if task]
+
+    def finish(self, is_wanted: bool = True) -> None:
+        """End what still runs, put into the store what was made, and give everything up."""
+        self._jobs.stop()
+        self._background.finish(is_wanted)
+        for task in self.tasks:
+            if task.wait:
+                task.wait.leave()
+                task.wait = None
+        if self._claims:
+            self._claims.give_up_all()
+        self._slots.release_all()
+        self._spare = None
+        if is_wanted and self._background.errors:
+            raise self._background.errors[0]
+
+    def drop_after(self, task: Task) -> None:
+        """The stages behind this one in nvcc's order would not have run: it failed."""
+        self._limit = min(self._limit, task.number)
+        for other in self.tasks:
+            if other.number > self._limit and other.job:
+                other.job.handle.end()
+
+    def _can_be_looked_up(self, task: Task) -> bool:
+        if task.state is not State.WAITING or task.number > self._limit:
+            return False
+        if task.stage.kind == OPAQUE or any(
+            other.stage.kind == OPAQUE and other.number < task.number and other.state is not State.DONE
+            for other in self.tasks
+        ):
+            # It may read and write whatever it names: it keeps its place in nvcc's order.
+            return all(other.state is State.DONE for other in self.tasks if other.number < task.number)
+        if task.stage.kind == "host_compile" and not self._passes_are_known():
+            return False
+        read = self._execution.read_by(task.stage)
+        return all(self._by_output[path].state is State.DONE for path in read if path in self._by_output)
+
+    def _passes_are_known(self) -> bool:
+        return all(task.state is State.DONE for task in self.tasks if task.stage.is_preprocessor)
+
+    def _look_up(self, task: Task) -> bool:
+        """Whether the stage does not have to run."""
+        task.state = State.READY
+        if not self._execution.is_cached(task.stage):
+            task.shares = False
+            return False
+        task.lookup = self._execution.finder.look_up(task.stage)
+        task.looked_up_at = time.monotonic()
+        if not task.lookup.entry:
+            return False
+        entry = task.lookup.entry
+        self._execution.accept(task.stage, task.lookup)
+        task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds)
+        task.is_hit = True
+        task.state = State.DONE
+        return True
+
+    def _look_elsewhere(self, task: Task) -> None:
+        assert task.wait
+        found = task.wait.look()
+        if found == inflight.HELD:
+            return
+        task.wait.leave()
+        task.wait = None
+        task.shares = found == inflight.FREE
+        self._look_up(task)
+
+    def _start(self, task: Task) -> None:
+        lost = [self._by_output[out.path] for stage in self._execution.lost_producers(task.stage)
+                for out in stage.outputs[:1]]  # fmt: skip
+        for producer in lost:
+            self._make_again(producer)
+        if lost or not self._take_slot(task):
+            return
+        if self._claims and task.shares and task.lookup and not self._claim(task):
+            self._give_slot_back(task)
+            return
+        stage = task.stage
+        task.state = State.RUNNING
+        task.job = self._jobs.start(lambda handle: self._execution.run(stage, handle))
+
+    def _claim(self, task: Task) -> bool:
+        """Whether this process is to run the stage: it has no result yet, and nobody else runs it."""
+        assert self._claims and task.lookup
+        claim = self._claims.take(task.lookup.claim_key)
+        if isinstance(claim, Wait):
+            task.wait = claim
+            task.state = State.ELSEWHERE
+            return False
+        task.claim = claim
+        if time.monotonic() - task.looked_up_at > _FRESH_SECONDS and self._look_up(task):
+            self._give_claim_up(task)
+            return False
+        return True
+
+    def _make_again(self, task: Task) -> None:
+        """Run a stage whose result is known for what it writes, which is not kept."""
+        if task.again or self._execution.lost_producers(task.stage) or not self._take_slot(task):
+            return
+        stage = task.stage
+        task.again = self._jobs.start(lambda handle: self._execution.run_again(stage, handle))
+
+    def _take_slot(self, task: Task) -> bool:
+        slot, self._spare = self._spare or self._slots.take(), None
+        if not slot:
+            return False
+        task.memory = memory.estimate(task.stage.kind, self._execution.input_bytes(task.stage))
+        promised = sum(other.memory for other in self.tasks if other.slot)
+        if promised and not memory.has_room(task.memory, promised):
+            self._keep_or_release(slot)
+            return False
+        task.slot = slot
+        return True
+
+    def _keep_or_release(self, slot: Slot) -> None:
+        if slot.is_own and not self._spare:
+            self._spare = slot
+        else:
+            slot.release()
+
+    def _give_slot_back(self, task: Task) -> None:
+        if task.slot:
+            self._keep_or_release(task.slot)
+            task.slot = None
+
+    def _rest_if_idle(self) -> None:
+        """While others do all that is left to do, the slot is theirs."""
+        if self._spare and not any(task.state is State.READY or task.slot for task in self.tasks):
+            self._spare.release()
+            self._spare = None
+
+    def _end(self, job: Job) -> Task | None:
+        """Take a job's result; raises what it raised."""
+        task = next(task for task in self.tasks if job in (task.job, task.again))
+        self._give_slot_back(task)
+        if job.handle.is_ended:
+            return None
+        if job.error:
+            raise job.error
+        if job is task.again:
+            task.again = None
+            return None
+        task.job = None
+        task.state = State.DONE
+        task.completed = job.result
+        if task.has_failed:
+            self.drop_after(task)
+            self._give_claim_up(task)
+        return task
+
+    def store_result(self, task: Task) -> None:
+        """Put what a stage has made into the store, later; others may be waiting for it."""
+        lookup, completed = task.lookup, task.completed
+        if not lookup or not completed:
+            return
+
+        def publish() -> None:
+            try:
+                self._execution.publish(task.stage, lookup, completed)
+            finally:
+                self._give_claim_up(task)
+
+        # What a pass has read takes longest to find out.
+        self._background.add(1 if task.stage.is_preprocessor else 0, publish)
+
+    def _give_claim_up(self, task: Task) -> None:
+        claim, task.claim = task.claim, None
+        if claim and self._claims:
+            self._claims.give_up(claim)
