@@ -46,8 +46,8 @@ def test_an_entry_comes_back_as_it_was_put_in(cache):
 
 
 def test_a_redirect_comes_back_as_one(cache):
-    entries.add(cache, KEY, Entry(is_redirect=True))
-    assert entries.find(cache, KEY) == Entry(is_redirect=True)
+    entries.add(cache, KEY, Entry(redirect="seeded"))
+    assert entries.find(cache, KEY) == Entry(redirect="seeded")
 
 
 def test_a_later_entry_takes_the_place_of_an_earlier_one(cache):

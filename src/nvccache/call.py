@@ -91,7 +91,7 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
         return _left_to_nvcc(planned, config)
     cache = store.Store(config.dir, config.readonly)
     variables = {name: value for name, value in transcript.variables.items() if not name.startswith("NVCC_")}
-    call = execution.Call(
+    context = execution.Context(
         planned,
         {**request.guarded_environ, **variables},
         os.getcwd(),
@@ -104,7 +104,7 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     cause = explanation.find_cause(case, cache, places)
     claims = None if config.readonly or config.recache else Claims(config.dir)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
-    stages, report = runner.run(call, around)
+    stages, report = runner.run(context, around)
     report.products = planned.products
     recorded = recording.Recorded(objection="the compile failed")
     if not report.leave_to_nvcc and report.status == 0:

@@ -35,7 +35,7 @@ class LostResultError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Context:
     """What the stages of one call share: `since_ns` is when it began, `base` the base directory or empty."""
 
     plan: Plan
@@ -52,28 +52,28 @@ class Execution:
 
     While they are carried out it collects what the whole call read, and why, if so, there can be no
     record of it (`objections`, clauses). `relies_on_ids` and `ignores_lines` are two ways to go faster that
-    may turn out, on the way, not to hold for a call.
+    may turn out, on the way, not to hold for a context.
     """
 
-    def __init__(self, call: Call, relies_on_ids: bool = True, ignores_lines: bool = True) -> None:
-        self.call = call
-        self.plan = independent(call.plan) if relies_on_ids else call.plan
-        self.store = call.store
-        self.since_ns = call.since_ns
-        self.cwd = call.cwd
+    def __init__(self, context: Context, relies_on_ids: bool = True, ignores_lines: bool = True) -> None:
+        self._context = context
+        self.plan = independent(context.plan) if relies_on_ids else context.plan
+        self.store = context.store
+        self.since_ns = context.since_ns
+        self.cwd = context.cwd
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
-        self.workspace = Workspace(self.plan.scratch, call.store, self.plan.included)
-        self.seeding = Seeding(call.plan, self.plan.own_ids, call.cwd, call.store, self.workspace)
-        self.headers = Headers(call.environ, call.store, call.since_ns)
+        self.workspace = Workspace(self.plan.scratch, context.store, self.plan.included)
+        self.seeding = Seeding(context.plan, self.plan.own_ids, context.cwd, context.store, self.workspace)
+        self.headers = Headers(context.environ, context.store, context.since_ns)
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []
         self.objections: list[str] = []
         # Where the tools put what they leave behind when they fail; it goes with the scratch directory.
         self._temporary = os.path.join(self.plan.scratch, "tmp")
-        self._users_temporary = call.environ.get("TMPDIR") or "/tmp"
-        self.environ = {**call.environ, "TMPDIR": self._temporary}
+        self._users_temporary = context.environ.get("TMPDIR") or "/tmp"
+        self.environ = {**context.environ, "TMPDIR": self._temporary}
         self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
-        self.finder = Finder(self, ignores_lines, call.is_recaching)
+        self.finder = Finder(self, ignores_lines, context.is_recaching)
         self._making = threading.RLock()
         os.makedirs(self._temporary, exist_ok=True)
 
@@ -126,7 +126,7 @@ class Execution:
         return completed
 
     def publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> None:
-        """Put what a stage has just produced into the store, if it tells nothing of this one call."""
+        """Put what a stage has just produced into the store, if it tells nothing of this one context."""
         reason = self._publish(stage, lookup, completed)
         if reason:
             self.store.trouble = f"{stage.kind} is not stored: {reason}"
@@ -260,7 +260,7 @@ class Execution:
             content = self.workspace.read_written(output)
             if stage.is_preprocessor:
                 self.passes[output.path] = passes.of_text(
-                    content, self.call.base, stage.kind == "host_preprocess", self.finder.ignores_lines
+                    content, self._context.base, stage.kind == "host_preprocess", self.finder.ignores_lines
                 )
 
     def _words_to_run(self, stage: Stage) -> list[str]:

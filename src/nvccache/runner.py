@@ -17,7 +17,7 @@ from nvccache.schedule import Schedule, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution import Call
+    from nvccache.execution import Context
     from nvccache.inflight import Claims
     from nvccache.invocation import Invocation
     from nvccache.log import Progress
@@ -80,7 +80,7 @@ class _MovedLinesError(Exception):
     """A compiler has said something about text whose lines are elsewhere now."""
 
 
-def run(call: Call, surroundings: Surroundings) -> tuple[Execution, Report]:
+def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report]:
     """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
 
     Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
@@ -88,7 +88,7 @@ def run(call: Call, surroundings: Surroundings) -> tuple[Execution, Report]:
     relies_on_ids = ignores_lines = True
     before = None
     while True:
-        execution = Execution(call, relies_on_ids, ignores_lines)
+        execution = Execution(context, relies_on_ids, ignores_lines)
         if before:
             execution.workspace.take_over(before.workspace)
         try:

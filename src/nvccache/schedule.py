@@ -95,20 +95,27 @@ class Schedule:
         self._spare: Slot | None = None  # the call's own slot is kept between its stages
         self._by_output = {output.path: task for task in self.tasks for output in task.stage.outputs}
         self._order = sorted(self.tasks, key=lambda task: -_WEIGHTS.get(task.stage.kind, 0))
-        self._limit = len(execution.plan.steps)
+        self._limit = len(execution.plan.steps)  # stages behind this one do not run any more
+        self._is_full = False  # whether there was no slot when last asked for
 
     def advance(self) -> None:
-        """Look up and start what can be."""
-        has_found = True
-        while has_found:
-            found = [self._look_up(task) for task in self.tasks if self._can_be_looked_up(task)]
-            has_found = any(found)
-        for task in self._order:
-            if task.state is State.ELSEWHERE:
-                self._look_elsewhere(task)
-            if task.state is State.READY and task.number < self._limit:
-                self._start(task)
+        """Look up and start what can be; what is found may let more be looked up."""
+        before = -1
+        while before != self._count_done():
+            before = self._count_done()
+            for task in self.tasks:
+                if self._can_be_looked_up(task):
+                    self._look_up(task)
+            self._is_full = False
+            for task in self._order:
+                if task.state is State.ELSEWHERE:
+                    self._look_elsewhere(task)
+                if task.state is State.READY and task.number < self._limit and not self._is_full:
+                    self._start(task)
         self._rest_if_idle()
+
+    def _count_done(self) -> int:
+        return sum(task.state is State.DONE for task in self.tasks)
 
     def wait(self) -> list[Task]:
         """The stages that have come to their end, after waiting for one; some more may be ready now."""
@@ -222,6 +229,7 @@ class Schedule:
     def _take_slot(self, task: Task) -> bool:
         slot, self._spare = self._spare or self._slots.take(), None
         if not slot:
+            self._is_full = True
             return False
         task.memory = memory.estimate(task.stage.kind, self._execution.input_bytes(task.stage))
         promised = sum(other.memory for other in self.tasks if other.slot)
@@ -270,7 +278,7 @@ class Schedule:
     def store_result(self, task: Task) -> None:
         """Put what a stage has made into the store, later; others may be waiting for it."""
         lookup, completed = task.lookup, task.completed
-        if not lookup or not completed:
+        if not lookup or not completed or task.has_failed:
             return
 
         def publish() -> None:
