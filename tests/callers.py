@@ -1,0 +1,113 @@
+"""Callers that have a guardian, for its tests: each is a Python process that is told what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+from subprocess import PIPE
+
+CALLER = """
+import atexit, os, signal, subprocess, sys
+from nvccache import guardian, jobserver
+
+def tool(script):
+    environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
+    return subprocess.Popen(["sh", "-c", script], env=environ, stdout=subprocess.DEVNULL)
+
+class LastWords:
+    # Its other end dies as soon as something is sent, and has not read that when it was stopped before.
+    def __init__(self, line):
+        self.line = line
+
+    def __getattr__(self, name):
+        return getattr(self.line, name)
+
+    def send(self, *arguments):
+        self.line.send(*arguments)
+        os.kill(g.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, g.pid, os.WEXITED | os.WNOWAIT)
+
+scratch = sys.argv[1]
+atexit.register(open, f"{scratch}-ended", "w")
+g = guardian.Guardian.start(scratch, jobserver.find(os.environ))
+os.makedirs(f"{scratch}/tmp/deep")
+for line in sys.stdin:
+    print(repr(eval(line)), flush=True)
+"""
+
+
+class Caller:
+    """A call in a process of its own, which evaluates what it is asked."""
+
+    def __init__(self, scratch, ends):
+        self.scratch = scratch
+        makeflags = f"-j5 --jobserver-auth={ends[0]},{ends[1]}" if ends else ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CALLER, str(scratch)],
+            env={**os.environ, "MAKEFLAGS": makeflags},
+            pass_fds=ends,
+            stdin=PIPE,
+            stdout=PIPE,
+            text=True,
+        )
+        self.guardian = self.ask("g.pid")
+
+    def tell(self, expression):
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, expression):
+        self.tell(expression)
+        return eval(self.process.stdout.readline())
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def tokens_in(pipe):
+    """The tokens that lie in the pipe; they stay there."""
+    found = b""
+    while select.select([pipe[0]], [], [], 0)[0]:
+        found += os.read(pipe[0], 1)
+    os.write(pipe[1], found)
+    return bytes(sorted(found))
+
+
+def state_of(pid):
+    """The letter by which the kernel says what a process is doing; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0]
+    except OSError:
+        return b""
+
+
+def is_alive(pid):
+    """Whether a process runs; one that nobody has waited for does not."""
+    return state_of(pid) not in (b"", b"Z", b"X")
+
+
+def wait_until(condition):
+    for _ in range(3000):
+        if condition():
+            return
+        select.select([], [], [], 0.01)
+    raise AssertionError("waited half a minute in vain")
+
+
+def wait_for_end(pid):
+    wait_until(lambda: not is_alive(pid))
+
+
+def processes_of(caller):
+    """Every living process that has the TMPDIR of this caller's tools."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
+            if f"TMPDIR={caller.scratch}/tmp".encode() in stream.read().split(b"\0"):
+                found.append(int(name))
+    return [pid for pid in found if is_alive(pid)]
