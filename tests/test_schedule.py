@@ -201,6 +201,13 @@ def test_a_text_that_is_not_kept_is_made_again_for_who_reads_it():
     assert begun(execution) == ["device_preprocess", "cicc"]
 
 
+def test_what_is_lost_is_made_again_from_what_is_lost():
+    execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"host_compile"})
+    execution.lost = {"ptxas", "cicc", "device_preprocess"}
+    carry_out(execution, slots=2)
+    assert begun(execution) == ["device_preprocess", "cicc", "ptxas", "host_compile"]
+
+
 def test_what_follows_a_failure_in_nvccs_order_does_not_run():
     execution = execution_of(*PIPELINE, does=lambda one: 2 * (one.kind == "cudafe"))
     schedule = carry_out(execution)

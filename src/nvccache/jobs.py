@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import queue
+import signal
 import threading
 
 from nvccache.process import Handle
@@ -67,10 +68,10 @@ class Jobs:
             self._running.discard(job)
         return found
 
-    def stop(self) -> None:
-        """End all tools and wait for their threads."""
+    def stop(self, signum: int = signal.SIGKILL) -> None:
+        """End all tools by a signal, and wait for their threads."""
         for job in self._running:
-            job.handle.end()
+            job.handle.end(signum)
         for job in self._running:
             job.thread.join()
         self._running.clear()

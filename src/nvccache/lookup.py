@@ -60,7 +60,7 @@ class Finder:
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
         front_key, meaning_key = self.front_key(stage), self._meaning_key(stage)
-        missing = Lookup(front_key, meaning_key)
+        missing = Lookup(front_key, meaning_key if self.ignores_lines else "")
         if self._is_recaching:
             return missing
         if stage.grammar.may_include:
@@ -71,7 +71,8 @@ class Finder:
             key, entry = self._execution.seeding.find(tried, stage)
             if entry and self._is_whole(stage, entry):
                 is_moved = tried == meaning_key and entry.text != self.text_read_by(stage)
-                return Lookup(front_key, meaning_key, key, entry, None, is_moved)
+                if not is_moved or self.ignores_lines:
+                    return Lookup(front_key, missing.meaning_key, key, entry, None, is_moved)
         return missing
 
     def _by_manifest(self, stage: Stage, missing: Lookup) -> Lookup:
@@ -105,8 +106,8 @@ class Finder:
         return self._key(stage, digests)
 
     def _meaning_key(self, stage: Stage) -> str:
-        """The key by what the text says, or empty where the stage reads none, or lines may matter."""
-        if not self.ignores_lines or stage.kind not in ("cudafe", "cicc"):
+        """The key by what the text says, or empty where the stage reads none, or that is not known."""
+        if stage.kind not in ("cudafe", "cicc"):
             return ""
         digests = []
         is_text = False

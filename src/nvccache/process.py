@@ -106,14 +106,14 @@ class Handle:
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def end(self) -> None:
+    def end(self, signum: int = signal.SIGKILL) -> None:
         """End the tool and what it has started, now or as soon as it starts."""
         with self._lock:
             self.is_ended = True
-            if self._child and self._child.returncode is None:
+            if self._child and self._child.poll() is None:
                 for member in family_of(self._child.pid):
                     with contextlib.suppress(OSError):
-                        os.kill(member, signal.SIGKILL)
+                        os.kill(member, signum)
 
     def hold(self, child: subprocess.Popen[bytes]) -> None:
         """Take a tool that has just started."""

@@ -9,6 +9,7 @@ Results go to the store in the background, when the stages that were waiting for
 from __future__ import annotations
 
 import enum
+import signal
 import time
 
 from nvccache import inflight, memory
@@ -127,7 +128,8 @@ class Schedule:
 
     def finish(self, is_wanted: bool = True) -> None:
         """End what still runs, put into the store what was made, and give everything up."""
-        self._jobs.stop()
+        # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
+        self._jobs.stop(signal.SIGKILL if is_wanted else signal.SIGTERM)
         self._background.finish(is_wanted)
         for task in self.tasks:
             if task.wait:
@@ -192,11 +194,7 @@ class Schedule:
         self._look_up(task)
 
     def _start(self, task: Task) -> None:
-        lost = [self._by_output[out.path] for stage in self._execution.lost_producers(task.stage)
-                for out in stage.outputs[:1]]  # fmt: skip
-        for producer in lost:
-            self._make_again(producer)
-        if lost or not self._take_slot(task):
+        if self._lacks_input(task) or not self._take_slot(task):
             return
         if self._claims and task.shares and task.lookup and not self._claim(task):
             self._give_slot_back(task)
@@ -219,9 +217,16 @@ class Schedule:
             return False
         return True
 
+    def _lacks_input(self, task: Task) -> bool:
+        """Whether something it reads has to be made again first; that is seen to."""
+        lost = self._execution.lost_producers(task.stage)
+        for producer in lost:
+            self._make_again(self._by_output[producer.outputs[0].path])
+        return bool(lost)
+
     def _make_again(self, task: Task) -> None:
         """Run a stage whose result is known for what it writes, which is not kept."""
-        if task.again or self._execution.lost_producers(task.stage) or not self._take_slot(task):
+        if task.again or self._lacks_input(task) or not self._take_slot(task):
             return
         stage = task.stage
         task.again = self._jobs.start(lambda handle: self._execution.run_again(stage, handle))

@@ -1,4 +1,4 @@
-"""The checkouts that cutlass_build.py builds: CUTLASS and a CMakeLists.txt, as often as one likes.
+"""CUTLASS from the package index, and as many checkouts of it as cutlass_build.py wants.
 
     WORK/wheel                  the PyPI wheel `nvidia-cutlass`, unpacked
     WORK/checkouts/NAME/        a checkout: CMakeLists.txt, cutlass/ and, made by CMake, build/
@@ -38,15 +38,20 @@ def parent(work: Path) -> Path:
     return work / "checkouts"
 
 
-def make(work: Path, name: str, examples: int) -> Path:
-    """A fresh checkout of that name, with as many of the examples as asked for."""
+def cutlass(work: Path) -> Path:
+    """The sources of CUTLASS, downloaded into the work directory unless they are there."""
     wheel = work / "wheel"
     if not wheel.exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         subprocess.run([*pip, "--target", str(wheel), "nvidia-cutlass==4.2.0.0"], check=True)
+    return wheel / "cutlass_library" / "source"
+
+
+def make(work: Path, name: str, examples: int) -> Path:
+    """A fresh checkout of that name, with as many of the examples as asked for."""
     checkout = parent(work) / name
     shutil.rmtree(checkout, ignore_errors=True)
-    shutil.copytree(wheel / "cutlass_library" / "source", checkout / "cutlass")
+    shutil.copytree(cutlass(work), checkout / "cutlass")
     sources = " ".join(f"cutlass/examples/{example}" for example in _EXAMPLES[:examples])
     (checkout / "CMakeLists.txt").write_text(_CMAKE_LISTS.format(sources=sources))
     return checkout

@@ -21,7 +21,6 @@ import tempfile
 from pathlib import Path
 
 import hit_growth
-from cold_cost import THRUST
 from contenders import CCACHE, FLOOR, HOW_TO_INSTALL, LAUNCHER, SCCACHE, SHIM, Contender, contenders
 from hit_rounds import Lane, Unit, measure
 
@@ -35,6 +34,17 @@ __global__ void kernel(int *p) { *p = 1; }
 int main() {
   kernel<<<1, 1>>>(nullptr);
   return std::puts("done") < 0;
+}
+"""
+THRUST = """\
+#include <thrust/device_vector.h>
+#include <thrust/reduce.h>
+#include <thrust/sort.h>
+
+int main() {
+  thrust::device_vector<int> values(1000, 1);
+  thrust::sort(values.begin(), values.end());
+  return thrust::reduce(values.begin(), values.end());
 }
 """
 SOURCES = {"small": SMALL, "thrust": THRUST}

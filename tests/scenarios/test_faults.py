@@ -200,7 +200,7 @@ def test_a_full_cache_in_use(primed: tuple[Workspace, bytes]) -> None:
 def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     log = workspace.directory / "log"
-    for served in ("direct hit", "host_compile hit"):
+    for served in ("direct hit", "host_compile a.o: hit"):
         with read_only(workspace.cache):
             check_compiles(workspace, expected, NVCCACHE_LOG=str(log))
             assert served in log.read_text() and " ran " not in log.read_text()
@@ -228,7 +228,7 @@ def test_readonly_stores_and_counts_nothing(primed: tuple[Workspace, bytes]) -> 
     check_compiles(workspace, expected)
     totals = workspace.counters().calls
     log = workspace.directory / "log"
-    for served in ("direct hit", "host_compile hit"):
+    for served in ("direct hit", "host_compile a.o: hit"):
         before = contents_of(workspace.cache)
         workspace.write("a.cu", SOURCE)
         check_compiles(workspace, expected, NVCCACHE_READONLY="1", NVCCACHE_LOG=str(log))

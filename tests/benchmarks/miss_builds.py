@@ -1,0 +1,168 @@
+"""What misses.py measures with many compiles at once: Ninja builds, identical compiles, repeated builds."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shlex
+import shutil
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import workbench
+from miss_scenarios import ONE, code_for, cold, unexpected
+from project import MEMBERS
+from rows import Row
+from units import Unit, Version, text_of
+from workbench import OURS, PLAIN, Bench
+
+_COPIES = 4
+_AT_ONCE = 8
+_MOST_JOBS = 4
+_LOG = "log"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One object of a Ninja build."""
+
+    name: str
+    source: Path
+    words: tuple[str, ...]
+
+
+def cold_ninja(bench: Bench, units: Sequence[Unit], runs: int) -> list[Row]:
+    """Copies of every unit, built by Ninja with two jobs from an empty cache."""
+    row = Row(",".join(unit.letter for unit in units), "cold-ninja", most=1.03)
+    edges = _copies(bench, units)
+    expected = {kind: count * len(edges) for kind, count in cold(len(ONE)).items()}
+    programs = {PLAIN: bench.nvcc, OURS: bench.shim}
+    for run in range(runs):
+        for place in sorted(programs, reverse=bool(run % 2)):
+            folder = bench.work / "ninja" / place
+            _write_build(folder, edges, programs[place])
+            if place == PLAIN:
+                row.base.append(_build(bench, folder, 2))
+                continue
+            workbench.empty_cache(bench)
+            row.ours.append(_build(bench, folder, 2))
+            row.ran = workbench.stages_run(bench)
+            row.wrong += unexpected(expected, row.ran, len(edges)) + _differing(bench, edges, folder)
+    return [row]
+
+
+def _copies(bench: Bench, units: Sequence[Unit]) -> list[Edge]:
+    edges = []
+    for copy in range(_COPIES):
+        for unit in units:
+            name = f"{unit.letter}{copy}"
+            source = workbench.write(bench, f"{name}.cu", text_of(unit, Version(copy=copy + 1)))
+            edges.append(Edge(f"{name}.o", source, (*unit.arguments, *code_for(*ONE), "-c")))
+    workbench.settle()
+    for edge in edges[: len(units)]:  # reads the headers
+        workbench.reference(bench, edge.source, [*edge.words, str(edge.source)])
+    return edges
+
+
+def _differing(bench: Bench, edges: Sequence[Edge], folder: Path) -> list[str]:
+    return [
+        f"{edge.name} differs"
+        for edge in edges
+        if (folder / edge.name).read_bytes()
+        != workbench.reference(bench, edge.source, [*edge.words, str(edge.source)])
+    ]
+
+
+def _write_build(folder: Path, edges: Sequence[Edge], program: str) -> None:
+    """A fresh directory with nothing but build.ninja in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines = ["rule cuda", f"  command = {_escaped(shlex.quote(program))} $words $in -o $out", ""]
+    for edge in edges:
+        source = _escaped(str(edge.source)).replace(" ", "$ ").replace(":", "$:")
+        lines += [f"build {edge.name}: cuda {source}", f"  words = {_escaped(shlex.join(edge.words))}"]
+    (folder / "build.ninja").write_text("\n".join(lines) + "\n")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("$", "$$")
+
+
+def _build(bench: Bench, folder: Path, jobs: int, **settings: str) -> float:
+    return workbench.timed(["ninja", f"-j{jobs}"], folder, bench.environ | settings)
+
+
+def same_at_once(bench: Bench, unit: Unit, runs: int) -> list[Row]:
+    """Identical compiles, each in a directory of its own, started together with nothing cached."""
+    row = Row(unit.letter, f"same-{_AT_ONCE} / one", most=1.3)
+    source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
+    workbench.settle()
+    words = [*unit.arguments, *code_for(*ONE), "-c", str(source)]
+    expected = {kind: count for kind, count in cold(len(ONE)).items() if kind in ("cicc", "ptxas")}
+    wanted = workbench.reference(bench, source, words)
+    for run in range(runs):
+        for is_single in (True, False) if run % 2 else (False, True):
+            workbench.empty_cache(bench)
+            if is_single:
+                row.base.append(workbench.compile_ours(bench, words).seconds)
+                continue
+            seconds, objects = _together(bench, words)
+            row.ours.append(seconds)
+            row.ran = workbench.stages_run(bench)
+            row.wrong += unexpected(expected, row.ran, _AT_ONCE)
+            row.wrong += ["object differs"] if set(objects) != {wanted} else []
+    return [row]
+
+
+def _together(bench: Bench, words: Sequence[str]) -> tuple[float, list[bytes]]:
+    """Start all compiles and wait for them: seconds until the last ends, and their objects."""
+    folders = [bench.work / "at once" / str(number) for number in range(_AT_ONCE)]
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    command = [bench.shim, *words, "-o", workbench.OBJECT]
+    started = time.monotonic()
+    running = [_start(command, folder, bench.environ) for folder in folders]
+    statuses = [process.wait() for process in running]
+    seconds = time.monotonic() - started
+    for folder, status in zip(folders, statuses, strict=True):
+        if status:
+            said = (folder / _LOG).read_text(errors="replace")
+            raise workbench.CompileError(f"status {status}: {shlex.join(command)}\n{said[-2000:]}")
+    return seconds, [(folder / workbench.OBJECT).read_bytes() for folder in folders]
+
+
+def _start(command: Sequence[str], folder: Path, environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    with open(folder / _LOG, "wb") as log:
+        return subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT)
+
+
+def reproducible(bench: Bench, builds: int, seed: int) -> list[Row]:
+    """Cold builds of a small project in random order, with random numbers of jobs: one digest an object."""
+    row = Row("-", "reproducible")
+    edges = [
+        Edge(f"{member.name}.o", workbench.write(bench, f"{member.name}.cu", member.text), member.words)
+        for member in MEMBERS
+    ]
+    workbench.settle()
+    chance = random.Random(seed)
+    folder = bench.work / "ninja" / "project"
+    digests: dict[str, set[str]] = defaultdict(set)
+    for _ in range(builds):
+        _write_build(folder, chance.sample(edges, len(edges)), bench.shim)
+        workbench.empty_cache(bench)
+        jobs, own_jobs = (chance.randint(1, _MOST_JOBS) for _ in range(2))
+        _build(bench, folder, jobs, NVCCACHE_JOBS=str(own_jobs))
+        row.wrong += unexpected({}, workbench.stages_run(bench), len(edges))
+        for edge in edges:
+            digests[edge.name].add(hashlib.sha256((folder / edge.name).read_bytes()).hexdigest())
+    row.wrong += [f"{len(found)} different {name}" for name, found in digests.items() if len(found) > 1]
+    own = {f"{member.name}.o" for member in MEMBERS if member.has_external_definition}
+    row.wrong += _differing(bench, [edge for edge in edges if edge.name in own], folder)
+    same = sum(len(found) == 1 for found in digests.values())
+    row.note = f"{builds} cold builds, seed {seed}: {same} of {len(edges)} objects always the same"
+    return [row]

@@ -1,0 +1,200 @@
+"""What misses.py measures on one unit at a time: one compile after another, with a change in between.
+
+Each run compiles with plain nvcc and with nvccache, in alternating order, from the same state of the cache.
+Owns the scenarios, their targets and the stages that may run in them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import workbench
+from rows import Row
+from units import Unit, Version, text_of
+from workbench import Bench
+
+FOUR = ("80", "86", "89", "90")
+THREE, ONE = FOUR[:3], FOUR[:1]
+_THREADS = 2  # of the `nvcc -t` that is measured beside
+_COMPILING = ("cudafe", "cicc", "ptxas", "host_compile")
+_LINE_MARKER = re.compile(rb"(?m)^# \d.*\n|^[ \t]*\n")
+_DEVICE_TEXTS, _PTX = "*.cpp1.ii", "*.ptx"
+_PRIMED = "primed"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The state before, the compile that is measured, how often each stage may run, and the targets.
+
+    `before` is what the cache holds: nothing if None. `edit` makes another text for every run; the cache then
+    holds the text before it. Of `stages`, `most` and `exceptions` the keys are kinds of stages and letters of
+    units; `exceptions` replaces `stages` for some units.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    before: tuple[str, ...] | None = None
+    edit: Callable[[int], Version] | None = None
+    stages: dict[str, int] = field(default_factory=dict)
+    exceptions: dict[str, dict[str, int]] = field(default_factory=dict)
+    most: dict[str, float] = field(default_factory=dict)
+    most_of_threads: float | None = None  # the target beside `nvcc -t`
+    note: str = ""
+
+    def expected(self, unit: Unit) -> dict[str, int]:
+        return self.exceptions.get(unit.letter, self.stages)
+
+
+def code_for(*numbers: str) -> tuple[str, ...]:
+    """nvcc's words for a list of real architectures."""
+    return tuple(word for n in numbers for word in ("-gencode", f"arch=compute_{n},code=sm_{n}"))
+
+
+def cold(architectures: int) -> dict[str, int]:
+    """How often each stage runs when nothing is cached."""
+    return {
+        "cudafe": 1,
+        "cicc": architectures,
+        "ptxas": architectures,
+        "fatbinary": 1,
+        "host_compile": 1,
+    }
+
+
+def never(*kinds: str) -> dict[str, int]:
+    return dict.fromkeys(kinds, 0)
+
+
+def scenarios() -> list[Scenario]:
+    one, three, four = code_for(*ONE), code_for(*THREE), code_for(*FOUR)
+    return [
+        Scenario("cold-4", four, stages=cold(4), most=dict.fromkeys("abc", 0.65), most_of_threads=1.0),
+        Scenario("cold-1", one, stages=cold(1), most=dict.fromkeys("abc", 1.03)),
+        *_edits(one, four),
+        Scenario(
+            "drop-arch", one, four, stages=never("cicc", "ptxas"), exceptions={"b": cold(1)}, most={"a": 0.15}
+        ),
+        Scenario(
+            "add-arch",
+            four,
+            three,
+            stages={"cicc": 1, "ptxas": 1},
+            exceptions={"b": cold(4)},
+            most={"a": 0.45},
+        ),
+        Scenario(
+            "xptxas",
+            (*one, "-Xptxas", "-O2"),
+            one,
+            stages={**never("host_preprocess", "device_preprocess", "cudafe", "cicc"), "ptxas": 1},
+        ),
+        Scenario("define", (*one, "-DUNUSED"), one, stages=never(*_COMPILING, "fatbinary")),
+    ]
+
+
+def _edits(one: tuple[str, ...], four: tuple[str, ...]) -> list[Scenario]:
+    most = {"a": 0.15, "b": 0.25, "c": 0.15}
+    comments = [
+        Scenario(name, words, words, lambda run: Version(comments=run), never(*_COMPILING), most=most)
+        for name, words in (("comment-1", one), ("comment-4", four))
+    ]
+    return [
+        *comments,
+        Scenario("host-edit", one, one, lambda run: Version(host_only=run), never("cicc", "ptxas")),
+        Scenario("host-body", one, one, lambda run: Version(host_body=run), never("ptxas")),
+    ]
+
+
+def other_compiler(bench: Bench, unit: Unit, compiler: str) -> Scenario:
+    """The scenario of another host compiler: what may run depends on whether its headers change the text."""
+    words = code_for(*ONE)
+    changed = (*words, "-ccbin", compiler)
+    source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
+    folders = []
+    for number, own in enumerate((words, changed)):
+        folders.append(bench.work / "kept" / str(number))
+        told = [*unit.arguments, *own, "-c", str(source), "-o", workbench.OBJECT]
+        workbench.keep(bench, told, folders[-1], bench.work / workbench.PLAIN)
+    patterns = {"cicc": _DEVICE_TEXTS, "ptxas": _PTX}
+    texts = {kind: {_texts(folder, pattern) for folder in folders} for kind, pattern in patterns.items()}
+    same = [kind for kind, found in texts.items() if len(found) == 1 and found != {()}]
+    note = "same device text" if "cicc" in same else "same PTX" if same else "other PTX"
+    return Scenario("ccbin", changed, words, stages=never(*same), note=note)
+
+
+def _texts(folder: Path, pattern: str) -> tuple[bytes, ...]:
+    """What the intermediate files of one kind say, line markers and empty lines left out."""
+    return tuple(_LINE_MARKER.sub(b"", path.read_bytes()) for path in sorted(folder.glob(pattern)))
+
+
+def perform(bench: Bench, unit: Unit, scenario: Scenario, runs: int) -> list[Row]:
+    """Measure one scenario on one unit; raises CompileError."""
+    row = Row(unit.letter, scenario.name, scenario.most.get(unit.letter), note=scenario.note)
+    beside = Row(unit.letter, f"{scenario.name} / -t {_THREADS}", scenario.most_of_threads)
+    source = _prepare(bench, unit, scenario)
+    words = _words(unit, scenario.words, source)
+
+    def ours() -> None:
+        if not scenario.edit:
+            _restore(bench, scenario)
+        compiled = workbench.compile_ours(bench, words)
+        row.ours.append(compiled.seconds)
+        row.ran = compiled.ran
+
+    lanes = [lambda: row.base.append(workbench.compile_plain(bench, words)), ours]
+    if scenario.most_of_threads:
+        threads = ["-t", str(_THREADS), *words]
+        lanes.append(lambda: beside.base.append(workbench.compile_plain(bench, threads)))
+    for run in range(runs):
+        if scenario.edit:
+            workbench.write(bench, source.name, text_of(unit, scenario.edit(run + 1)))
+            workbench.settle()
+        start = run % len(lanes)
+        for lane in lanes[start:] + lanes[:start]:
+            lane()
+        row.wrong += unexpected(scenario.expected(unit), row.ran)
+        row.wrong += ["object differs"] if workbench.differs(bench, source, words) else []
+    if not scenario.most_of_threads:
+        return [row]
+    return [row, dataclasses.replace(beside, ours=row.ours)]
+
+
+def _words(unit: Unit, words: Sequence[str], source: Path) -> list[str]:
+    return [*unit.arguments, *words, "-c", str(source)]
+
+
+def _prepare(bench: Bench, unit: Unit, scenario: Scenario) -> Path:
+    """Write the source and bring the cache into the state before; the files read are in memory then."""
+    first = scenario.edit(0) if scenario.edit else Version()
+    source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, first))
+    workbench.settle()
+    workbench.empty_cache(bench)
+    if scenario.before is None:
+        workbench.reference(bench, source, _words(unit, scenario.words, source))
+    else:
+        workbench.compile_ours(bench, _words(unit, scenario.before, source))
+        workbench.save_cache(bench, _PRIMED)
+    return source
+
+
+def _restore(bench: Bench, scenario: Scenario) -> None:
+    if scenario.before is None:
+        workbench.empty_cache(bench)
+    else:
+        workbench.restore_cache(bench, _PRIMED)
+
+
+def unexpected(expected: dict[str, int], ran: Counter[str], calls: int = 1) -> list[str]:
+    """What to say of stages that did not run as often as they must, and of calls that nvccache did not do."""
+    wrong = [
+        f"{kind} ran {ran[kind]} times, not {count}" for kind, count in expected.items() if ran[kind] != count
+    ]
+    wrong += [f"{ran[outcome]} x {outcome}" for outcome in workbench.LOST if ran[outcome]]
+    if ran[workbench.CALLS] != calls:
+        wrong.append(f"{ran[workbench.CALLS]} calls, not {calls}")
+    return wrong

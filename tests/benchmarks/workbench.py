@@ -1,0 +1,166 @@
+"""Where misses.py compiles: plain nvcc, nvccache through its shim, and `nvcc -keep` as the reference.
+
+    WORK/src            the sources
+    WORK/plain, ours    where the compilers run and leave their objects
+    WORK/cache          the cache; saved/ holds copies of it to return to
+    WORK/references     objects of `nvcc -keep`: that names intermediate files by their sources and not by
+                        a process id, so that its objects are the same on every run
+
+Owns how a compile is timed, how the cache is put into a state, and how the stages that ran are counted. Knows
+no scenario.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvccache import outcomes, store
+
+PLAIN, OURS = "plain", "ours"
+OBJECT = "object.o"
+LOST = (outcomes.BYPASS, outcomes.FAULT, outcomes.FAILED)  # calls that say nothing of what a miss costs
+CALLS = "calls"
+_FOREIGN = ("NVCCACHE_", "NVCC_", "_NVCCACHE_", "XDG_")  # settings of the user's own
+_SETTLED = 1.2  # seconds; a cache does not trust files that are as young as its own record of them
+_TOOLS = "tools"
+_SMALL = "__global__ void small(int *p) { *p = 1; }\n"
+
+
+class CompileError(Exception):
+    """A command of the benchmark failed; the message is the command and what it said."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A work directory, the real nvcc, and the environment of every command."""
+
+    work: Path
+    nvcc: str
+    environ: dict[str, str]
+
+    @property
+    def cache(self) -> Path:
+        return self.work / "cache"
+
+    @property
+    def shim(self) -> str:
+        return str(self.work / "shims" / "nvcc")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The seconds of a command on the wall, and how often each stage ran in it."""
+
+    seconds: float
+    ran: Counter[str]
+
+
+def set_up(work: Path, nvcc: str, compilers: Sequence[str]) -> Bench:
+    """A fresh bench. The digests of all tools, those of the host compilers included, are made here."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    environ |= {"HOME": str(work / "home"), "NVCCACHE_DIR": str(work / "cache")}
+    environ |= {"NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
+    for name in ("cache", "saved", "references", "src", PLAIN, OURS, "shims", "home"):
+        shutil.rmtree(work / name, ignore_errors=True)
+        (work / name).mkdir(parents=True)
+    bench = Bench(work, nvcc, environ)
+    timed([sys.executable, "-m", "nvccache", "install", str(work / "shims")], work, environ)
+    small = write(bench, "small.cu", _SMALL)
+    settle()
+    for words in [(), *(("-ccbin", compiler) for compiler in compilers)]:
+        timed([bench.shim, *words, "-c", str(small), "-o", OBJECT], work / OURS, environ)
+    shutil.copytree(bench.cache / store.TOOL, work / "saved" / _TOOLS / store.TOOL)
+    return bench
+
+
+def write(bench: Bench, name: str, text: str) -> Path:
+    source = bench.work / "src" / name
+    source.write_text(text)
+    return source
+
+
+def settle() -> None:
+    """Let what was written become old enough to be trusted."""
+    time.sleep(_SETTLED)
+
+
+def empty_cache(bench: Bench) -> None:
+    """Leave nothing in the cache but the digests of tools."""
+    restore_cache(bench, _TOOLS)
+
+
+def save_cache(bench: Bench, name: str) -> None:
+    saved = bench.work / "saved" / name
+    shutil.rmtree(saved, ignore_errors=True)
+    shutil.copytree(bench.cache, saved)
+
+
+def restore_cache(bench: Bench, name: str) -> None:
+    shutil.rmtree(bench.cache)
+    shutil.copytree(bench.work / "saved" / name, bench.cache)
+
+
+def timed(command: Sequence[str], directory: Path, environ: dict[str, str]) -> float:
+    """The seconds that a command takes; raises CompileError."""
+    started = time.monotonic()
+    done = subprocess.run(
+        command, cwd=directory, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    elapsed = time.monotonic() - started
+    if done.returncode:
+        said = done.stdout.decode(errors="replace")[-2000:]
+        raise CompileError(f"status {done.returncode}: {' '.join(command)}\n{said}")
+    return elapsed
+
+
+def compile_plain(bench: Bench, words: Sequence[str]) -> float:
+    return timed([bench.nvcc, *words, "-o", OBJECT], bench.work / PLAIN, bench.environ)
+
+
+def compile_ours(bench: Bench, words: Sequence[str]) -> Compiled:
+    before = stages_run(bench)
+    seconds = timed([bench.shim, *words, "-o", OBJECT], bench.work / OURS, bench.environ)
+    return Compiled(seconds, stages_run(bench) - before)
+
+
+def stages_run(bench: Bench) -> Counter[str]:
+    """How often each stage has run since the cache was emptied; beside that all calls, and those lost."""
+    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json"]
+    shown = json.loads(subprocess.check_output(command, env=bench.environ, cwd=bench.work))
+    ran = Counter({kind: stage["miss"] for kind, stage in shown["stages"].items()})
+    calls = Counter({CALLS: sum(shown["calls"].values())})
+    return ran + calls + Counter({outcome: shown["calls"][outcome] for outcome in LOST})
+
+
+def reference(bench: Bench, source: Path, words: Sequence[str], directory: str = OURS) -> bytes:
+    """The object of `nvcc -keep` for these words; each distinct compile is done once."""
+    told = [str(source), source.read_text(), directory, *words]
+    digest = hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    made = bench.work / "references" / f"{digest}.o"
+    if not made.exists():
+        kept = bench.work / "references" / "kept"
+        keep(bench, [*words, "-o", str(made)], kept, bench.work / directory)
+        shutil.rmtree(kept)
+    return made.read_bytes()
+
+
+def keep(bench: Bench, words: Sequence[str], folder: Path, directory: Path) -> None:
+    """Compile with plain nvcc and leave its intermediate files in an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    timed([bench.nvcc, *words, "-keep", "-keep-dir", str(folder)], directory, bench.environ)
+
+
+def differs(bench: Bench, source: Path, words: Sequence[str]) -> bool:
+    """Whether the last object of ours is another than nvcc would make."""
+    return (bench.work / OURS / OBJECT).read_bytes() != reference(bench, source, words)
