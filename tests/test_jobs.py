@@ -11,7 +11,8 @@ import pytest
 from nvccache import process
 from nvccache.jobs import Background, Jobs
 
-SLEEPER = [sys.executable, "-c", "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"]
+SLEEP = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
+SLEEPER = [sys.executable, "-c", SLEEP]
 
 
 def wait_for_one(jobs: Jobs):
@@ -55,7 +56,8 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
         family = process.family_of(process.os.getpid())
     jobs.stop()
     assert job.result.status < 0
-    left = subprocess.run(["ps", "-o", "stat=", "-p", str(family[-1])], capture_output=True, text=True, check=False)
+    words = ["ps", "-o", "stat=", "-p", str(family[-1])]
+    left = subprocess.run(words, capture_output=True, text=True, check=False)
     assert left.stdout.strip()[:1] in ("", "Z")
 
 
@@ -90,7 +92,13 @@ def test_the_background_drops_what_is_not_wanted_any_more():
     background = Background()
     begun, gate = threading.Event(), threading.Event()
     done: list[str] = []
-    background.add(0, lambda: (begun.set(), gate.wait(30), done.append("begun")) and None)
+
+    def hold() -> None:
+        begun.set()
+        gate.wait(30)
+        done.append("begun")
+
+    background.add(0, hold)
     background.add(0, lambda: done.append("waiting"))
     begun.wait(30)
     threading.Timer(0.2, gate.set).start()

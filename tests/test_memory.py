@@ -63,7 +63,8 @@ def test_groups_of_the_first_version_count(machine):
 
 
 def test_the_group_above_limits_too(machine):
-    machine(**files("max", 0), sys__fs__cgroup__memory_dot_max="100\n", sys__fs__cgroup__memory_dot_current="1\n")
+    root = "sys__fs__cgroup__memory"
+    machine(**files("max", 0), **{f"{root}_dot_max": "100\n", f"{root}_dot_current": "1\n"})
     assert memory.available() == 99
 
 

@@ -12,7 +12,8 @@ from test_plan import CICC, CUDAFE, HOST, PIPELINE, _build
 
 OWN = "/s/a.module_id.3"
 EXTERNAL = "__global__ void kernel(int *p) { *p = 1; }\n"
-INTERNAL = "namespace { __global__ void kernel(int *p) { *p = 1; } }\nvoid start(int *p) { kernel<<<1, 1>>>(p); }\n"
+START = "void start(int *p) { kernel<<<1, 1>>>(p); }\n"
+INTERNAL = "namespace { __global__ void kernel(int *p) { *p = 1; } }\n" + START
 
 
 @pytest.fixture

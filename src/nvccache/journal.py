@@ -143,11 +143,11 @@ def _cause(error: OSError) -> str:
 
 def _lock(cache_dir: str, seconds: float) -> AbstractContextManager[object]:
     """The lock that folds take, waited for at most `seconds`; raises OSError, Timeout included."""
-    import filelock
+    from nvccache import locks
 
-    locks = os.path.join(cache_dir, "locks")
-    os.makedirs(locks, exist_ok=True)
-    return filelock.FileLock(os.path.join(locks, "journal.lock"), timeout=seconds)
+    folder = os.path.join(cache_dir, "locks")
+    os.makedirs(folder, exist_ok=True)
+    return locks.held(os.path.join(folder, "journal.lock"), seconds)
 
 
 def _fold(folder: str) -> tuple[str, dict[str, float]]:

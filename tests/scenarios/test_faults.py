@@ -269,7 +269,7 @@ def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None
     assert compile_cached(workspace, NVCCACHE_MAX_SIZE=value).status == 1
 
 
-@pytest.mark.parametrize("module", ["xxhash", "zstandard", "filelock"])
+@pytest.mark.parametrize("module", ["xxhash", "zstandard"])
 def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path, module: str) -> None:
     """nvcc runs, with every product and no word of ours; the fault is counted and logged."""
     workspace.write("a.cu", SOURCE)

@@ -18,7 +18,7 @@ from nvccache.nvcc_search import find_nvcc
 from nvccache.real_nvcc import SHIM_MARK, is_ours
 
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
-_IMPORTED = ("nvccache", "xxhash", "filelock", "zstandard", "click", "tomli")
+_IMPORTED = ("nvccache", "xxhash", "zstandard", "click", "tomli")
 
 # Python keeps no compiled form of a script, so what is seldom needed stays a string.
 _BODY = """\
