@@ -9,14 +9,16 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import stat
 import time
+from dataclasses import dataclass
 
-from nvccache import keys, searches, signatures, sources, toolchain
+from nvccache import keys, search_path, searches, signatures, sources, store, surveys, toolchain
 from nvccache.reading import SOURCE, Reading, UnreadableError, same_date, signature_of_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from nvccache.markers import Entered
     from nvccache.signatures import Signature
@@ -27,7 +29,17 @@ _CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that la
 # A blank after an odd number of backslashes belongs to the name; elsewhere a backslash is itself.
 _PREREQUISITE = re.compile(r"(?:(?<!\\)(?:\\\\)*\\[ \t]|[^ \t\n])+")
 _ESCAPED_BLANK = re.compile(r"\\+[ \t]")
+_INCLUDING = ("-include", "-imacros")
 CHANGED_MEANWHILE = "files changed while it was compiled"
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What follows from the files that a pass entered: names by directory, links, copies passed over."""
+
+    names: dict[str, set[str]]
+    links: tuple[searches.Link, ...]
+    copies: list[str]
 
 
 class Headers:
@@ -37,39 +49,52 @@ class Headers:
         self._environ = environ
         self._cache = cache
         self._since_ns = since_ns
-        self._contents: dict[str, bytes] = {}
         self._signatures: dict[str, Signature] = {}
         self._digests: dict[str, str] = {}
+        self._contents: dict[str, bytes] = {}  # of files that are still to be looked through
+        self._sources: set[str] = set()
         self._survey = sources.Survey()
+        self._surveys = surveys.Surveys(cache, os.getcwd(), since_ns)
+        self._listings = searches.Listings()
         self._known_places: dict[tuple[str, ...], searches.Places] = {}
+        self._known_passes: list[tuple[tuple[object, ...], _Searched]] = []
 
     def of_pass(self, words: Sequence[str], entered: Sequence[Entered], text: bytes) -> Reading:
         """The reading of a preprocessor pass; raises UnreadableError or OSError."""
         files = {os.fsdecode(file.name): file for file in entered}
-        contents = {path: self._read(path) for path in files}
-        findings = self._survey.of(contents)
+        self._sources.update(itertools.islice(files, 1))
+        findings = self._look_through(files)
         self._object(words, findings, text)
-        places = self._places(words)
-        source = next(iter(files), "")
-        names: dict[str, set[str]] = {}
-        for path, file in files.items():
-            includers = [os.fsdecode(name) for name in file.includers]
-            # What the command line includes is looked for in the working directory.
-            includers += [searches.COMMAND_LINE] if source in includers else []
-            _watch(names, places.of_header(path, includers))
-        for first in list(files)[1:2]:
-            # gcc looks for the first header in a precompiled form.
-            _watch(names, places.of_header(first + ".gch", [source, searches.COMMAND_LINE]))
-        for path, found in findings.items():
-            for name in () if files[path].is_system else found.included:  # the system's find their own
-                _watch(names, places.of_name(name, (searches.directory_of(path),)))
-            for name in found.asked:
-                _watch(names, places.of_question(name, path))
-        copies = self._skipped_copies(findings, places, contents)
-        self._check_passed_over(places)
-        made = self.reading([*files, *copies], names)
-        made.twins = _twins([*copies, *(path for path, found in findings.items() if found.is_once)], made)
+        searched = self._searched(words, tuple(entered), findings)
+        self._look_at(searched.copies)
+        made = self.reading([*files, *searched.copies], searched.names)
+        once = [path for path, found in findings.items() if found.is_once]
+        made.twins = _twins([*searched.copies, *once], made)
+        made.links = list(searched.links)
         return made
+
+    def _searched(
+        self, words: Sequence[str], entered: tuple[Entered, ...], findings: Mapping[str, Findings]
+    ) -> _Searched:
+        """What a pass searched for: the same as another one that entered the same files, in most calls."""
+        places, named = self._places(words), _named_by(words)
+        case = (places, named, self._survey.ways_to_ask, entered)
+        for known, searched in self._known_passes:
+            if known == case:
+                return searched
+        files = {os.fsdecode(file.name): file for file in entered}
+        lookups = _lookups(files, findings, places)
+        candidates = _candidates(findings, named, places)
+        ways = self._ways_to(candidates, findings, places)
+        for path in lookups.unexplained:
+            if files[path].is_system and path not in ways and path not in candidates:
+                raise UnreadableError(f"it is not known by what name `{path}` was found")
+        copies = self._skipped_copies(candidates.difference(findings), findings, places)
+        self._check_passed_over(places)
+        links = lookups.links().union(*ways.values())
+        searched = _Searched(lookups.watches(), tuple(sorted(links)), copies)
+        self._known_passes.append((case, searched))
+        return searched
 
     def _object(self, words: Sequence[str], findings: Mapping[str, Findings], text: bytes) -> None:
         """Raise UnreadableError where the text holds what no reading can tell."""
@@ -85,12 +110,17 @@ class Headers:
 
     def of_rule(self, words: Sequence[str], names: Sequence[str]) -> Reading:
         """The reading of a compile that told only which files it read; raises UnreadableError or OSError."""
+        self._look_through(names)
         places = self._places(words)
-        watched: dict[str, set[str]] = {}
+        lookups = searches.Lookups(places)
+        nearby = tuple(dict.fromkeys(map(searches.directory_of, names)))
         for path in names:
-            _watch(watched, places.of_header(path, names))
+            lookups.add_header(path, nearby)
+        watches = lookups.watches()
         self._check_passed_over(places)
-        return self.reading(names, watched)
+        made = self.reading(names, watches)
+        made.links = sorted(lookups.links())
+        return made
 
     def reading(
         self, files: Iterable[str], names: Mapping[str, set[str]], digests: Mapping[str, str] | None = None
@@ -103,73 +133,164 @@ class Headers:
         made = Reading()
         made.files = list(dict.fromkeys(files))
         made.kinds = SOURCE * len(made.files)
-        made.digests = [self._digest(path) for path in made.files]
-        made.signatures = [self._signature(path) for path in made.files]
+        self._look_at([path for path in made.files if path not in self._signatures])
+        made.digests = [self._digests[path] for path in made.files]
+        made.signatures = [self._signatures[path] for path in made.files]
         for directory in sorted(names):
             made.directories.append(directory)
             made.names.append(sorted(names[directory]))
-            made.directory_signatures.append(
-                signature_of_directory(directory, made.names[-1], self._since_ns)
-            )
+            listing = self._listings.get(directory)
+            # To ask about names that are not there would take longer than all the rest.
+            there = [name for name in made.names[-1] if listing is None or name[1:] in listing]
+            made.directory_signatures.append(signature_of_directory(directory, there, self._since_ns))
         return made
 
+    def remember(self) -> None:
+        """Keep what was found in headers for the calls to come."""
+        for path, found in self._survey.files.items():
+            # A source is read by its own compiles alone, and changed before each of them.
+            if path not in self._sources:
+                self._surveys.add(path, self._signatures[path], self._digests[path], found)
+        self._surveys.store()
+
+    def _ways_to(
+        self, candidates: set[str], findings: Mapping[str, Findings], places: searches.Places
+    ) -> dict[str, set[searches.Link]]:
+        """The links by which files that were entered were found, perhaps; those candidates are taken out."""
+        inodes = {self._signatures[path][:2] for path in findings}
+        ways: dict[str, set[searches.Link]] = {}
+        for path in candidates.difference(findings):
+            status = places.present[path]
+            if (status.st_dev, status.st_ino) in inodes:
+                real_path, link = places.way_to(path)
+                if real_path in findings:
+                    ways.setdefault(real_path, set()).add(link)
+                    candidates.discard(path)
+        return ways
+
     def _skipped_copies(
-        self, findings: Mapping[str, Findings], places: searches.Places, contents: Mapping[str, bytes]
+        self, candidates: Iterable[str], findings: Mapping[str, Findings], places: searches.Places
     ) -> list[str]:
         """Files that `#pragma once` passed over as copies of another: once edited, they would be entered.
 
         gcc compares size, date and content; CUDA's own thrust has a dozen such headers.
         """
-        once = {contents[path] for path, found in findings.items() if found.is_once}
-        sizes = set(map(len, once))
-        candidates = {
-            path for includer, found in findings.items() for name in found.included
-            for path in places.found(name, includer)
-        }  # fmt: skip
-        return [
-            path
-            for path in sorted(candidates - set(contents))
-            if os.stat(path).st_size in sizes and self._read(path) in once
-        ]
+        once = {self._digests[path] for path, found in findings.items() if found.is_once}
+        sizes = {self._signatures[path][2] for path, found in findings.items() if found.is_once}
+        alike = sorted(path for path in candidates if places.present[path].st_size in sizes)
+        self._look_at(alike)
+        return [path for path in alike if self._digests[path] in once]
 
     def _check_passed_over(self, places: searches.Places) -> None:
         """Raise UnreadableError if a file that would be found first may have appeared meanwhile."""
-        for path in places.present - set(self._signatures):
-            found = signatures.of(path)
-            if found is None or found[4] > self._since_ns - _CLOCK_TICK:
+        for path, status in places.present.items():
+            if path not in self._signatures and status.st_ctime_ns > self._since_ns - _CLOCK_TICK:
                 raise UnreadableError(CHANGED_MEANWHILE)
 
     def _places(self, words: Sequence[str]) -> searches.Places:
         compiler = toolchain.host_compiler(words[0], self._environ, self._cache)
-        chain = searches.chain_of(words, self._environ, compiler.driver, compiler.identity, self._cache)
-        return self._known_places.setdefault(tuple(chain), searches.Places(chain))
+        chain = search_path.chain_of(words, self._environ, compiler.driver, compiler.identity, self._cache)
+        if tuple(chain) not in self._known_places:
+            self._known_places[tuple(chain)] = searches.Places(chain, self._listings)
+        return self._known_places[tuple(chain)]
+
+    def _look_through(self, paths: Collection[str]) -> dict[str, Findings]:
+        """What is in these files; raises UnreadableError."""
+        self._look_at(paths)
+        found = self._survey.of(paths, self._read)
+        self._contents = {}
+        return found
+
+    def _look_at(self, paths: Iterable[str]) -> None:
+        """Take signatures and digests; raises UnreadableError for what may not be what was compiled.
+
+        Another look at a file that was known already sees whether it was changed between two passes.
+        """
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except (OSError, ValueError):
+                raise UnreadableError(f"`{path}` is no regular file") from None
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableError(f"`{path}` is no regular file")
+            signature = signatures.of_status(status)
+            if self._signatures.get(path) != signature:
+                self._take(path, signature)
+
+    def _take(self, path: str, signature: Signature) -> None:
+        """Take a file as it is now; raises UnreadableError if that may not be what was compiled."""
+        changed = signatures.last_change(signature, time.time_ns())
+        if path in self._signatures or changed > self._since_ns - _CLOCK_TICK:
+            raise UnreadableError(CHANGED_MEANWHILE)
+        if path not in self._digests:
+            known = self._surveys.find(path, signature)
+            if known:
+                self._digests[path], found = known
+                self._survey.learn(found)
+            else:
+                self._contents[path] = _content(path, signature)
+                self._digests[path] = keys.digest_bytes(self._contents[path])
+        self._signatures[path] = signature
 
     def _read(self, path: str) -> bytes:
-        if path not in self._contents:
-            if not os.path.isfile(path):
-                raise UnreadableError(f"`{path}` is no regular file")
-            try:
-                with open(path, "rb") as stream:
-                    self._contents[path] = stream.read()
-            except OSError:
-                raise UnreadableError(f"`{path}` cannot be read") from None
-        return self._contents[path]
+        return self._contents.get(path) or _content(path, self._signatures[path])
 
-    def _digest(self, path: str) -> str:
-        if path not in self._digests:
-            self._digests[path] = keys.digest_bytes(self._read(path))
-        return self._digests[path]
 
-    def _signature(self, path: str) -> Signature:
-        """Taken after the content was; raises UnreadableError if that may not be what was compiled."""
-        if path not in self._signatures:
-            found = signatures.of(path)
-            if found is None or (
-                signatures.last_change(found, time.time_ns()) > self._since_ns - _CLOCK_TICK
-            ):
-                raise UnreadableError(CHANGED_MEANWHILE)
-            self._signatures[path] = found
-        return self._signatures[path]
+def _content(path: str, signature: Signature) -> bytes:
+    """The content that belongs to the signature of a file; raises UnreadableError."""
+    try:
+        content = store.read_file(path)
+    except OSError:
+        raise UnreadableError(f"`{path}` cannot be read") from None
+    if signatures.of(path) != signature:
+        raise UnreadableError(CHANGED_MEANWHILE)
+    return content
+
+
+def _named_by(words: Sequence[str]) -> tuple[str, ...]:
+    """The headers that no text names: gcc's own, and those of the command line."""
+    named = ["stdc-predef.h"]
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        option = next((option for option in _INCLUDING if word.startswith(option)), "")
+        if option:
+            named.append(word[len(option) :] or following)
+    return tuple(named)
+
+
+def _candidates(findings: Mapping[str, Findings], named: Iterable[str], places: searches.Places) -> set[str]:
+    """Every file that one of the includes could mean, wherever it is found."""
+    names = {".": set(named)}
+    for includer, found in findings.items():
+        names.setdefault(searches.directory_of(includer), set()).update(found.included)
+    return {
+        path for directory in names for name in names[directory] for path in places.found(name, directory)
+    }
+
+
+def _lookups(
+    files: Mapping[str, Entered], findings: Mapping[str, Findings], places: searches.Places
+) -> searches.Lookups:
+    """What a pass looked for."""
+    lookups = searches.Lookups(places)
+    source, source_name = next(((path, file.name) for path, file in files.items()), ("", b""))
+    directories: dict[bytes, str] = {}
+    for path, file in files.items():
+        for includer in file.includers:
+            if includer not in directories:
+                directories[includer] = searches.directory_of(os.fsdecode(includer))
+        nearby = [directories[includer] for includer in file.includers]
+        # What the command line includes is looked for in the working directory.
+        nearby += ["."] if source_name in file.includers else []
+        lookups.add_header(path, tuple(dict.fromkeys(nearby)))
+    for first in list(files)[1:2]:
+        # gcc looks for the first header in a precompiled form.
+        lookups.add_header(first + ".gch", (searches.directory_of(source), "."))
+    for path, found in findings.items():
+        for name in () if files[path].is_system else found.included:  # the system's find their own
+            lookups.add_name(name, path)
+        for name in found.asked:
+            lookups.add_question(name, path)
+    return lookups
 
 
 def _twins(once: Sequence[str], made: Reading) -> list[tuple[str, ...]]:
@@ -180,11 +301,6 @@ def _twins(once: Sequence[str], made: Reading) -> list[tuple[str, ...]]:
         groups.setdefault(digests[path], []).append(path)
     pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
     return [(one, other, same_date(one, other)) for one, other in pairs]
-
-
-def _watch(names: dict[str, set[str]], watches: Iterable[searches.Watch]) -> None:
-    for directory, name in watches:
-        names.setdefault(directory, set()).add(name)
 
 
 def read_make_rule(rule: bytes) -> list[str]:

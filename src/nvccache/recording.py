@@ -81,7 +81,7 @@ class Recorder:
     def reading(self) -> Reading:
         """Everything the call read; raises UnreadableError."""
         made = self._union()
-        made.links = [(path, os.path.realpath(path)) for path in (self.nvcc, *self.call.inputs)]
+        made.links += [(path, os.path.realpath(path)) for path in (self.nvcc, *self.call.inputs)]
         dated = dict.fromkeys(self.execution.dated_files)
         made.dates = [(path, reading.date_and_size(path)) for path in dated]
         if any(host.depends_on_processor(stage.words) for stage in self.execution.plan.stages):
@@ -92,9 +92,11 @@ class Recorder:
         digests: dict[str, str] = {}
         names: dict[str, set[str]] = {}
         twins: dict[tuple[str, ...], None] = {}
+        links: dict[tuple[str, ...], None] = {}
         for part in self.execution.readings:
             digests |= dict(zip(part.files, part.digests, strict=True))
             twins |= dict.fromkeys(part.twins)
+            links |= dict.fromkeys(part.links)
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
         programs = self._programs()
@@ -110,7 +112,7 @@ class Recorder:
             PROGRAM if path in programs else kind for path, kind in zip(made.files, made.kinds, strict=True)
         ]
         made.kinds = "".join(kinds)
-        made.twins = list(twins)
+        made.twins, made.links = list(twins), list(links)
         return made
 
     def _programs(self) -> list[str]:
@@ -271,6 +273,7 @@ def _of_call(call: Invocation, plan: Plan) -> list[str]:
 def record(recorder: Recorder) -> Recorded:
     """Record a call that has been carried out, at every level where that is sound."""
     cache = recorder.execution.store
+    recorder.execution.headers.remember()
     objection = recorder.objection()
     try:
         made = recorder.reading() if not objection else Reading()

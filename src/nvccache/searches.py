@@ -8,123 +8,224 @@ is never too few. Where a directory lacks the first folder of a name, that folde
 from __future__ import annotations
 
 import os
+import stat
 
-from nvccache import keys, process
 from nvccache.reading import ABSENT, PRESENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from nvccache.store import Store
+    from collections.abc import Iterable, Sequence
 
 COMMAND_LINE = "<command-line>"  # stands for the file that includes what -include names
 Watch = tuple[str, str]
-_DIRECTORY_OPTIONS = ("-I", "-isystem", "-iquote", "-idirafter")
-_DIRECTORY_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
-# The options that can move the directories a compiler searches by itself.
-_WITH_A_ROOT = ("-isysroot", "--sysroot", "-target", "--target", "-imultilib", "-iprefix")
-_MOVING = (
-    "-m",
-    "-nostd",
-    "-stdlib",
-    "-nobuiltininc",
-    "-iwithprefix",
-    "--sysroot=",
-    "--target=",
-    "--gcc-toolchain",
-)
-_LISTING = b"End of search list"
-_IGNORED = b'ignoring nonexistent directory "'
+Link = tuple[str, str]  # (path, where it leads)
+_DOTS = ("", ".", "..")
+
+
+class Listings(dict[str, "frozenset[str] | None"]):
+    """The names in directories, each listed once; None where one may be searched, but not listed."""
+
+    def __missing__(self, directory: str) -> frozenset[str] | None:
+        try:
+            self[directory] = frozenset(os.listdir(directory))
+        except NotADirectoryError:
+            self[directory] = frozenset()
+        except OSError:
+            self[directory] = None
+        return self[directory]
+
+
+class Plan:
+    """Where names of certain folders are looked for.
+
+    `directories` may hold the last part of a name; `watches` are what must stay missing for there to be no
+    more such directories; `links` lead to where the compiler says that it found the header, if it
+    `is_understood` how it did.
+    """
+
+    __slots__ = ("directories", "is_understood", "links", "watches")
+
+    def __init__(
+        self, places: Iterable[str | Watch], links: Iterable[Link] = (), is_understood: bool = True
+    ) -> None:
+        found = list(dict.fromkeys(places))
+        self.directories = tuple(place for place in found if isinstance(place, str))
+        self.watches = frozenset(place for place in found if not isinstance(place, str))
+        self.links = tuple(links)
+        self.is_understood = is_understood
 
 
 class Places:
     """Where headers are looked for along one search path; every answer is worked out once.
 
-    Answers are watches: (directory, PRESENT or ABSENT and a name in it).
+    Answers are watches: (directory, PRESENT or ABSENT and a name in it). Headers share their folders, so
+    what is found for a folder is kept, and for each header only its last part is looked for.
     """
 
-    def __init__(self, chain: Iterable[str]) -> None:
-        self._chain = list(dict.fromkeys(directory.rstrip("/") or "/" for directory in chain))
+    def __init__(self, chain: Iterable[str], listings: Listings | None = None) -> None:
+        self.chain = list(dict.fromkeys(directory.rstrip("/") or "/" for directory in chain))
         # gcc shortens the names of system headers by resolving links.
-        self._real_chain = [os.path.realpath(directory) for directory in self._chain]
-        self.present: set[str] = set()  # files that were found where a name was looked for
+        self._real_chain = [os.path.realpath(directory) for directory in self.chain]
+        self.listings = listings if listings is not None else Listings()
+        self.present: dict[str, os.stat_result] = {}  # what was found where a name was looked for
         self._is_there: dict[str, bool] = {}
-        self._listings: dict[str, frozenset[str] | None] = {}
+        self._folders: dict[tuple[str, str], str | Watch] = {}
+        self._chains: dict[str, list[str | Watch]] = {}
+        self._directories: dict[str, tuple[str, ...]] = {}  # those among the latter
         self._absences: dict[tuple[str, str], Watch | None] = {}
-        self._names: dict[tuple[str, tuple[str, ...]], list[Watch]] = {}
-        self._headers: dict[tuple[str, tuple[str, ...]], list[Watch]] = {}
-        self._questions: dict[tuple[str, str], list[Watch]] = {}
-        self._found: dict[str, list[str]] = {}
+        self._header_plans: dict[tuple[str, tuple[str, ...]], Plan] = {}
+        self._name_plans: dict[tuple[str, tuple[str, ...]], Plan] = {}
+        self._ways: dict[str, tuple[str, Link]] = {}  # of files, and of folders with their slash
+        self._found: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def of_header(self, path: str, includers: Sequence[str]) -> list[Watch]:
         """For a header that was read: no other directory may get one of a name it can be included by."""
+        folder, base = _split(path)
         nearby = tuple(dict.fromkeys(map(directory_of, includers)))
-        if (path, nearby) not in self._headers:
-            names = [_below(directory, path) for directory in (*self._chain, *self._real_chain, *nearby)]
-            if not any(names):
-                # Found in a way that is not understood: any end of the path can be its name.
-                parts = path.strip("/").split("/")
-                names = ["/".join(parts[start:]) for start in range(len(parts))]
-            watches = [self.of_name(name, nearby) for name in dict.fromkeys(names) if name]
-            self._headers[path, nearby] = [watch for found in watches for watch in found]
-        return self._headers[path, nearby]
+        return self._watches(self.plan_of_header(folder, nearby), base)
 
     def of_name(self, name: str, nearby: tuple[str, ...]) -> list[Watch]:
         """For a name that is searched for: where nothing is found, nothing may appear."""
-        if (name, nearby) not in self._names:
-            absences = [self._absence(directory, name) for directory in self._candidates(name, nearby)]
-            self._names[name, nearby] = [watch for watch in absences if watch]
-        return self._names[name, nearby]
+        folder, base = _split(name)
+        return self._watches(self.plan_of_name(folder, nearby), base)
 
     def of_question(self, name: str, includer: str) -> list[Watch]:
         """For what `__has_include` asks: what is there must stay, what is not must not come."""
-        nearby = directory_of(includer)
-        if (name, nearby) not in self._questions:
-            watches = []
-            for directory in self._candidates(name, (nearby,)):
-                path = os.path.join(directory, name)
-                folder, slash, base = path.rpartition("/")
-                absence = self._absence(directory, name)
-                watches.append(absence or (folder or slash or ".", PRESENT + base))
-            self._questions[name, nearby] = watches
-        return self._questions[name, nearby]
+        folder, base = _split(name)
+        plan = self.plan_of_name(folder, (directory_of(includer),))
+        absences = [(directory, self.absence(directory, base)) for directory in plan.directories]
+        return [*plan.watches, *(absence or (directory, PRESENT + base) for directory, absence in absences)]
 
-    def found(self, name: str, includer: str) -> list[str]:
-        """Every file that an include of this name could mean."""
-        if name not in self._found:
-            places = [place for place in self._candidates(name, ()) if not self._absence(place, name)]
-            self._found[name] = [path for path in map(_joiner(name), places) if os.path.isfile(path)]
-        nearby = directory_of(includer)
-        if self._absence(nearby, name):
-            return self._found[name]
-        path = name if nearby == "." else os.path.join(nearby, name)
-        return [*self._found[name], *([path] if os.path.isfile(path) else [])]
-
-    def _candidates(self, name: str, nearby: tuple[str, ...]) -> list[str]:
-        return ["/"] if name.startswith("/") else list(dict.fromkeys([*nearby, *self._chain]))
-
-    def _absence(self, directory: str, name: str) -> Watch | None:
-        """What must stay missing for there to be no such file; None where there is one."""
+    def found(self, name: str, directory: str) -> tuple[str, ...]:
+        """Every file that an include of this name by a file in the directory could mean."""
         key = (directory, name)
+        found = self._found.get(key)
+        if found is None:
+            folder, base = _split(name)
+            places = self._directories_along_chain(folder)
+            beside = self._folder(directory, folder) if not folder.startswith("/") else ""
+            if isinstance(beside, str) and beside and beside not in places:
+                places = (*places, beside)
+            paths = [_path(place, base) for place in places if self.absence(place, base) is None]
+            found = tuple(path for path in paths if stat.S_ISREG(self.present[path].st_mode))
+            self._found[key] = found
+        return found
+
+    def way_to(self, path: str) -> tuple[str, Link]:
+        """Where a file that was found really is, and the link that leads there."""
+        way = self._ways.get(path)
+        if way is None:
+            if os.path.islink(path):
+                real = os.path.realpath(path)
+                way = real, (path, real)
+            else:
+                folder, base = _split(path)
+                if folder not in self._ways:
+                    self._ways[folder] = self._find_way(folder)
+                real_folder, link = self._ways[folder]
+                way = real_folder + base, link
+            self._ways[path] = way
+        return way
+
+    def _find_way(self, folder: str) -> tuple[str, Link]:
+        directory = folder.rstrip("/") or folder[:1] or "."
+        real = os.path.realpath(directory)
+        real_folder = real.rstrip("/") + "/"
+        for start, leads_to in zip(self.chain, self._real_chain, strict=True):
+            rest = _below(start, folder)
+            # One link for all that is below a directory of the search path.
+            if rest is not None and leads_to.rstrip("/") + "/" + rest == real_folder:
+                return real_folder, (start, leads_to)
+        return real_folder, (directory, real)
+
+    def plan_of_header(self, folder: str, nearby: tuple[str, ...]) -> Plan:
+        """The plan for headers whose path is `folder`, up to its last slash, and a name."""
+        plan = self._header_plans.get((folder, nearby))
+        if plan is None:
+            starts = (*self.chain, *self._real_chain, *nearby)
+            found = [rest for start in starts if (rest := _below(start, folder)) is not None]
+            is_understood = bool(found)
+            if not is_understood:
+                # Found in a way that is not understood: any end of the path can be its name.
+                parts = [part for part in folder.split("/") if part]
+                found = ["/".join([*parts[start:], ""]) for start in range(len(parts) + 1)]
+            places = [place for rest in dict.fromkeys(found) for place in self._places(rest, nearby)]
+            links = [
+                (start, leads_to)
+                for start, leads_to in zip(self.chain, self._real_chain, strict=True)
+                if start != leads_to and _below(leads_to, folder) is not None
+            ]
+            plan = self._header_plans[folder, nearby] = Plan(places, links, is_understood)
+        return plan
+
+    def plan_of_name(self, folder: str, nearby: tuple[str, ...]) -> Plan:
+        """The plan for names that are `folder`, up to its last slash, and something behind it."""
+        plan = self._name_plans.get((folder, nearby))
+        if plan is None:
+            plan = self._name_plans[folder, nearby] = Plan(self._places(folder, nearby))
+        return plan
+
+    def absence(self, directory: str, base: str) -> Watch | None:
+        """What must stay missing for there to be no such file; None where there is one."""
+        key = (directory, base)
         if key not in self._absences:
-            self._absences[key] = self._find_absence(directory, name.lstrip("/"))
+            self._absences[key] = self._find_absence(directory, base)
         return self._absences[key]
 
-    def _find_absence(self, directory: str, name: str) -> Watch | None:
+    def _watches(self, plan: Plan, base: str) -> list[Watch]:
+        absences = [self.absence(directory, base) for directory in plan.directories]
+        return [*plan.watches, *(absence for absence in absences if absence)]
+
+    def _places(self, folder: str, nearby: tuple[str, ...]) -> list[str | Watch]:
+        along_chain = self._along_chain(folder)
+        if folder.startswith("/"):
+            return along_chain
+        return [*along_chain, *(self._folder(directory, folder) for directory in nearby)]
+
+    def _along_chain(self, folder: str) -> list[str | Watch]:
+        found = self._chains.get(folder)
+        if found is None:
+            starts = ["/"] if folder.startswith("/") else self.chain
+            found = self._chains[folder] = [self._folder(start, folder) for start in starts]
+        return found
+
+    def _directories_along_chain(self, folder: str) -> tuple[str, ...]:
+        found = self._directories.get(folder)
+        if found is None:
+            places = self._along_chain(folder)
+            found = tuple(dict.fromkeys(place for place in places if isinstance(place, str)))
+            self._directories[folder] = found
+        return found
+
+    def _folder(self, directory: str, folder: str) -> str | Watch:
+        """The folder in a directory, or what must stay missing for there to be none."""
+        key = (directory, folder)
+        found = self._folders.get(key)
+        if found is None:
+            found = self._folders[key] = self._find_folder(directory, folder.lstrip("/"))
+        return found
+
+    def _find_folder(self, directory: str, folder: str) -> str | Watch:
         if not self._is_directory(directory):
             return self._nearest(directory)
-        head, _, rest = name.partition("/")
-        if head not in ("", ".", "..") and not self._holds(directory, head):
+        if not folder:
+            return directory
+        head, _, rest = folder.partition("/")
+        if not self._holds(directory, head):
             return directory, ABSENT + head
-        path = f"{directory.rstrip('/')}/{head}" if directory != "." else head
-        if rest:
-            return self._absence(path or ".", rest)
-        if os.path.isdir(path):
+        return self._folder(_path(directory, head) or ".", rest)
+
+    def _find_absence(self, directory: str, base: str) -> Watch | None:
+        if not self._holds(directory, base):
+            return directory, ABSENT + base
+        path = _path(directory, base)
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return directory, ABSENT + base  # a link that leads nowhere
+        if stat.S_ISDIR(status.st_mode):
             return path, PRESENT + "."  # a compiler passes it over, as long as it is a directory
-        if not os.path.exists(path):
-            return directory, ABSENT + head  # a link that leads nowhere
-        self.present.add(path)
+        self.present[path] = status
         return None
 
     def _nearest(self, directory: str) -> Watch:
@@ -142,108 +243,83 @@ class Places:
         return self._is_there[path]
 
     def _holds(self, directory: str, name: str) -> bool:
-        if directory not in self._listings:
-            try:
-                self._listings[directory] = frozenset(os.listdir(directory))
-            except NotADirectoryError:
-                self._listings[directory] = frozenset()
-            except OSError:  # it may be searched, but not listed
-                self._listings[directory] = None
-        listing = self._listings[directory]
-        return os.path.lexists(os.path.join(directory, name)) if listing is None else name in listing
+        listing = self.listings[directory]
+        if listing is None:
+            return os.path.lexists(os.path.join(directory, name))
+        return name in listing or name in _DOTS
 
 
-def _joiner(name: str) -> Callable[[str], str]:
-    return lambda directory: os.path.join(directory, name)
+class Lookups:
+    """The names that one command looked for, gathered so that each directory is gone through once."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._plans: set[Plan] = set()
+        self._bases: dict[str, set[str]] = {}
+        self._watches: set[Watch] = set()
+        self.unexplained: list[str] = []  # headers that were found in a way that is not understood
+
+    def add_header(self, path: str, nearby: tuple[str, ...]) -> None:
+        folder, base = _split(path)
+        plan = self._places.plan_of_header(folder, nearby)
+        self._add(plan, base)
+        if not plan.is_understood:
+            self.unexplained.append(path)
+
+    def add_name(self, name: str, includer: str) -> None:
+        folder, base = _split(name)
+        self._add(self._places.plan_of_name(folder, (directory_of(includer),)), base)
+
+    def add_question(self, name: str, includer: str) -> None:
+        self._watches.update(self._places.of_question(name, includer))
+
+    def _add(self, plan: Plan, base: str) -> None:
+        self._plans.add(plan)
+        for directory in plan.directories:
+            bases = self._bases.get(directory)
+            if bases is None:
+                bases = self._bases[directory] = set()
+            bases.add(base)
+
+    def links(self) -> set[Link]:
+        """Links that would lead the same command elsewhere if they were changed."""
+        return {link for plan in self._plans for link in plan.links}
+
+    def watches(self) -> dict[str, set[str]]:
+        """What is to be watched, by directory."""
+        found: dict[str, set[str]] = {}
+        for directory, name in self._watches.union(*(plan.watches for plan in self._plans)):
+            found.setdefault(directory, set()).add(name)
+        for directory, bases in self._bases.items():
+            listing = self._places.listings[directory]
+            missing = bases - listing - {*_DOTS} if listing is not None else set()
+            if missing:
+                found.setdefault(directory, set()).update([ABSENT + base for base in missing])
+            for base in bases - missing:
+                watch = self._places.absence(directory, base)
+                if watch:
+                    found.setdefault(watch[0], set()).add(watch[1])
+        return found
 
 
-def _below(directory: str, path: str) -> str:
-    """The rest of a path below a directory, or empty."""
+def _split(path: str) -> tuple[str, str]:
+    """The folder of a path with its slash, and what is behind it."""
+    base = path[path.rfind("/") + 1 :]
+    return path[: len(path) - len(base)], base
+
+
+def _path(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}" if directory != "." else name
+
+
+def _below(directory: str, folder: str) -> str | None:
+    """The rest of a folder below a directory; None where it is elsewhere."""
     if directory == ".":
-        return "" if path.startswith("/") else path
+        return None if folder.startswith("/") else folder
     prefix = directory.rstrip("/") + "/"
-    return path[len(prefix) :].lstrip("/") if path.startswith(prefix) else ""
+    return folder[len(prefix) :].lstrip("/") if folder.startswith(prefix) else None
 
 
 def directory_of(includer: str) -> str:
     """Where a quoted include of a file looks first; for what the command line includes it is the cwd."""
     return "." if includer == COMMAND_LINE else os.path.dirname(includer) or "."
-
-
-def chain_of(
-    words: Sequence[str], environ: Mapping[str, str], driver: str, identity: str, cache: Store
-) -> list[str]:
-    """Every directory a compiler command searches for headers, in no particular order; raises OSError.
-
-    `driver` is the file that `words[0]` stands for, `identity` what tells it from other compilers.
-    """
-    built_in = _built_in(words, environ, driver, identity, cache)
-    return list(dict.fromkeys([*_named(words, environ), *built_in]))
-
-
-def _named(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    directories = []
-    for word, following in zip(words, (*words[1:], ""), strict=True):
-        if word in _DIRECTORY_OPTIONS:
-            directories.append(following)
-        else:
-            option = next((name for name in _DIRECTORY_OPTIONS if word.startswith(name)), "")
-            if option:
-                directories.append(word[len(option) :])
-    for variable in _DIRECTORY_VARIABLES:
-        if environ.get(variable):
-            # An empty part means the working directory.
-            directories += [part or "." for part in environ[variable].split(":")]
-    return directories
-
-
-def _built_in(
-    words: Sequence[str], environ: Mapping[str, str], driver: str, identity: str, cache: Store
-) -> list[str]:
-    """The directories that a compiler searches by itself, those it would search if they existed included.
-
-    gcc and clang print them for `-v`. Remembered for the compiler and the words that could matter.
-    """
-    options = _options(words)
-    builder = keys.KeyBuilder("search directories")
-    builder.add("compiler", identity)
-    builder.add("options", *options)
-    memo_key = builder.key()
-    text = cache.find_memo(memo_key)
-    if not text:
-        asked = [words[0], "-E", "-v", "-x", "c++", "/dev/null", *options]
-        plain = {**environ, "LC_ALL": "C"}
-        for variable in _DIRECTORY_VARIABLES:
-            plain.pop(variable, None)
-        answer = process.run(asked, plain, executable=driver)
-        if answer.status != 0 or _LISTING not in answer.stderr:
-            raise OSError(f"`{driver}` does not say where it looks for headers")
-        text = "\n".join(["these:", *_read_answer(answer.stderr)])
-        cache.add_memo(memo_key, text)
-    return text.split("\n")[1:]
-
-
-def _options(words: Sequence[str]) -> list[str]:
-    """The words that can move the built-in directories, and that an empty source can be read with."""
-    options: list[str] = []
-    for word, following in zip(words[1:], [*words[2:], ""][: len(words) - 1], strict=True):
-        if word in _WITH_A_ROOT:
-            options += [word, following]
-        elif word.startswith(_MOVING):
-            options.append(word)
-    return options
-
-
-def _read_answer(stderr: bytes) -> list[str]:
-    directories = []
-    is_listing = False
-    for line in stderr.split(b"\n"):
-        if line.startswith(_IGNORED):
-            directories.append(os.fsdecode(line[len(_IGNORED) :].rstrip(b'"')))
-        elif line.startswith(b"#include ") and line.endswith(b"search starts here:"):
-            is_listing = True
-        elif line.startswith(_LISTING):
-            is_listing = False
-        elif is_listing and line.startswith(b" "):
-            directories.append(os.fsdecode(line.strip()))
-    return directories

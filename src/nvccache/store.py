@@ -9,6 +9,7 @@
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
+      survey-v1/ab/<key>         memo: stat signatures of headers in a directory -> what was found in them
       object-v1/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       usage-v1                   bytes and files, as counted so far
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT = "replay-v1", "reading-v1", "object-v1"
-BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT)
+REPLAY, READING, OBJECT, SURVEY = "replay-v1", "reading-v1", "object-v1", "survey-v1"
+BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT, SURVEY)
 _KEY_LENGTH = 32
 _WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
 

@@ -159,6 +159,63 @@ DIRECTORIES = {
         Call(line="-c src/a.cu -MD -MF a.d -o a.o"),
     ),
 }
+# gcc gives the headers of system directories the shorter name that remains when links are resolved.
+LINKED = "a_long_name_for_a_link_to_a_version"
+VERSIONS = {"1/h.h": value(1), "2/h.h": value(2)}
+SYSTEM = {
+    "a directory": Case(
+        link(LINKED, "2"),
+        f"`{{work}}/{LINKED}` leads to another file",
+        {"a.cu": uses("<h.h>"), **VERSIONS, LINKED: Link("1")},
+        Call(f"-isystem {{work}}/{LINKED}"),
+        undo=link(LINKED, "1"),
+    ),
+    "a folder": Case(
+        link(f"inc/{LINKED}", "../2"),
+        f"`{{work}}/inc/{LINKED}` leads to another file",
+        {"a.cu": uses(f"<{LINKED}/h.h>"), **VERSIONS, f"inc/{LINKED}": Link("../1")},
+        Call("-isystem {work}/inc"),
+    ),
+    "a folder that a system header names": Case(
+        link(f"inc/{LINKED}", "../2"),
+        (),
+        {
+            "a.cu": uses("<outer.h>"),
+            "inc/outer.h": f"#include <{LINKED}/h.h>\n",
+            **VERSIONS,
+            f"inc/{LINKED}": Link("../1"),
+        },
+        Call("-isystem {work}/inc"),
+    ),
+    "a header": Case(
+        link(f"inc/{LINKED}.h", "../2/h.h"),
+        f"`{{work}}/inc/{LINKED}.h` leads to another file",
+        {"a.cu": uses(f"<{LINKED}.h>"), **VERSIONS, f"inc/{LINKED}.h": Link("../1/h.h")},
+        Call("-isystem {work}/inc"),
+    ),
+    "a header by a name that macros make": Case(
+        link(f"inc/{LINKED}.h", "../2/h.h"),
+        "it is not known by what name `{work}/1/h.h` was found",
+        {
+            "a.cu": f"#define NAME <{LINKED}.h>\n" + uses("NAME"),
+            **VERSIONS,
+            f"inc/{LINKED}.h": Link("../1/h.h"),
+        },
+        Call("-isystem {work}/inc"),
+        is_recorded=False,
+        is_recorded_after=False,
+    ),
+    "a directory of headers to be read once": Case(
+        link(LINKED, "2"),
+        (),
+        {
+            "a.cu": uses("<h.h>"),
+            **{name: "#pragma once\n" + text for name, text in VERSIONS.items()},
+            LINKED: Link("1"),
+        },
+        Call(f"-isystem {{work}}/{LINKED}"),
+    ),
+}
 # What is only asked for.
 ASKED = {
     "a quoted name": appears("maybe.h", {"a.cu": asks('__has_include("maybe.h")')}, Call()),
@@ -242,6 +299,13 @@ def test_a_header_that_appears_earlier_is_seen(workspace: Workspace, rule: str) 
 @pytest.mark.parametrize("rule", DIRECTORIES)
 def test_a_place_that_changes_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, DIRECTORIES[rule])
+
+
+@pytest.mark.parametrize("rule", SYSTEM)
+def test_a_link_on_the_systems_search_path_that_leads_elsewhere_is_seen(
+    workspace: Workspace, rule: str
+) -> None:
+    check(workspace, SYSTEM[rule])
 
 
 @pytest.mark.parametrize("rule", ASKED)
