@@ -259,9 +259,8 @@ class Execution:
         for output in self.kept_outputs(stage):
             content = self.workspace.read_written(output)
             if stage.is_preprocessor:
-                self.passes[output.path] = passes.of_text(
-                    content, self._context.base, stage.kind == "host_preprocess", self.finder.ignores_lines
-                )
+                is_host = stage.kind == "host_preprocess"
+                self.passes[output.path] = passes.of_text(content, self._context.base, is_host)
 
     def _words_to_run(self, stage: Stage) -> list[str]:
         if module_id.generates(stage):

@@ -3,7 +3,7 @@
 Early cut-off leaves line markers out of keys (meaning.py). That is unsound with debug and line information,
 PTX with source, LTO-IR and OptiX-IR (bit code holds positions), `cicc -O0` and `-Ofc` (code depends on how
 text is spread over lines), `-fsanitize` and `-flto` of the host compiler. A list of what is unsound would be
-wrong with the next toolkit or flag, so what is listed is what was tried: compiled before and after lines
+wrong with the next toolkit or flag; so what is listed is what was tried: compiled before and after lines
 were moved, the same bytes came out (CUDA 11.8 to 13.5, g++ 11 and 12).
 """
 
@@ -73,7 +73,7 @@ _CUDA_OPTIONS = frozenset(
 )
 _HOST_OPTIONS = re.compile(
     r"""
-    -[DUI].*|-i(?:system|quote|dirafter)|-include|-imacros|-std=.*|-pthread|-pipe|-w|-c|-x|-o|-ansi|-pedantic
+    -[DUI].*|-i(?:system|quote|dirafter)|-std=.*|-pthread|-pipe|-w|-c|-x|-o|-ansi|-pedantic
     |-O[0-3s]?|-Ofast
     |-W(?![alp],).*
     |-m(?:32|64|arch=.*|tune=.*|avx.*|sse.*|ssse3|fma|f16c|bmi2?|popcnt|lzcnt|aes|pclmul|cx16|no-.*|cmodel=.*)
@@ -103,7 +103,7 @@ def _matter(stage: Stage) -> bool:
         return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in options)
     if stage.kind == "host_compile":
         return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(stage.words))
-    return False
+    return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary")
 
 
 def _options(words: Sequence[str]) -> list[str]:

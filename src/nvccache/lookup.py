@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvccache import ingredients, lines, manifest, passes, processor, reading
+from nvccache import ingredients, lines, manifest, passes, processor, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
 from nvccache.plan import OPAQUE
@@ -19,6 +19,8 @@ from nvccache.stages import ptxas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nvccache.execution import Execution
     from nvccache.plan import Output, Stage
     from nvccache.reading import Reading
@@ -52,10 +54,16 @@ class Finder:
         self._execution = execution
         self._workspace = execution.workspace
         self._store = execution.store
-        self.ignores_lines = ignores_lines and not lines.matter_to(execution.plan.stages)
+        self.ignores_lines = ignores_lines and not self._may_show_lines(execution.plan.stages)
         self._is_recaching = is_recaching
         self._seen = reading.Observations()
         self._nowhere = Relocation("", execution.cwd)
+
+    def _may_show_lines(self, stages: Sequence[Stage]) -> bool:
+        """Whether where lines are may be seen in the results; a script as host compiler may ask for it."""
+        compilers = {stage.words[0] for stage in stages if stage.kind == "host_compile"}
+        found = [toolchain.host_compiler(word, self._execution.environ, self._store) for word in compilers]
+        return lines.matter_to(stages) or not all(compiler.is_itself for compiler in found)
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""

@@ -12,10 +12,6 @@ import re
 
 from nvccache import keys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 # They read where they stand, also through std::source_location and its likes.
 _LINE_READERS = (
     b"__builtin_LINE",
@@ -28,9 +24,10 @@ _ESCAPED = re.compile(rb"\\.")
 _LAST_WORD = re.compile(rb"\w+$")
 _KEPT = b"\n\x01"
 _MARKER = re.compile(rb"\n# \d+ ([^\n]*)")
+_BLANK_LINES = re.compile(rb"\n\n+")
 # What stands between two stretches of text: which of 1 main file, 2 system header, 4 C linkage holds.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
-_MARKS = tuple(b"#%d" % kind for kind in range(8))
+_MARKS = tuple(b"\x02%d" % kind for kind in range(8))
 
 
 def digest_of(text: bytes) -> str:
@@ -38,33 +35,30 @@ def digest_of(text: bytes) -> str:
     if any(reader in text for reader in _LINE_READERS):
         return ""
     kept = _with_raw_strings_kept(text)
-    return keys.digest_bytes(b"\n".join(_said(kept))) if kept else ""
+    return keys.digest_bytes(_said(kept)) if kept else ""
 
 
-def _said(text: bytes) -> Iterator[bytes]:
-    """The text in stretches, with a mark where a file of another standing begins.
+def _said(text: bytes) -> bytes:
+    """The text without markers and blank lines, with a mark where a file of another standing begins.
 
     Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
     there are, and what a declaration means.
     """
-    parts = _MARKER.split(b"\n" + text)
-    main = parts[1] if len(parts) > 1 else b""
-    standings: dict[bytes, bytes] = {}
+    before, *parts = _MARKER.split(b"\n" + text)  # then in turn what a marker says and the text behind it
+    main = parts[0] if parts else b""
+    pairs = zip([main, *parts[::2]], [before, *parts[1::2]], strict=True)
+    stretches = [(where, body) for where, body in pairs if len(body) > 1]
+    standings = {where: _standing_of(where, main) for where in {where for where, _ in stretches}}
+    said: list[bytes] = []
     standing = b""
-    for where, body in zip([main, *parts[1::2]], parts[::2], strict=True):
-        if len(body) < 2:
-            continue  # a marker follows at once
+    for where, body in stretches:
         words = body.strip(b"\n")
-        if not words:
-            continue
-        if where not in standings:
-            standings[where] = _standing_of(where, main)
-        if standings[where] is not standing:
-            standing = standings[where]
-            yield standing
-        while b"\n\n" in words:
-            words = words.replace(b"\n\n", b"\n")
-        yield words
+        if words:
+            if standings[where] is not standing:
+                standing = standings[where]
+                said.append(standing)
+            said.append(words)
+    return _BLANK_LINES.sub(b"\n", b"\n".join(said))
 
 
 def _standing_of(where: bytes, main: bytes) -> bytes:
@@ -77,7 +71,7 @@ def _standing_of(where: bytes, main: bytes) -> bytes:
 
 def _with_raw_strings_kept(text: bytes) -> bytes:
     """The text with a mark on each line inside a raw string, where lines are content; empty if in doubt."""
-    if _KEPT in text:
+    if _KEPT in text or b"\n" + _MARKS[0][:1] in text:
         return b""
     parts = []
     done = 0
@@ -107,9 +101,13 @@ def _begins_raw_string(text: bytes, position: int, done: int) -> bool | None:
     """
     line = text[max(done, text.rfind(b"\n", 0, position) + 1) : position]
     plain = _ESCAPED.sub(b"", line)
-    if b"'\"'" in plain:
-        return None
+    if b"'" in plain:
+        return None  # a digit separator, or a character literal that may hold quotation marks
     if plain.count(b'"') % 2:
         return False
     word = _LAST_WORD.search(line)
-    return not word or word[0] in (b"u8", b"u", b"U", b"L")
+    prefix = word[0] if word else b""
+    if prefix not in (b"", b"u8", b"u", b"U", b"L"):
+        return False
+    # What follows a literal at once may be its suffix.
+    return None if text.startswith(b'"', position - len(prefix) - 1) else True

@@ -65,12 +65,12 @@ class Pass:
         }
 
 
-def of_text(preprocessed: bytes, base: str, is_host: bool, ignores_lines: bool = True) -> Pass:
+def of_text(preprocessed: bytes, base: str, is_host: bool) -> Pass:
     """The facts about a pass from what it wrote; `base` is the base directory in force, or empty.
 
     Only the host's assembler reads files; ptxas has no directive for it.
     """
-    said = meaning.digest_of(preprocessed) if ignores_lines else ""
+    said = meaning.digest_of(preprocessed)
     free_of = base if base and os.fsencode(base) not in without_markers(preprocessed) else ""
     reads = is_host and reads_in_assembler(preprocessed)
     return Pass(tuple(entered_files(preprocessed)), reads, free_of, said)

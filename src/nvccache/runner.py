@@ -123,9 +123,10 @@ class _Run:
                 for task in ended:
                     self._schedule.store_result(task)
                 self._look_at_what_is_done()
+                handed_over = self._next
                 if self._hand_over():
                     break
-                ended = self._schedule.wait()
+                ended = self._schedule.wait() if self._next == handed_over else []
         except BaseException as reason:
             self._schedule.finish(is_wanted=isinstance(reason, _UnlikeIdsError | _MovedLinesError))
             raise
@@ -189,6 +190,7 @@ class _Run:
         if not _deliver(task.stage, self._execution):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
+        self._schedule.delivered(task)
         return False
 
 

@@ -96,6 +96,7 @@ class Schedule:
         self._spare: Slot | None = None  # the call's own slot is kept between its stages
         self._by_output = {output.path: task for task in self.tasks for output in task.stage.outputs}
         self._order = sorted(self.tasks, key=lambda task: -_WEIGHTS.get(task.stage.kind, 0))
+        self._delivered_up_to = 0  # the products of stages before this one are where the user wants them
         self._limit = len(execution.plan.steps)  # stages behind this one do not run any more
         self._is_full = False  # whether there was no slot when last asked for
 
@@ -142,6 +143,10 @@ class Schedule:
         if is_wanted and self._background.errors:
             raise self._background.errors[0]
 
+    def delivered(self, task: Task) -> None:
+        """The products of a stage, and of those before it, are where the user wants them."""
+        self._delivered_up_to = task.number + 1
+
     def drop_after(self, task: Task) -> None:
         """The stages behind this one in nvcc's order would not have run: it failed."""
         self._limit = min(self._limit, task.number)
@@ -158,10 +163,21 @@ class Schedule:
         ):
             # It may read and write whatever it names: it keeps its place in nvcc's order.
             return all(other.state is State.DONE for other in self.tasks if other.number < task.number)
+        if self._reads_undelivered(task):
+            return False
         if task.stage.kind == "host_compile" and not self._passes_are_known():
             return False
         read = self._execution.read_by(task.stage)
         return all(self._by_output[path].state is State.DONE for path in read if path in self._by_output)
+
+    def _reads_undelivered(self, task: Task) -> bool:
+        """Whether nvcc has this stage read a product where it will lie, as ptxas does to check PTX."""
+        return any(
+            output.destination in task.stage.possible_files
+            for other in self.tasks
+            if other.number < task.number and other.number >= self._delivered_up_to
+            for output in other.stage.outputs
+        )
 
     def _passes_are_known(self) -> bool:
         return all(task.state is State.DONE for task in self.tasks if task.stage.is_preprocessor)
