@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -45,7 +46,10 @@ def test_jobs_run_at_the_same_time():
     both = threading.Barrier(2, timeout=30)
     for _ in range(2):
         jobs.start(lambda handle: both.wait())
-    assert {wait_for_one(jobs).error, wait_for_one(jobs).error} == {None}
+    ended = []
+    while len(ended) < 2:
+        ended += jobs.wait(0.1)
+    assert {job.error for job in ended} == {None}
 
 
 def test_an_ended_job_ends_its_tool_and_what_that_has_started():
@@ -54,7 +58,7 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
     family: list[int] = []
     while len(family) < 3:
         family = process.family_of(process.os.getpid())
-    jobs.stop()
+    jobs.stop(signal.SIGKILL, lambda: None)
     assert job.result.status < 0
     words = ["ps", "-o", "stat=", "-p", str(family[-1])]
     left = subprocess.run(words, capture_output=True, text=True, check=False)

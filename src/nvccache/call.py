@@ -21,7 +21,7 @@ from nvccache import (
     slots,
     store,
 )
-from nvccache.guardian import Guardian
+from nvccache.guardian import SCRATCH_VARIABLE, Guardian
 from nvccache.inflight import Claims
 from nvccache.invocation import Bypass
 from nvccache.relocation import Relocation
@@ -62,12 +62,21 @@ def carry_out(request: Request, config: Config) -> runner.Report:
         os.mkdir(scratch, 0o700)
         report = _compile(request, config, scratch, _slots(request, config, guardian))
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if guardian:
-            guardian.dismiss()
+        _put_away(scratch, guardian)
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report
+
+
+def _put_away(scratch: str, guardian: Guardian | None) -> None:
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+    except process.Interrupted:  # which comes once
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    finally:
+        if guardian:
+            guardian.dismiss()
 
 
 def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots.Slots:
@@ -83,7 +92,8 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     progress = log.Progress(config.log)
     places = Relocation(config.base_dir, os.getcwd())
     arguments = request.invocation.dryrun_arguments
-    transcript = dryrun.transcribe(request.nvcc, arguments, scratch, request.guarded_environ)
+    environ = {**request.guarded_environ, SCRATCH_VARIABLE: scratch}
+    transcript = dryrun.transcribe(request.nvcc, arguments, scratch, environ)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, config)
     planned = plan.build(transcript, request.invocation, scratch, places)

@@ -2,8 +2,8 @@
 
 Owns the fork, the words exchanged with it, and the tokens taken from make's jobserver: it is the guardian
 that reads them, so that there is no moment in which a killed call has a token that nobody knows of. Knows
-nothing of stages; it tells the tools of its call by their TMPDIR, which lies in the scratch directory and
-which whatever they start inherits.
+nothing of stages; it tells the tools of its call by their TMPDIR, which lies in the scratch directory, or by
+a variable that names it. Whatever they start inherits both.
 
 A request is a letter, a number and perhaps a token; its answer is the same number, and a token if one was
 granted. The number tells an answer from a late one that nobody waited for, since a signal came in between.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from nvccache.jobserver import Jobserver
 
+# Set for the dry run, which has the user's own TMPDIR.
+SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
 _TAKE, _RETURN, _DISMISS = b"T", b"R", b"D"
 _LONGEST = 16  # bytes of a message
 _ANSWER_SECONDS = 10.0  # a guardian that has been stopped must not stop its call for good
@@ -177,7 +179,7 @@ def _live(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> NoR
         gc.disable()  # what the call left lying about is not ours to finalize
         _detach({line.fileno(), jobserver.descriptor if jobserver else line.fileno()})
         if not _serve(line, jobserver, tokens):
-            _end_tools(scratch)
+            end_tools(scratch)
             shutil.rmtree(scratch, ignore_errors=True)
     finally:
         try:
@@ -222,24 +224,26 @@ def _serve(line: socket.socket, jobserver: Jobserver | None, tokens: list[bytes]
             line.send(number + token, socket.MSG_NOSIGNAL)
 
 
-def _end_tools(scratch: str) -> None:
+def end_tools(scratch: str) -> None:
     """Kill until none is left, seen twice: what is in the middle of an exec shows no environment."""
-    mark = b"\0TMPDIR=" + os.fsencode(scratch) + b"/"
+    name = os.fsencode(scratch)
+    marks = (b"\0TMPDIR=" + name + b"/", b"\0" + SCRATCH_VARIABLE.encode() + b"=" + name + b"\0")
     deadline = time.monotonic() + _KILL_SECONDS
     rounds_without = 0
     while rounds_without < 2 and time.monotonic() < deadline:
-        rounds_without = 0 if _kill_marked(mark) else rounds_without + 1
+        rounds_without = 0 if _kill_marked(marks) else rounds_without + 1
         time.sleep(_PAUSE_SECONDS)
 
 
-def _kill_marked(mark: bytes) -> bool:
-    """Kill every process that has this in its environment; whether there was any."""
+def _kill_marked(marks: tuple[bytes, ...]) -> bool:
+    """Kill every process that has one of these in its environment; whether there was any."""
     is_any = False
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError):
                 with open(f"/proc/{name}/environ", "rb") as stream:
-                    is_tool = mark in b"\0" + stream.read()
+                    settings = b"\0" + stream.read()
+                is_tool = any(mark in settings for mark in marks)
                 if is_tool:
                     is_any = True
                     os.kill(int(name), signal.SIGKILL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import queue
-import signal
 import threading
 
 from nvccache.process import Handle
@@ -18,6 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+_LEAVING_SECONDS = 0.2  # for the streams of a tool to end when it has
 
 
 class Job:
@@ -68,12 +70,20 @@ class Jobs:
             self._running.discard(job)
         return found
 
-    def stop(self, signum: int = signal.SIGKILL) -> None:
-        """End all tools by a signal, and wait for their threads."""
+    def stop(self, signum: int, sweep: Callable[[], None]) -> None:
+        """End all tools by a signal, and wait for their threads.
+
+        A tool that has gone may leave behind what keeps its streams open and is no family of ours any more:
+        `sweep` ends that.
+        """
         for job in self._running:
             job.handle.end(signum)
         for job in self._running:
-            job.thread.join()
+            job.thread.join(_LEAVING_SECONDS)
+            while job.thread.is_alive():
+                if job.handle.has_gone:
+                    sweep()
+                job.thread.join(_LEAVING_SECONDS)
         self._running.clear()
 
 

@@ -115,6 +115,11 @@ class Handle:
                     with contextlib.suppress(OSError):
                         os.kill(member, signum)
 
+    @property
+    def has_gone(self) -> bool:
+        """Whether the tool itself has ended."""
+        return self._child is not None and self._child.poll() is not None
+
     def hold(self, child: subprocess.Popen[bytes]) -> None:
         """Take a tool that has just started."""
         with self._lock:

@@ -184,7 +184,9 @@ class _Run:
         self._report.stderr += self._execution.without_scratch(completed.stderr)
         if completed.status != 0:
             self._report.status = completed.status
-            if not _is_users_error(task.stage, completed, self._execution):
+            # With -t nvcc has a status of its own for whatever fails (255).
+            is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
+            if is_odd or not _is_users_error(task.stage, completed, self._execution):
                 self._report.leave_to_nvcc = "odd_failure"
             return True
         if not _deliver(task.stage, self._execution):

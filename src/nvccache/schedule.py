@@ -12,7 +12,7 @@ import enum
 import signal
 import time
 
-from nvccache import inflight, memory
+from nvccache import guardian, inflight, memory
 from nvccache.inflight import Claim, Claims, Wait
 from nvccache.jobs import Background, Job, Jobs
 from nvccache.plan import OPAQUE, Stage
@@ -130,7 +130,8 @@ class Schedule:
     def finish(self, is_wanted: bool = True) -> None:
         """End what still runs, put into the store what was made, and give everything up."""
         # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
-        self._jobs.stop(signal.SIGKILL if is_wanted else signal.SIGTERM)
+        signum = signal.SIGKILL if is_wanted else signal.SIGTERM
+        self._jobs.stop(signum, lambda: guardian.end_tools(self._execution.plan.scratch))
         self._background.finish(is_wanted)
         for task in self.tasks:
             if task.wait:
@@ -261,7 +262,8 @@ class Schedule:
         return True
 
     def _keep_or_release(self, slot: Slot) -> None:
-        if slot.is_own and not self._spare:
+        # Without a place it is better to ask again: one may have become free.
+        if slot.is_own and slot.has_place and not self._spare:
             self._spare = slot
         else:
             slot.release()

@@ -152,6 +152,11 @@ class Slot:
         self._place = place
         self._token_from = token_from
 
+    @property
+    def has_place(self) -> bool:
+        """Whether others see that it is in use."""
+        return self._place is not None
+
     def release(self) -> None:
         """Give the slot up; again is once."""
         if not self._slots.forget(self):
