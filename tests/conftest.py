@@ -24,15 +24,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of tests/scenarios/test_soundness*.py, not every fourth one",
+        help="run every case of test_soundness*.py and test_cut_off*.py, not every fourth one",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep every fourth case of soundness, for the sake of minutes; all of them when they are asked for."""
+    """Keep every fourth case of some files, for the sake of minutes; all of them when they are asked for."""
     if config.getoption("--every-case") or any("::" in word for word in config.args) or config.option.keyword:
         return
-    cases = [item for item in items if item.path.name.startswith("test_soundness")]
+    cases = [item for item in items if item.path.name.startswith(("test_soundness", "test_cut_off"))]
     left_out = {item for index, item in enumerate(cases) if index % 4}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]

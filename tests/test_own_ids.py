@@ -46,6 +46,7 @@ def test_the_key_does_not_tell_where_the_source_is(plan):
     assert "/p/a.cu" in cicc.words
     assert "/p/a.cu" not in cicc.key_words
     assert not any("module_id." in word for word in cicc.key_words)
+    assert "source path" in cicc.grammar.ignored, "or it is not added where it matters"
 
 
 def test_on_older_toolkits_cudafe_reads_and_cicc_writes():

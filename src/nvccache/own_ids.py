@@ -49,10 +49,13 @@ def _id_read_by(stage: Stage) -> str:
 
 
 def _making_own(stage: Stage, original: str, own: str) -> Stage:
+    words = _generating(stage.words, own)
+    # Its words for the key do not tell where the source is: seeding.py adds that where the id is in a result.
+    grammar = replace(grammar_of(words) or stage.grammar, ignored=stage.grammar.ignored)
     return replace(
         stage,
-        grammar=grammar_of(_generating(stage.words, own)) or stage.grammar,
-        words=_generating(stage.words, own),
+        grammar=grammar,
+        words=words,
         key_words=_generating(stage.key_words, f"<{ROLE}>"),
         inputs=tuple(path for path in stage.inputs if path != original),
         outputs=(*stage.outputs, Output(ROLE, own)),

@@ -1,0 +1,179 @@
+"""No cut-off where lines reach a result: by an option, or since the text reads where it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scenarios.edits import BACK, COMMENT, FRONT, check_edit, compare, compile_once, moved, put
+from scenarios.rebuilds import HOST_COMPILER, cuda_release, wrap
+from workspaces import Workspace
+
+SOURCE = """#include <cstdio>
+__device__ __noinline__ int part(int x) { return x / 3; }
+__global__ void kernel(int *x) {
+  if (*x > 3) {
+    *x = part(*x);
+    printf("%d\\n", *x);
+  }
+}
+int host(int a) { return a << 3; }
+"""
+# What runs again at least, and the first release that has the option.
+OPTIONS = {
+    "-g": (FRONT, (11, 0)),
+    "-G": (FRONT | {"ptxas"}, (11, 0)),
+    "-lineinfo": (FRONT | {"ptxas"}, (11, 0)),
+    "-Xcicc -O0": (FRONT, (12, 0)),
+    "-Ofc=max": (FRONT, (13, 0)),
+    "-rdc=true -dlto -arch=sm_80": (FRONT, (11, 2)),
+    "-rdc=true -gencode arch=compute_80,code=lto_80": (FRONT, (11, 2)),
+    "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dc": (FRONT, (12, 0)),
+    "-Xcompiler -g": (FRONT, (11, 0)),
+    "-Xcompiler -fcf-protection=none": (FRONT, (11, 0)),
+    "-Xcompiler -finstrument-functions": (FRONT, (11, 0)),
+    "-Xcompiler -fno-ident": (FRONT, (11, 0)),
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_option_by_which_lines_may_be_seen(
+    workspace: Workspace, options: str, reference_directory: Path
+) -> None:
+    ran, since = OPTIONS[options]
+    if cuda_release(workspace) < since:
+        pytest.skip("no such option")
+    counters = check_edit(workspace, moved(SOURCE), options.split(), keep=reference_directory)
+    assert ran <= counters.compiled().keys()
+
+
+@pytest.mark.parametrize("option", ["-fsanitize=undefined", "-flto"])
+def test_an_option_by_which_objects_name_the_intermediate_directory(
+    workspace: Workspace, option: str
+) -> None:
+    """Such objects are never the same twice: not by plain nvcc, and not stored by us."""
+    before, after = moved(SOURCE)
+    put(workspace, before)
+    words = ("-c", "a.cu", "-Xcompiler", option)
+    first = _without_directory(compile_once(workspace, words))
+    put(workspace, after)
+    result, counters = workspace.since(lambda: workspace.cached(*words, "-o", "a.o"))
+    assert result.status == 0
+    assert counters.compiled().keys() >= FRONT
+    if option != "-flto":
+        found = _without_directory((workspace.directory / "a.o").read_bytes())
+        workspace.environ["NVCCACHE_DIR"] += "-fresh"
+        assert found == _without_directory(compile_once(workspace, words)) != first
+
+
+def _without_directory(content: bytes) -> bytes:
+    return re.sub(rb"nvccache-[0-9a-f]{16}", b"", content)
+
+
+def test_optix_ir(workspace: Workspace) -> None:
+    put(workspace, {"a.cu": SOURCE})
+    words = ("-optix-ir", "a.cu")
+    compile_once(workspace, words, "a.optixir")
+    put(workspace, {"a.cu": COMMENT + SOURCE})
+    _, counters = compare(workspace, words, "a.optixir")
+    assert "cicc" in counters.compiled()
+
+
+def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
+    """Which shows that the tests above are no matter of course."""
+    assert check_edit(workspace, moved(SOURCE), ("-Xcompiler", "-O3,-fPIC", "-O2")).compiled() == {}
+
+
+KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"
+READERS = {
+    "__LINE__": ("*x = __LINE__;", "return __LINE__;"),
+    "__LINE__ of the host": ("", "return __LINE__;"),
+    "__builtin_LINE": ("*x = __builtin_LINE();", "return __builtin_LINE();"),
+    "__builtin_LINE of the host": ("", "return __builtin_LINE();"),
+    "__builtin_LINE of a device": ("*x = __builtin_LINE();", "return 1;"),
+    "a default argument": ("", "return where();"),
+    "assert": ("assert(*x);", "assert(sizeof(int) == 4); return 1;"),
+    "assert of a device": ("assert(*x);", "return 1;"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
+    device, host = READERS[name]
+    text = "#include <cassert>\nint where(int line = __builtin_LINE());\n"
+    if "__builtin" not in host and name != "a default argument":
+        text = "#include <cassert>\n"
+    text += KERNEL.format(device=device, host=host)
+    assert check_edit(workspace, moved(text)).compiled()
+
+
+@pytest.mark.parametrize("namespace", ["std", "std::experimental"])
+def test_a_source_location(workspace: Workspace, namespace: str) -> None:
+    header = "source_location" if namespace == "std" else "experimental/source_location"
+    text = f"#include <{header}>\n" + KERNEL.format(
+        device="", host=f"return {namespace}::source_location::current().line();"
+    )
+    if workspace.plain("-std=c++20", "-c", workspace.write("a.cu", text), "-o", "a.o").status != 0:
+        pytest.skip("this compiler has none")
+    assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
+
+
+@pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
+def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
+    """The header has another name, and the text is the same otherwise."""
+    header = f"inline const char *where() {{ return {reader}; }}\n"
+    text = '#include "one.h"\n' + KERNEL.format(device="", host="return where()[0];")
+    before = {"a.cu": text, "one.h": header}
+    after = {"a.cu": text.replace("one", "two"), "two.h": header, "one.h": None}
+    assert "host_compile" in check_edit(workspace, (before, after)).compiled()
+
+
+@pytest.mark.parametrize(
+    ("side", "literal", "inserted"),
+    [
+        ("host", 'R"(a\n{0}b)"', "\n"),
+        ("device", 'R"(a\n{0}b)"', '# 1 "h.h" 3\n'),
+        ("host", '"x" R"y(\n)"\n{0})y"', "\n"),
+        ("device", 'u8R"(a{0})"', "\n"),
+    ],
+)
+def test_a_line_more_in_a_raw_string(workspace: Workspace, side: str, literal: str, inserted: str) -> None:
+    parts = {"host": "return 1;", "device": ""}
+    for where, code in (("host", "return LITERAL[2];"), ("device", "*x = LITERAL[*x];")):
+        parts[where] = code if where == side else parts[where]
+    one, other = (
+        KERNEL.format(**parts).replace("LITERAL", literal.format(lines)) for lines in ("", inserted)
+    )
+    counters = check_edit(workspace, ({"a.cu": one}, {"a.cu": other}))
+    assert counters.compiled().keys() >= FRONT
+
+
+def test_a_line_more_in_a_raw_string_behind_a_literal_of_several_characters(workspace: Workspace) -> None:
+    host = 'int c = \'a"\'; const char *s = R"(1\n{0}2)"; return c + s[2];'
+    one, other = (KERNEL.format(device="", host=host.format(lines)) for lines in ("", "\n"))
+    assert check_edit(workspace, ({"a.cu": one}, {"a.cu": other}), ("-w",)).compiled()
+
+
+@pytest.mark.parametrize("option", ["-include", "-imacros"])
+def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace, option: str) -> None:
+    """It is defined anew there: the source has taken back its definition, but for its own text."""
+    workspace.write("x.h", "#define REMOTE(x) (x + __LINE__)\n")
+    text = "#undef REMOTE\ntypedef int function(int);\nextern function REMOTE;\n"
+    text += KERNEL.format(device="", host="return REMOTE(1);")
+    words = ("-Xcompiler", f"{option},x.h")
+    assert "host_compile" in check_edit(workspace, moved(text), words).compiled()
+
+
+def test_a_host_compiler_that_is_a_script(workspace: Workspace, tmp_path: Path) -> None:
+    script = tmp_path / "g++"
+    find = 'for word; do case "$word" in *.cudafe1.cpp) directory=${word%/*};; esac; done'
+    wrap(script, HOST_COMPILER, find, options=["-g", '"-fdebug-prefix-map=${directory:-none}=/made"'])
+    counters = check_edit(workspace, moved(SOURCE), ("-ccbin", str(script)))
+    assert {"cudafe", "host_compile"} <= counters.compiled().keys()
+
+
+def test_every_stage_behind_runs_when_all_changes(workspace: Workspace) -> None:
+    text = KERNEL.format(device="*x = __LINE__;", host="return __LINE__;")
+    assert set(check_edit(workspace, moved(text)).compiled()) == FRONT | BACK
