@@ -27,7 +27,8 @@ SETTING_TEXTS = {
     "working directory, where that is sound.",
     "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look for on `PATH`. "
     "Without it the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler it is given.",
-    "jobs": "How many tools the calls of this user run at once on this machine, beyond one for each call; by default one for each core.",
+    "jobs": "How many tools the calls of this user run at once on this machine, beyond one for each call; by "
+    "default one for each core.",
     "log": "A file to which every call appends what it did. No log without it.",
     "disable": "Run nvcc and do nothing else.",
     "readonly": "Use what is in the cache, but store nothing and count nothing.",
