@@ -12,6 +12,8 @@ import pytest
 from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
+# Files of which one case of so many is run by default.
+KEPT_CASES = {"test_soundness": 4, "test_cut_off": 6}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
 
@@ -24,16 +26,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of test_soundness*.py and test_cut_off*.py, not every fourth one",
+        help="run every case of test_soundness*.py and test_cut_off*.py, not one of some",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep every fourth case of some files, for the sake of minutes; all of them when they are asked for."""
+    """Keep one case of some, for the sake of minutes; all of them when they are asked for."""
     if config.getoption("--every-case") or any("::" in word for word in config.args) or config.option.keyword:
         return
-    cases = [item for item in items if item.path.name.startswith(("test_soundness", "test_cut_off"))]
-    left_out = {item for index, item in enumerate(cases) if index % 4}
+    left_out: set[pytest.Item] = set()
+    for theme, kept in KEPT_CASES.items():
+        cases = [item for item in items if item.path.name.startswith(theme)]
+        left_out.update(item for index, item in enumerate(cases) if index % kept)
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

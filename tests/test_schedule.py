@@ -288,6 +288,17 @@ class TestOtherProcesses:
         assert begun(execution) == ["cudafe"]
         assert schedule.tasks[0].is_hit
 
+    def test_what_was_stored_just_before_its_claim_was_free_does_not_run(self, root):
+        execution = execution_of(HOST)
+
+        class EndedMeanwhile(Claims):
+            def take(self, key):
+                execution.stored.add("host_preprocess")
+                return super().take(key)
+
+        carry_out(execution, claims=EndedMeanwhile(root))
+        assert begun(execution) == []
+
     def test_something_else_is_done_meanwhile(self, root):
         execution = execution_of(HOST, DEVICE)
         other = Claims(root)

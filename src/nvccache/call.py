@@ -82,8 +82,10 @@ def _put_away(scratch: str, guardian: Guardian | None) -> None:
 def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
     has_jobserver = guardian is not None and guardian.has_jobserver
-    own = 1 if has_jobserver else max(1, request.invocation.threads)
-    pool = slots.Pool(slots.pool_directory(), config.jobs or slots.available_cores())
+    cores = slots.available_cores()
+    wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
+    own = 1 if has_jobserver else max(1, cores if wants_all else request.invocation.threads)
+    pool = slots.Pool(slots.pool_directory(), config.jobs or cores)
     return slots.Slots(own, pool, guardian)
 
 

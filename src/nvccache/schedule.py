@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import signal
-import time
 
 from nvccache import guardian, inflight, memory
 from nvccache.inflight import Claim, Claims, Wait
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.02  # for slots and claims that others give up
 _IDLE_SECONDS = 0.5
-_FRESH_SECONDS = 0.05  # a stage not found so long ago is looked up again before it runs
 # What the whole takes after a stage, roughly, in tenths of a Thrust compile: the longest way goes first. The
 # host's side goes before, since it is the one that tells of errors first.
 _WEIGHTS = {"host_preprocess": 30, "cudafe": 29, "device_preprocess": 9, "cicc": 8, "ptxas": 4}
@@ -49,7 +47,6 @@ class Task:
         "completed",
         "is_hit",
         "job",
-        "looked_up_at",
         "lookup",
         "memory",
         "number",
@@ -65,7 +62,6 @@ class Task:
         self.stage = stage
         self.state = State.WAITING
         self.lookup: Lookup | None = None
-        self.looked_up_at = 0.0
         self.completed: Completed | None = None
         self.is_hit = False
         self.shares = True  # whether it is worth waiting for others that run the same
@@ -190,7 +186,6 @@ class Schedule:
             task.shares = False
             return False
         task.lookup = self._execution.finder.look_up(task.stage)
-        task.looked_up_at = time.monotonic()
         if not task.lookup.entry:
             return False
         entry = task.lookup.entry
@@ -229,7 +224,7 @@ class Schedule:
             task.state = State.ELSEWHERE
             return False
         task.claim = claim
-        if time.monotonic() - task.looked_up_at > _FRESH_SECONDS and self._look_up(task):
+        if self._look_up(task):  # it may have been stored since it was looked for
             self._give_claim_up(task)
             return False
         return True

@@ -61,7 +61,7 @@ def plan(count: int, killed: signal.Signals) -> list[Unit]:
     for number in range(count):
         words = [f"{number % 4}.cu", *(THREE if number % 3 else THREE[:2])]
         if number % 2:
-            words.append(f"-DSTEP={number % 10}")
+            words.append(f"-DSTEP={number}")
         moment = chance.uniform(0.1, 1.5) if number in victims else 0.0
         units.append(Unit(f"{number}.o", tuple(words), moment))
     return units
