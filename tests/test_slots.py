@@ -297,3 +297,18 @@ def test_a_guardian_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), 2), CountingGuardian(0, has_jobserver=False))
     assert count(slots.take) == 2
     slots.release_all()
+
+
+def test_a_slot_without_a_place_comes_before_one_more(tmp_path):
+    """Or a call would run two tools where only one place has become free."""
+    pool = Pool(str(tmp_path), 1)
+    taken = pool.take()
+    slots = Slots(1, pool, None)
+    own = slots.take()
+    assert not own.has_place
+    taken.release()
+    assert slots.take() is None
+    assert own.has_place
+    assert pool.take() is None
+    own.release()
+    assert pool.take() is not None

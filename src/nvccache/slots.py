@@ -157,6 +157,10 @@ class Slot:
         """Whether others see that it is in use."""
         return self._place is not None
 
+    def occupy(self, place: Place | None) -> None:
+        """Let others see, by a place if there is one, that it is in use."""
+        self._place = place
+
     def release(self) -> None:
         """Give the slot up; again is once."""
         if not self._slots.forget(self):
@@ -191,12 +195,21 @@ class Slots:
             if not self._guardian.take_token():
                 return None
             token_from = self._guardian
-        place = self._pool.take() if self._pool else None
+        place = self._place(is_own)
         if not (is_own or token_from or place):
             return None
         slot = Slot(self, is_own, place, token_from)
         self._in_use.append(slot)
         return slot
+
+    def _place(self, is_own: bool) -> Place | None:
+        """A place for one more slot; first come those in use that have none, or a call runs more than it may."""
+        if not self._pool:
+            return None
+        for slot in self._in_use:
+            if not is_own and not slot.has_place:
+                slot.occupy(self._pool.take())
+        return self._pool.take()
 
     def release_all(self) -> None:
         """Give up every slot still in use."""
