@@ -203,7 +203,7 @@ class Slots:
         return slot
 
     def _place(self, is_own: bool) -> Place | None:
-        """A place for one more slot; first come those in use that have none, or a call runs more than it may."""
+        """A place for one more slot; those in use that have none come first, or a call runs too much."""
         if not self._pool:
             return None
         for slot in self._in_use:
