@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from nvccache.lookup import Lookup
     from nvccache.slots import Slot, Slots
 
-_POLL_SECONDS = 0.02  # for slots and claims that others give up
+_POLL_SECONDS = 0.02  # for claims that others give up
+_POLL_FOR_SLOTS_SECONDS = 0.1
 _IDLE_SECONDS = 0.5
 # What the whole takes after a stage, roughly, in tenths of a Thrust compile: the longest way goes first. The
 # host's side goes before, since it is the one that tells of errors first.
@@ -117,8 +118,9 @@ class Schedule:
 
     def wait(self) -> list[Task]:
         """The stages that have come to their end, after waiting for one; some more may be ready now."""
-        is_polling = any(task.state in (State.READY, State.ELSEWHERE) for task in self.tasks)
-        jobs = self._jobs.wait(_POLL_SECONDS if is_polling else _IDLE_SECONDS)
+        states = {task.state for task in self.tasks}
+        idle = _POLL_FOR_SLOTS_SECONDS if State.READY in states else _IDLE_SECONDS
+        jobs = self._jobs.wait(_POLL_SECONDS if State.ELSEWHERE in states else idle)
         if self._claims:
             self._claims.beat()
         return [task for task in map(self._end, jobs) if task]
