@@ -126,7 +126,7 @@ class Execution:
         return completed
 
     def publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> None:
-        """Put what a stage has just produced into the store, if it tells nothing of this one context."""
+        """Put what a stage has just produced into the store, if it tells nothing of this one call."""
         reason = self._publish(stage, lookup, completed)
         if reason:
             self.store.trouble = f"{stage.kind} is not stored: {reason}"
