@@ -242,6 +242,7 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
         return None
 
 
+@pytest.mark.parametrize("least", [None, 0])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("words", "glue"),
@@ -251,8 +252,10 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
         pytest.param((*WORDS, *MISLEADING), "", id="in a row"),
     ],
 )
-def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, glue):
-    """And what has only moved has the same one, most of the time."""
+def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, glue, least, monkeypatch):
+    """And what has only moved has the same one, most of the time; `least` has small system headers kept."""
+    if least is not None:
+        monkeypatch.setattr(meaning, "_WORTH_KEEPING", least)
     chance = random.Random(seed)
     moved = found = 0
     for _ in range(3000):
@@ -269,6 +272,42 @@ def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, 
             found += is_one
     assert moved > 200
     assert found > moved * 0.2
+
+
+SYSTEM = "".join(f"\nint s{n};\n" for n in range(400))
+INCLUDING = (
+    f'int x;\n{{0}}# 1 "/usr/s.h" 1 3 4\n{SYSTEM}# 9 "/usr/s.h" 3 4\nint t;\n'
+    f'# 1 "u.h" 1\nint u;\n{{0}}int v;\n# 99 "/usr/s.h" 2 3 4\n{SYSTEM}# 3 "a.cu" 2\n{{0}}int y;\n'
+)
+
+
+def test_lines_around_a_large_system_header_do_not_count():
+    plain = say(INCLUDING.format(""))
+    assert plain == say(INCLUDING.format("\n\n")) != ""
+    assert plain == say(INCLUDING.replace("# 3", "# 77").format(""))
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("int s7;", "int s8;"),
+        ("int t;", "int t;\nint t2;"),
+        ("int u;", "int w;"),
+        ("int y;", "int z;"),
+        ('# 3 "a.cu" 2\n{0}int y;\n', "int y;\n"),
+        ('# 99 "/usr/s.h" 2 3 4\n', ""),
+        (' 1 3 4\n', ' 1 3\n'),
+        (' 2 3 4\n', ' 2\n'),
+    ],
+)  # fmt: skip
+def test_what_a_large_system_header_says_counts(was, now):
+    assert was in INCLUDING
+    assert say(INCLUDING.format("")) != say(INCLUDING.replace(was, now, 1).format("")) != ""
+
+
+def test_a_stretch_cannot_be_taken_for_a_header_that_is_kept():
+    header = f'# 1 "/usr/s.h" 1 3 4\n{SYSTEM}'
+    assert is_told_apart(header, f"\x028 {len(header)}\n\n{header}")
 
 
 def test_what_the_host_compiler_writes_is_read_in_the_same_way(tmp_path):

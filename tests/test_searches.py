@@ -7,7 +7,7 @@ import os
 import pytest
 
 from nvccache import searches
-from nvccache.searches import COMMAND_LINE, Places
+from nvccache.searches import COMMAND_LINE, Lookups, Places
 
 CHAIN = ["early", "late", "missing"]
 
@@ -28,6 +28,24 @@ def names(watches) -> set[str]:
     return {
         name[0] + os.path.join("" if directory == "." else directory, name[1:]) for directory, name in watches
     }
+
+
+def of_header(places: Places, path: str, *includers: str) -> list[searches.Watch]:
+    """What is watched for a header that was read."""
+    lookups = Lookups(places)
+    lookups.add_header(path, tuple(dict.fromkeys(map(searches.directory_of, includers))))
+    return watches_of(lookups)
+
+
+def of_name(places: Places, name: str, includer: str = "src/a.cu") -> list[searches.Watch]:
+    """What is watched for a name that was searched for."""
+    lookups = Lookups(places)
+    lookups.add_name(name, includer)
+    return watches_of(lookups)
+
+
+def watches_of(lookups: Lookups) -> list[searches.Watch]:
+    return [(directory, name) for directory, found in lookups.watches().items() for name in found]
 
 
 @pytest.mark.parametrize(
@@ -56,29 +74,29 @@ def names(watches) -> set[str]:
     ],
 )
 def test_a_header_may_appear_in_no_other_place(place, path, includers, watched):
-    assert names(Places(CHAIN).of_header(path, includers)) == watched
+    assert names(of_header(Places(CHAIN), path, *includers)) == watched
 
 
 def test_a_header_below_a_missing_folder_is_watched_by_the_folder(place):
-    found = names(Places(["none/of/these", "late"]).of_header("late/x.h", ["src/a.cu"]))
+    found = names(of_header(Places(["none/of/these", "late"]), "late/x.h", "src/a.cu"))
     assert found == {"-none", "-src/x.h"}
 
 
 @pytest.mark.parametrize("chain", [["late/", "early/"], ["late//", "early//"], ["./late", "./early/"]])
 def test_slashes_in_the_search_path_mean_nothing(place, chain):
     path = os.path.join(chain[0], "x.h")
-    found = names(Places(chain).of_header(path, ["src/a.cu"]))
+    found = names(of_header(Places(chain), path, "src/a.cu"))
     assert {os.path.normpath(word[1:]) for word in found} == {"early/x.h", "src/x.h"}
 
 
 def test_a_header_that_the_compiler_found_by_resolving_links_is_known(place):
     (place / "link").symlink_to("late")
-    found = names(Places(["early", "link"]).of_header(str(place / "late" / "x.h"), ["src/a.cu"]))
+    found = names(of_header(Places(["early", "link"]), str(place / "late" / "x.h"), "src/a.cu"))
     assert found == {"-early/x.h", "-src/x.h"}
 
 
 def test_a_header_found_in_a_way_that_is_not_understood_is_watched_by_every_end_of_its_name(place):
-    found = names(Places(["early"]).of_header("/opt/odd/sub/h.h", ["src/a.cu"]))
+    found = names(of_header(Places(["early"]), "/opt/odd/sub/h.h", "src/a.cu"))
     assert {"-early/h.h", "-early/sub", "-early/odd", "-src/h.h"} <= found
 
 
@@ -97,29 +115,29 @@ def test_a_header_found_in_a_way_that_is_not_understood_is_watched_by_every_end_
     ],
 )
 def test_a_name_may_appear_nowhere(place, name, watched):
-    assert names(Places(CHAIN).of_name(name, ("src",))) == watched
+    assert names(of_name(Places(CHAIN), name)) == watched
 
 
 def test_an_absolute_name_is_looked_for_in_its_one_place(place):
     places = Places(CHAIN)
-    assert places.of_name(str(place / "late" / "x.h"), ("src",)) == []
-    assert names(places.of_name(str(place / "no.h"), ("src",))) == {f"-{place}/no.h"}
-    assert names(places.of_name(str(place / "no" / "where" / "x.h"), ("src",))) == {f"-{place}/no"}
-    assert names(places.of_name("/nowhere-at-all/x.h", ("src",))) == {"-/nowhere-at-all"}
+    assert of_name(places, str(place / "late" / "x.h")) == []
+    assert names(of_name(places, str(place / "no.h"))) == {f"-{place}/no.h"}
+    assert names(of_name(places, str(place / "no" / "where" / "x.h"))) == {f"-{place}/no"}
+    assert names(of_name(places, "/nowhere-at-all/x.h")) == {"-/nowhere-at-all"}
 
 
 def test_a_link_that_leads_nowhere_may_not_come_to_life(place):
     (place / "early" / "x.h").symlink_to("nowhere")
     (place / "dangling").symlink_to("nowhere")
-    assert names(Places(CHAIN).of_name("x.h", ())) == {"-early/x.h", "-missing"}
-    assert names(Places(["dangling"]).of_name("x.h", ())) == {"-dangling"}
+    assert names(of_name(Places(CHAIN), "x.h")) == {"-early/x.h", "-missing", "-src/x.h"}
+    assert names(of_name(Places(["dangling"]), "x.h")) == {"-dangling", "-src/x.h"}
 
 
-@pytest.mark.parametrize("ask", [Places.of_name, lambda places, name, _: places.of_question(name, "a.cu")])
+@pytest.mark.parametrize("ask", [of_name, Places.of_question])
 def test_a_directory_of_the_name_may_not_become_a_header(place, ask):
     """A compiler passes over directories: what is watched must tell one from a file."""
     (place / "early" / "x.h").mkdir()
-    before = ask(Places(["early"]), "x.h", ())
+    before = ask(Places(["early"]), "x.h", "a.cu")
     assert "+early/x.h/." in names(before)
 
 
@@ -127,7 +145,7 @@ def test_what_is_watched_is_as_it_should_be(place):
     """Otherwise a record would never hold."""
     (place / "early" / "link").symlink_to("nowhere")
     places = Places([*CHAIN, "a.cu", "late/sub", ".", "..", "/"])
-    watches = places.of_header("late/x.h", ["src/a.cu", COMMAND_LINE])
+    watches = of_header(places, "late/x.h", "src/a.cu", COMMAND_LINE)
     for name in (
         "x.h",
         "sub/y.h",
@@ -139,7 +157,7 @@ def test_what_is_watched_is_as_it_should_be(place):
         "a.cu/x.h",
         "late/../no",
     ):
-        watches = [*watches, *places.of_name(name, ("src",)), *places.of_question(name, "src/a.cu")]
+        watches = [*watches, *of_name(places, name), *places.of_question(name, "src/a.cu")]
     for directory, name in watches:
         assert os.path.exists(os.path.join(directory, name[1:])) == (name[0] == "+"), (directory, name)
         assert "/" not in name

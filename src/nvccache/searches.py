@@ -14,7 +14,7 @@ from nvccache.reading import ABSENT, PRESENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 COMMAND_LINE = "<command-line>"  # stands for the file that includes what -include names
 Watch = tuple[str, str]
@@ -77,17 +77,6 @@ class Places:
         self._name_plans: dict[tuple[str, tuple[str, ...]], Plan] = {}
         self._ways: dict[str, tuple[str, Link]] = {}  # of files, and of folders with their slash
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
-
-    def of_header(self, path: str, includers: Sequence[str]) -> list[Watch]:
-        """For a header that was read: no other directory may get one of a name it can be included by."""
-        folder, base = _split(path)
-        nearby = tuple(dict.fromkeys(map(directory_of, includers)))
-        return self._watches(self.plan_of_header(folder, nearby), base)
-
-    def of_name(self, name: str, nearby: tuple[str, ...]) -> list[Watch]:
-        """For a name that is searched for: where nothing is found, nothing may appear."""
-        folder, base = _split(name)
-        return self._watches(self.plan_of_name(folder, nearby), base)
 
     def of_question(self, name: str, includer: str) -> list[Watch]:
         """For what `__has_include` asks: what is there must stay, what is not must not come."""
@@ -171,10 +160,6 @@ class Places:
         if key not in self._absences:
             self._absences[key] = self._find_absence(directory, base)
         return self._absences[key]
-
-    def _watches(self, plan: Plan, base: str) -> list[Watch]:
-        absences = [self.absence(directory, base) for directory in plan.directories]
-        return [*plan.watches, *(absence for absence in absences if absence)]
 
     def _places(self, folder: str, nearby: tuple[str, ...]) -> list[str | Watch]:
         along_chain = self._along_chain(folder)
