@@ -123,6 +123,19 @@ def test_with_one_slot_the_hosts_side_goes_first():
     assert begun(execution) == [one.kind for one in PIPELINE]
 
 
+def test_of_several_ptxas_the_last_goes_first():
+    """New architectures take longest, and come last in most lists."""
+    chain = [
+        step
+        for name in ("80", "86", "90")
+        for step in (stage("cicc", f"{name}.ptx"), stage("ptxas", f"{name}.cubin", f"{name}.ptx"))
+    ]
+    order: list[str] = []
+    execution = execution_of(*chain, does=lambda stage: order.append(stage.outputs[0].path) or 0)
+    carry_out(execution)
+    assert order == ["80.ptx", "86.ptx", "90.ptx", "90.cubin", "86.cubin", "80.cubin"]
+
+
 @pytest.mark.parametrize("slots", [1, 2, 3, 8])
 def test_no_stage_starts_before_what_it_reads_is_there(slots):
     execution = execution_of(*PIPELINE)

@@ -78,6 +78,16 @@ class Task:
         return self.completed is not None and self.completed.status != 0
 
 
+def _urgency(task: Task) -> tuple[int, int]:
+    """What comes first is smaller.
+
+    Of several ptxas the last comes first: architectures are mostly listed from old to new, ptxas takes
+    longest for new ones, and a long one that starts last leaves the other cores idle.
+    """
+    kind = task.stage.kind
+    return -_WEIGHTS.get(kind, 0), -task.number if kind == "ptxas" else task.number
+
+
 class Schedule:
     """The stages of one call; for the main thread only."""
 
@@ -92,7 +102,7 @@ class Schedule:
         self._background = Background()
         self._spare: Slot | None = None  # the call's own slot is kept between its stages
         self._by_output = {output.path: task for task in self.tasks for output in task.stage.outputs}
-        self._order = sorted(self.tasks, key=lambda task: -_WEIGHTS.get(task.stage.kind, 0))
+        self._order = sorted(self.tasks, key=_urgency)
         self._delivered_up_to = 0  # the products of stages before this one are where the user wants them
         self._limit = len(execution.plan.steps)  # stages behind this one do not run any more
         self._is_full = False  # whether there was no slot when last asked for

@@ -45,7 +45,7 @@ def main() -> int:
 
 def _compile(typed: str, arguments: list[str]) -> int:
     try:
-        return _compile_or_become(typed, arguments)
+        status = _compile_or_become(typed, arguments)
     except KeyboardInterrupt:  # before a compile has begun, or after
         import signal
 
@@ -53,6 +53,8 @@ def _compile(typed: str, arguments: list[str]) -> int:
 
         process.die_of(signal.SIGINT)
         return 128 + signal.SIGINT
+    # Nothing is left to put away, and taking the interpreter down would cost as much as a hit.
+    os._exit(status)
 
 
 def _is_compiler(word: str) -> bool:
@@ -120,7 +122,6 @@ def _hand_over(found: Answer, config: Config, started: float) -> NoReturn:
     _record(config, call)
     _write(1, found.stdout)
     _write(2, found.stderr)
-    # Nothing is left to put away, and taking the interpreter down would cost as much as the hit.
     os._exit(0)
 
 

@@ -45,13 +45,14 @@ class StoreError(Exception):
 class Store:
     """One cache directory. Nothing here raises OSError for what is only a cache's trouble."""
 
-    __slots__ = ("added_bytes", "is_readonly", "root", "trouble")
+    __slots__ = ("_memos", "added_bytes", "is_readonly", "root", "trouble")
 
     def __init__(self, root: str, is_readonly: bool = False) -> None:
         self.root = root
         self.is_readonly = is_readonly
         self.added_bytes = 0
         self.trouble = ""  # the last reason why something could not be stored
+        self._memos: dict[str, str] = {}  # those that were found
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
         """A record's body, if its first line, the checksum of the body under its key, is right."""
@@ -73,8 +74,12 @@ class Store:
         self._publish(self.path(bucket, key), content, key[0] if lock else "", replace=True)
 
     def find_memo(self, key: str) -> str:
-        raw = self.find_record(TOOL, key)
-        return os.fsdecode(raw) if raw is not None else ""
+        if key not in self._memos:
+            raw = self.find_record(TOOL, key)
+            if raw is None:
+                return ""
+            self._memos[key] = os.fsdecode(raw)
+        return self._memos[key]
 
     def add_memo(self, key: str, text: str) -> None:
         self.add_record(TOOL, key, os.fsencode(text))
