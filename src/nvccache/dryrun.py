@@ -62,7 +62,8 @@ def transcribe(
     `-keep` gives intermediates names that tell their roles and do not change from run to run.
     """
     words = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
-    completed = process.run(words, environ)
+    # So that what it leaves behind when it is killed goes with the directory.
+    completed = process.run(words, {**environ, "TMPDIR": scratch})
     if completed.status != 0:
         return Bypass("dryrun_failed", f"status {completed.status}")
     if completed.stdout:

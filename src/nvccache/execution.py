@@ -25,6 +25,10 @@ from nvccache.stages import host
 from nvccache.store import Store
 from nvccache.workspace import Workspace
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # What objects with debug information say in the place of the scratch directory, whose name is never
 # the same twice.
 DEBUG_DIRECTORY = "/tmp/nvccache"
@@ -109,9 +113,13 @@ class Execution:
                 self._make(path)  # twice, since making one again can write another anew, in its stored form
         for output in stage.outputs:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-        completed = process.run(self._words_to_run(stage), self.environ, handle=handle)
+
+        def carry_out(words: Sequence[str]) -> Completed:
+            return process.run(words, self.environ, handle=handle)
+
+        completed = carry_out(self._words_to_run(stage))
         if completed.status == 0 and module_id.generates(stage):
-            completed = self.seeding.settle(stage, completed, self.kept_outputs(stage), self.environ)
+            completed = self.seeding.settle(stage, completed, self.kept_outputs(stage), carry_out)
         if completed.status == 0:
             self._take_in(stage)
         return completed
@@ -142,7 +150,7 @@ class Execution:
         if self.finder.front_key(stage) != lookup.front_key:
             return headers.CHANGED_MEANWHILE
         is_silent = not completed.stdout and not completed.stderr
-        front_key = lookup.meaning_key if lookup.meaning_key and is_silent else lookup.front_key
+        front_key = lookup.claim_key if is_silent else lookup.front_key
         try:
             key = self._key_to_publish(stage, front_key)
         except UnreadableError as error:

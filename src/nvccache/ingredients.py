@@ -12,7 +12,7 @@ from nvccache.stages import host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nvccache.plan import Stage
     from nvccache.store import Store
@@ -54,6 +54,11 @@ def of_stage(
     if stage.kind in _HOST_KINDS and host.depends_on_processor(stage.words):
         found.append(("processor", (processor.describe(),)))
     return found
+
+
+def with_inputs(ingredients: Iterable[Ingredient], digests: Sequence[str]) -> list[Ingredient]:
+    """The same with other inputs."""
+    return [(tag, tuple(digests) if tag == "inputs" else parts) for tag, parts in ingredients]
 
 
 def key_of(ingredients: Sequence[Ingredient]) -> str:

@@ -8,7 +8,7 @@ its every byte. A result without diagnostics is kept under the first, where line
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nvccache import ingredients, lines, manifest, passes, processor, reading, toolchain
 from nvccache.entries import Entry
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.execution import Execution
+    from nvccache.ingredients import Ingredient
     from nvccache.plan import Output, Stage
     from nvccache.reading import Reading
 
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 class Lookup:
     """What is known of a stage before it runs: `key` is empty while it depends on the run.
 
-    `front_key` goes by the bytes of its inputs; `meaning_key` by what they say, or is empty. A hit `is_moved`
-    if it was made from text whose lines are elsewhere.
+    `front_key` goes by the bytes of its inputs; `meaning_key` by what they say, or is empty; with
+    `goes_by_meaning` a silent result is kept under the latter. A hit `is_moved` if it was made from text
+    whose lines are elsewhere.
     """
 
     front_key: str
     meaning_key: str = ""
+    goes_by_meaning: bool = False
     key: str = ""
     entry: Entry | None = None
     reading: Reading | None = None
@@ -44,7 +47,7 @@ class Lookup:
     @property
     def claim_key(self) -> str:
         """Names the work: equal for all who would run this stage on inputs that say the same."""
-        return self.meaning_key or self.front_key
+        return self.meaning_key if self.goes_by_meaning else self.front_key
 
 
 class Finder:
@@ -67,31 +70,37 @@ class Finder:
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
-        front_key, meaning_key = self.front_key(stage), self._meaning_key(stage)
-        missing = Lookup(front_key, meaning_key if self.ignores_lines else "")
+        found = self._ingredients(stage)
+        front_key, meaning_key = ingredients.key_of(found), self._meaning_key(stage, found)
+        return self.look_again(
+            stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines)
+        )
+
+    def look_again(self, stage: Stage, before: Lookup) -> Lookup:
+        """Find the result of a stage whose keys have been made a moment ago."""
+        missing = Lookup(before.front_key, before.meaning_key, before.goes_by_meaning)
         if self._is_recaching:
             return missing
         if stage.grammar.may_include:
             return self._by_manifest(stage, missing)
-        for tried in (meaning_key, front_key):
+        for tried in (before.meaning_key, before.front_key):
             if not tried:
                 continue
             key, entry = self._execution.seeding.find(tried, stage)
             if entry and self._is_whole(stage, entry):
-                is_moved = tried == meaning_key and entry.text != self.text_read_by(stage)
+                is_moved = tried == before.meaning_key and entry.text != self.text_read_by(stage)
                 if not is_moved or self.ignores_lines:
-                    return Lookup(front_key, missing.meaning_key, key, entry, None, is_moved)
+                    return replace(missing, key=key, entry=entry, is_moved=is_moved)
         return missing
 
     def _by_manifest(self, stage: Stage, missing: Lookup) -> Lookup:
-        front_key = missing.front_key
-        found = manifest.find(front_key, self._store, self._nowhere, self._seen, processor.describe)
+        found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, processor.describe)
         if not found:
             return missing
         _, entry = self._execution.seeding.find(found.key, stage)
         if not entry or not self._is_whole(stage, entry):
             return missing
-        return Lookup(front_key, "", found.key, entry, found.reading)
+        return replace(missing, key=found.key, entry=entry, reading=found.reading)
 
     def _is_whole(self, stage: Stage, entry: Entry) -> bool:
         if stage.is_preprocessor:
@@ -109,11 +118,9 @@ class Finder:
         return output.role == ROLE and output.path in self._execution.plan.own_ids
 
     def front_key(self, stage: Stage) -> str:
-        execution = self._execution
-        digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
-        return self._key(stage, digests)
+        return ingredients.key_of(self._ingredients(stage))
 
-    def _meaning_key(self, stage: Stage) -> str:
+    def _meaning_key(self, stage: Stage, by_bytes: Sequence[Ingredient]) -> str:
         """The key by what the text says, or empty where the stage reads none, or that is not known."""
         if stage.kind not in ("cudafe", "cicc"):
             return ""
@@ -125,15 +132,13 @@ class Finder:
                 return ""
             is_text |= known is not None
             digests.append(known.meaning if known else self._workspace.digest_of(path))
-        return self._key(stage, ["meaning", *digests]) if is_text else ""
+        return ingredients.key_of(ingredients.with_inputs(by_bytes, ["meaning", *digests])) if is_text else ""
 
-    def _key(self, stage: Stage, digests: list[str]) -> str:
+    def _ingredients(self, stage: Stage) -> list[Ingredient]:
         execution = self._execution
+        digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
         dated = self._dated_sources(stage)
-        found = ingredients.of_stage(
-            stage, digests, execution.environ, execution.cwd, self._store, dated
-        )  # fmt: skip
-        return ingredients.key_of(found)
+        return ingredients.of_stage(stage, digests, execution.environ, execution.cwd, self._store, dated)
 
     def text_read_by(self, stage: Stage) -> tuple[str, ...]:
         """The digests of the preprocessed text that a stage reads."""

@@ -87,12 +87,13 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report
     """
     relies_on_ids = ignores_lines = True
     before = None
+    ran: set[str] = set()
     while True:
         execution = Execution(context, relies_on_ids, ignores_lines)
         if before:
             execution.workspace.take_over(before.workspace)
         try:
-            return execution, _Run(execution, surroundings).carry_out()
+            return execution, _Run(execution, surroundings, ran).carry_out()
         except _UnlikeIdsError:
             surroundings.progress.note("the module ids differ: once more, in nvcc's way")
             relies_on_ids = False
@@ -103,9 +104,9 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report
 
 
 class _Run:
-    """One way through the plan."""
+    """One way through the plan. `ran` are the stages, by what they write, that have run for this call."""
 
-    def __init__(self, execution: Execution, surroundings: Surroundings) -> None:
+    def __init__(self, execution: Execution, surroundings: Surroundings, ran: set[str]) -> None:
         self._execution = execution
         self._invocation = surroundings.invocation
         self._progress = surroundings.progress
@@ -114,6 +115,7 @@ class _Run:
         self._report = Report(stderr=surroundings.messages)
         self._next = 0  # the step that is handed over next
         self._noted: set[int] = set()
+        self._ran = ran
 
     def carry_out(self) -> Report:
         try:
@@ -129,14 +131,18 @@ class _Run:
                 ended = self._schedule.wait() if self._next == handed_over else []
         except BaseException as reason:
             self._schedule.finish(is_wanted=isinstance(reason, _UnlikeIdsError | _MovedLinesError))
+            self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
             raise
         self._schedule.finish()
         self._report.stages = [
-            (task.stage.kind, task.is_hit, task.completed.seconds)
-            for task in self._schedule.tasks
+            (task.stage.kind, task.is_hit and _written_by(task) not in self._ran, task.completed.seconds)
+            for task in self._ended()
             if task.completed and task.stage.kind in outcomes.STAGES
         ]
         return self._report
+
+    def _ended(self) -> list[Task]:
+        return [task for task in self._schedule.tasks if task.completed]
 
     def _look_at_what_is_done(self) -> None:
         """Raise the reason to begin again, if there is one; tell of each stage once."""
@@ -194,6 +200,10 @@ class _Run:
             return True
         self._schedule.delivered(task)
         return False
+
+
+def _written_by(task: Task) -> str:
+    return task.stage.outputs[0].path if task.stage.outputs else ""
 
 
 def _has_said(task: Task) -> bool:

@@ -129,7 +129,8 @@ class Schedule:
     def wait(self) -> list[Task]:
         """The stages that have come to their end, after waiting for one; some more may be ready now."""
         states = {task.state for task in self.tasks}
-        idle = _POLL_FOR_SLOTS_SECONDS if State.READY in states else _IDLE_SECONDS
+        waits_for_slots = State.READY in states and self._slots.may_become_free()
+        idle = _POLL_FOR_SLOTS_SECONDS if waits_for_slots else _IDLE_SECONDS
         jobs = self._jobs.wait(_POLL_SECONDS if State.ELSEWHERE in states else idle)
         if self._claims:
             self._claims.beat()
@@ -197,7 +198,10 @@ class Schedule:
         if not self._execution.is_cached(task.stage):
             task.shares = False
             return False
-        task.lookup = self._execution.finder.look_up(task.stage)
+        finder = self._execution.finder
+        task.lookup = (
+            finder.look_again(task.stage, task.lookup) if task.lookup else finder.look_up(task.stage)
+        )
         if not task.lookup.entry:
             return False
         entry = task.lookup.entry

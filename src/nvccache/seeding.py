@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 
-from nvccache import entries, keys, module_id, process
+from nvccache import entries, keys, module_id
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
-from nvccache.process import Completed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nvccache.plan import Output, Plan, Stage
+    from nvccache.process import Completed
     from nvccache.store import Store
     from nvccache.workspace import Workspace
 
@@ -82,9 +82,13 @@ class Seeding:
         return builder.key()
 
     def settle(
-        self, stage: Stage, completed: Completed, kept: Sequence[Output], environ: Mapping[str, str]
+        self,
+        stage: Stage,
+        completed: Completed,
+        kept: Sequence[Output],
+        run: Callable[[Sequence[str]], Completed],
     ) -> Completed:
-        """On toolkits that take no seed: run again if the id would never be the same twice."""
+        """On toolkits that take no seed: `run` again if the id would never be the same twice."""
         output = stage.output(ROLE)
         if output not in kept or (output and output.path in self._own_ids):
             return completed
@@ -95,8 +99,7 @@ class Seeding:
             return completed
         with open(output.path, "wb") as stream:
             stream.write(replaced)
-        again = process.run(module_id.without_generating(stage.words), environ)
-        return Completed(again.status, again.stdout, again.stderr, again.seconds)
+        return run(module_id.without_generating(stage.words))
 
     def names_id(self, stage: Stage, kept: Sequence[Output]) -> bool:
         """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""

@@ -110,17 +110,17 @@ class Place:
 class Pool:
     """The places that all calls of this user share; `directory` may be empty, and then there are none."""
 
-    __slots__ = ("_directory", "_size")
+    __slots__ = ("_directory", "size")
 
     def __init__(self, directory: str, size: int) -> None:
         self._directory = directory
-        self._size = size
+        self.size = size
 
     def take(self) -> Place | None:
         """A free place, or None at once; never raises OSError."""
         if not self._directory:
             return None
-        for number in range(self._size):
+        for number in range(self.size):
             place = _lock(f"{self._directory}/slot-{number}")
             if place:
                 return place
@@ -201,6 +201,12 @@ class Slots:
         slot = Slot(self, is_own, place, token_from)
         self._in_use.append(slot)
         return slot
+
+    def may_become_free(self) -> bool:
+        """Whether another call, or make, could give up what this one may then take."""
+        if self._guardian and self._guardian.has_jobserver:
+            return True
+        return self._pool is not None and sum(slot.has_place for slot in self._in_use) < self._pool.size
 
     def _place(self, is_own: bool) -> Place | None:
         """A place for one more slot; those in use that have none come first, or a call runs too much."""

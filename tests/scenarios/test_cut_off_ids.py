@@ -175,3 +175,12 @@ def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace
     compile_once(workspace, ("-c", "a.cu", *TWO[:2]))
     _, counters = compare(workspace, ("-c", "a.cu", *TWO))
     assert counters.compiled()["cicc"] == 1
+
+
+def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -> None:
+    log = workspace.directory.parent / "log"
+    put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
+    _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
+    assert "once more" in log.read_text()
+    assert counters.outcome == "miss"
+    assert counters.hit() == {}

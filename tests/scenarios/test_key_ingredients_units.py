@@ -132,6 +132,7 @@ class Stages:
         parsed = invocation.parse([*arguments, *HOST_OPTIONS], environ)
         assert isinstance(parsed, invocation.Invocation), parsed
         scratch = str(self.workspace.directory / "scratch")
+        os.makedirs(scratch, exist_ok=True)
         transcript = dryrun.transcribe(self.workspace.nvcc, parsed.dryrun_arguments, scratch, environ)
         assert isinstance(transcript, dryrun.Transcript), transcript
         planned = plan.build(transcript, parsed, scratch)
