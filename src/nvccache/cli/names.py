@@ -8,4 +8,5 @@ COMMANDS = {
     "explain": "nvccache.cli.explain",
     "install": "nvccache.cli.install",
     "demo": "nvccache.cli.demo",
+    "doctor": "nvccache.cli.doctor",
 }

@@ -1,0 +1,102 @@
+"""`nvccache doctor`: looks at everything a compile needs, compiles both ways, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import click
+
+from nvccache import config, nvcc_search, outcomes
+from nvccache.cli import findings
+from nvccache.cli.findings import BAD, GOOD, ODD, Finding
+from nvccache.cli.units import seconds_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TOPIC_WIDTH = 14
+
+
+@click.command()
+def doctor() -> None:
+    """Check nvcc, the host compiler and the cache directory, and compile with and without the cache.
+
+    Ends with status 1 if something is bad.
+    """
+    environ = dict(os.environ)
+    try:
+        settings = config.load(environ)
+    except config.ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    is_bad = False
+    for finding in _all(settings, environ):
+        is_bad |= finding.state == BAD
+        click.echo(f"{finding.state:<5} {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
+    if is_bad:
+        sys.exit(1)
+
+
+def _all(settings: config.Config, environ: dict[str, str]) -> Iterator[Finding]:
+    yield from findings.of_nvcc(settings, environ)
+    yield from findings.of_cache(settings)
+    yield from findings.of_machine(settings)
+    nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
+    if nvcc:
+        yield from findings.of_parts(nvcc, environ)
+        yield from _compiles(nvcc, environ)
+
+
+def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
+    """Compile by nvcc, and twice through a cache of its own, and compare."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        environ = {**environ, "NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1"}
+        environ = {name: value for name, value in environ.items() if name not in _STEERING}
+        with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
+            stream.write(findings.SOURCE)
+        os.mkdir(f"{folder}/keep")
+        plain = [nvcc, "-c", "probe.cu", "-o", "plain.o", "-keep", "-keep-dir", "keep"]
+        seconds, said = _run(plain, folder, environ)
+        if said is not None:
+            yield Finding(BAD, "plain nvcc", f"cannot compile: {said}")
+            return
+        yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
+        time.sleep(_SETTLED)
+        cached = [sys.executable, "-m", "nvccache", nvcc, "-c", "probe.cu", "-o", "probe.o"]
+        for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
+            seconds, said = _run(cached, folder, environ)
+            if said is not None:
+                yield Finding(BAD, title, f"cannot compile: {said}")
+                return
+            yield _verdict(title, wanted, seconds, folder, environ)
+
+
+# They would keep the compile from showing what the cache does.
+_STEERING = ("NVCCACHE_DISABLE", "NVCCACHE_READONLY", "NVCCACHE_RECACHE", "NVCCACHE_BASE_DIR")
+_SETTLED = 0.1  # seconds until a file is old enough to be recorded
+
+
+def _verdict(title: str, wanted: str, seconds: float, folder: str, environ: dict[str, str]) -> Finding:
+    with open(f"{folder}/plain.o", "rb") as plain, open(f"{folder}/probe.o", "rb") as ours:
+        if plain.read() != ours.read():
+            return Finding(BAD, title, "makes another object than nvcc: please report this")
+    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json", "--reset"]
+    counted = json.loads(subprocess.check_output(command, cwd=folder, env=environ))
+    outcome = next((name for name, count in counted["calls"].items() if count), "nothing")
+    reasons = ", ".join(counted["bypass_reasons"])
+    text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the same object"
+    return Finding(GOOD if outcome == wanted else ODD, title, text)
+
+
+def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[float, str | None]:
+    """The seconds it took, and what it said if it failed."""
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
+    seconds = time.monotonic() - started
+    said = (done.stderr + done.stdout).decode(errors="replace").strip()
+    return seconds, (said or f"status {done.returncode}") if done.returncode else None

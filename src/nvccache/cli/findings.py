@@ -1,0 +1,170 @@
+"""What `nvccache doctor` looks at: settings, nvcc and its parts, the host compiler, the cache directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+
+from nvccache import dryrun, nvcc_search, publishing, real_nvcc, slots, toolchain
+from nvccache.cli.units import size_words
+from nvccache.dryrun import Command, Transcript
+from nvccache.locks import held
+from nvccache.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from nvccache.config import Config
+
+GOOD, ODD, BAD = "ok", "note", "bad"
+SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
+_PARTS = ("cudafe++", "ptxas", "fatbinary", "nvlink")  # cicc does not tell its version
+_VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
+_LEAST_FREE = 1 << 30  # bytes
+_CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: how it is (GOOD, ODD or BAD), what it is about, and what was found."""
+
+    state: str
+    topic: str
+    text: str
+
+
+def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The nvcc that a call would run, and whether calls of `nvcc` come to the cache."""
+    nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
+    if not nvcc:
+        where = f"`{settings.nvcc}` is none" if settings.nvcc else "none on PATH, none below /usr/local"
+        yield Finding(BAD, "nvcc", f"no nvcc: {where}; `pip install 'nvccache[toolkit]'` brings one")
+        return
+    yield Finding(GOOD, "nvcc", f"CUDA {nvcc_search.release_of(nvcc) or '?'} at `{nvcc}`")
+    if not toolchain.is_dependable(nvcc):
+        yield Finding(
+            ODD, "nvcc", "it is a script that may do anything: hits need the dry run and the preprocessors"
+        )
+    first = shutil.which("nvcc", path=environ.get("PATH"))
+    if first and real_nvcc.is_ours(first):
+        yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{first}`")
+    else:
+        yield Finding(
+            GOOD, "on PATH", "`nvcc` is not nvccache: it is used as a launcher, or see `nvccache install`"
+        )
+
+
+def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The tools that this nvcc starts, by its own dry run, and whether they are of one release."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        source = os.path.join(folder, "probe.cu")
+        with open(source, "w", encoding="utf-8") as stream:
+            stream.write(SOURCE)
+        found = dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+    if not isinstance(found, Transcript):
+        yield Finding(BAD, "dry run", f"`nvcc --dryrun` was not understood: {found.reason} {found.detail}")
+        return
+    everything = {**environ, **found.variables}
+    yield from _versions(everything)
+    library = os.path.join(found.variables.get("TOP", ""), "nvvm", "lib64", "libnvvm.so")
+    if not os.path.isfile(library):
+        yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
+    for command in found.steps:
+        if isinstance(command, Command) and "-E" in command.words:
+            yield from _host_compiler(command.words[0], everything)
+            break
+
+
+def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
+    versions: dict[str, str] = {}
+    for name in (*_PARTS, "cicc"):
+        path = toolchain.resolve(name, environ.get("PATH", ""))
+        path = path or toolchain.resolve(f"{environ.get('CICC_PATH', '')}/{name}", "")
+        if not path:
+            yield Finding(BAD, name, "this nvcc starts it, and it is not there")
+            continue
+        if not _is_below(path, environ.get("TOP", "")):
+            yield Finding(ODD, name, f"not there beside nvcc: PATH leads to `{path}`")
+        if name != "cicc":
+            shown = subprocess.run([path, "--version"], capture_output=True, check=False)
+            match = _VERSION.search(shown.stdout + shown.stderr)
+            versions[name] = match[2].decode() if match else "?"
+    if len(set(versions.values())) > 1:
+        text = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield Finding(BAD, "parts", f"they are of different releases: {text}; pin all wheels to one")
+    elif versions:
+        yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and cicc")
+
+
+def _is_below(path: str, directory: str) -> bool:
+    top = os.path.normpath(directory)
+    return os.path.normpath(path).startswith(top.rstrip("/") + "/")
+
+
+def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        try:
+            compiler = toolchain.host_compiler(word, environ, Store(folder))
+        except OSError as error:
+            yield Finding(BAD, "host compiler", str(error))
+            return
+    shown = subprocess.run([compiler.driver, "--version"], capture_output=True, check=False)
+    version = shown.stdout.decode(errors="replace").partition("\n")[0]
+    yield Finding(GOOD, "host compiler", f"{version or '?'} at `{compiler.driver}`")
+    if not compiler.is_itself:
+        text = "it is a script, or another program before a compiler: hits need the dry run"
+        yield Finding(ODD, "host compiler", text)
+
+
+def of_cache(settings: Config) -> Iterator[Finding]:
+    """The cache directory, and what its file system can do."""
+    root = settings.dir
+    try:
+        publishing.prepare(root)
+        with tempfile.TemporaryDirectory(dir=root, prefix="doctor-") as folder:
+            yield Finding(GOOD, "cache", f"`{root}`, at most {size_words(settings.max_size)}")
+            yield from _file_system(folder)
+    except OSError as error:
+        yield Finding(BAD, "cache", f"`{root}` cannot be written: {error.strerror}")
+        return
+    free = shutil.disk_usage(root).free
+    if free < min(_LEAST_FREE, settings.max_size):
+        yield Finding(ODD, "cache", f"only {size_words(free)} free on its file system")
+    for name in ("disable", "readonly", "recache"):
+        if getattr(settings, name):
+            yield Finding(ODD, "settings", f"`{name}` is on ({settings.origins[name]})")
+
+
+def _file_system(folder: str) -> Iterator[Finding]:
+    path = os.path.join(folder, "probe")
+    before = time.time()
+    with open(path, "wb") as stream:
+        stream.write(b"probe")
+    written = os.stat(path)
+    skew = written.st_mtime - before
+    if abs(skew) > _CLOCK_SLACK:
+        yield Finding(BAD, "clock", f"files of the cache are dated {skew:+.1f} s off this machine's clock")
+    if written.st_mtime_ns % 10**6 == 0:
+        yield Finding(ODD, "dates", "the file system keeps coarse dates: fresh files are recorded later")
+    try:
+        with held(f"{path}.lock", 1.0):
+            yield Finding(GOOD, "locks", "work")
+    except OSError as error:
+        yield Finding(BAD, "locks", f"do not work here ({error.strerror}): keep the cache on another disk")
+
+
+def of_machine(settings: Config) -> Iterator[Finding]:
+    """How much may run at once."""
+    cores = slots.available_cores()
+    if slots.pool_directory():
+        yield Finding(
+            GOOD, "at once", f"{settings.jobs or cores} stages in all calls together, {cores} cores"
+        )
+    else:
+        yield Finding(ODD, "at once", "no directory for the pool: each call runs one stage at a time")
