@@ -13,7 +13,7 @@ from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
 # Files of which one case of so many is run by default.
-KEPT_CASES = {"test_soundness": 4, "test_cut_off": 6}
+KEPT_CASES = {"test_soundness": 4, "test_cut_off": 6, "test_device_links": 2}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
 
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of test_soundness*.py and test_cut_off*.py, not one of some",
+        help="run every case of soundness, cut-offs and device links, not one of some",
     )
 
 

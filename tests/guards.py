@@ -40,6 +40,7 @@ CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
 MEANING = "tests/test_meaning.py"
+LINKS = "tests/scenarios/test_device_links.py"
 GUARDS = [
     Guard("signatures in a replay record", "replay.py", "signatures.to_bytes(now) != numbers", "False",
           FILES, "seen and the and source and not link and not header"),
@@ -251,6 +252,19 @@ GUARDS = [
           "pass", IDS, "units_without"),
     Guard("cut-off: one side's part of the text", "lookup.py", "digests.append(known.meaning if known else",
           'digests.append("" if known else', CUT_OFF, "stages_run_whose and alone"),
+    Guard("links: device code of objects", "ingredients.py",
+          "device_code.digest_of(path) if is_linked else", '"" if is_linked else', LINKS,
+          "changed_device_code"),
+    Guard("links: libraries", "ingredients.py", 'found.append(("libraries",', 'list(("libraries",', LINKS,
+          "by_its_members and library"),
+    Guard("links: libraries that are missing", "recording.py", "yield from map(_absence, found.missing)",
+          "pass", LINKS, "appears_earlier and words"),
+    Guard("links: libraries in records", "recording.py", ", *self._libraries()]", "]", LINKS,
+          "by_its_members and library"),
+    Guard("links: shared libraries", "recording.py",
+          'yield os.path.dirname(path) or ".", PRESENT + os.path.basename(path)', "pass", LINKS, "goes"),
+    Guard("links: what nvlink adds to", "plan.py", "if output.role in _ADDED_TO:", "if False:", LINKS,
+          "device_link and object and two"),
 ]  # fmt: skip
 
 

@@ -70,16 +70,6 @@ BYPASSES = {
     "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
     "preprocess_only": ["-E a.cu", "-M a.cu", "-MM a.cu", "-c -E a.cu", "-M -c a.cu", "-ptx -E a.cu"],
     "library": ["-lib a.o", "-lib -c a.cu"],
-    "device_link": ["-dlink a.o -o d.o", "-dlto -dlink -ptx a.o", "-cubin -dlink a.o"],
-    "link": [
-        "a.cu",
-        "a.cu -o a",
-        "-rdc=true a.cu",
-        "-shared a.o",
-        "-link a.cu",
-        "a.o -lcudart",
-        "-dlto -ltoir a.cu",
-    ],
     "standard_input": ["-x cu -c -", "-x cu -c - -o a.o"],
     "standard_output": [
         "-ptx a.cu -o -",

@@ -7,6 +7,7 @@ writes. Which stage comes when is not known here.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from dataclasses import dataclass
 
@@ -113,6 +114,8 @@ class Execution:
                 self._make(path)  # twice, since making one again can write another anew, in its stored form
         for output in stage.outputs:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
+            if output.begins_as:
+                shutil.copyfile(output.begins_as, output.path)
 
         def carry_out(words: Sequence[str]) -> Completed:
             return process.run(words, self.environ, handle=handle)

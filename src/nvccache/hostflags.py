@@ -79,6 +79,7 @@ _DEVICE_TOOLS = (
     "cicc-options",
     "cudafe-options",
     "fatbin-options",
+    "nvlink-options",
     "ptxas-options",
     "tileiras-options",
 )

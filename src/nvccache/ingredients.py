@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from nvccache import keys, processor, reading, toolchain, variables
-from nvccache.stages import host
+from nvccache import device_code, keys, processor, reading, toolchain, variables
+from nvccache.stages import host, nvlink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def of_stage(
         ("files", tuple(_file_parts(stage))),
         ("environment", tuple(_variables(stage, environ))),
     ]
+    if stage.grammar.searches_libraries:
+        found.append(("libraries", tuple(_library_parts(stage, environ, store))))
     if stage.grammar.sees_directory:
         # Compilers take the name of the working directory from PWD where that is right.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
@@ -79,7 +81,20 @@ def _file_parts(stage: Stage) -> list[str]:
     parts = []
     for path in stage.possible_files:
         if toolchain.is_regular_file(path):
-            parts += [path, keys.digest_file(path)]
+            is_linked = stage.grammar.searches_libraries
+            parts += [path, device_code.digest_of(path) if is_linked else keys.digest_file(path)]
+    return parts
+
+
+def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
+    """The libraries that the command finds by name, in its order."""
+    parts = []
+    for path in nvlink.libraries(stage.words, environ).found:
+        if path.endswith(".a"):
+            digest = device_code.digest_of(path)
+        else:
+            digest = toolchain.digest_of_program(path, store) if nvlink.is_read(path) else ""
+        parts += [path, digest]
     return parts
 
 

@@ -44,6 +44,7 @@ MODES = (
     "device-w",
     "compile",
 )
+LINKS = ("device-link", "link")  # what a call does without one of these
 
 # Reason -> the options that mean it, most telling reason first.
 _OBJECTIONS = (
@@ -55,7 +56,6 @@ _OBJECTIONS = (
     ("run", ("run", "clean-targets")),
     ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
     ("library", ("lib",)),
-    ("device_link", ("device-link",)),
 )
 _LATE_OBJECTIONS = (
     ("source_in_ptx", ("source-in-ptx",)),
@@ -120,7 +120,7 @@ class Invocation:
     )
 
     arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
-    mode: str  # one of MODES
+    mode: str  # one of MODES or LINKS
     inputs: tuple[str, ...]
     output: str  # -o as typed, or empty
     output_directory: str  # -odir as typed, or empty
@@ -156,8 +156,6 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     if bypass:
         return bypass
     mode = _mode(words.arguments, options)
-    if isinstance(mode, Bypass):
-        return mode
     forwarded = [argument.tokens[0] for argument in words.arguments if argument.name == FORWARDED]
     host_flags = flatten(words.arguments, forwarded)
     if host_flags is None:
@@ -285,13 +283,13 @@ def _environment(environ: Mapping[str, str]) -> Bypass | None:
     return None
 
 
-def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str | Bypass:
+def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
+    if "device-link" in options:
+        return "device-link"
     modes = [mode for mode in MODES if mode in options]
-    if not modes:
-        return Bypass("link", "--link")
     if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
-        return Bypass("link", "-ltoir")  # before CUDA 13 it names a library, and the call links
-    return modes[0]
+        return "link"  # before CUDA 13 it names a library, and the call links
+    return modes[0] if modes else "link"
 
 
 def _files(arguments: Sequence[Argument]) -> Bypass | None:

@@ -103,7 +103,7 @@ def _matter(stage: Stage) -> bool:
         return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in options)
     if stage.kind == "host_compile":
         return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(stage.words))
-    return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary")
+    return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary", "nvlink", "host_link")
 
 
 def _options(words: Sequence[str]) -> list[str]:

@@ -7,7 +7,8 @@ writes. A plan with anything unexplained is not a plan but a Bypass.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
     from nvccache.relocation import Relocation
 
 OPAQUE = "opaque"
+_IDENTIFIER = "-D__NV_MODULE_ID="
+_ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file a stage writes at `path`; `destination` is where the user wants it, or empty."""
+    """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
+
+    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it.
+    """
 
     role: str
     path: str
     destination: str = ""
+    begins_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,9 @@ class Plan:
     @property
     def products(self) -> tuple[str, ...]:
         """The files the user wants, as nvcc names them."""
-        return tuple(out.destination for stage in self.stages for out in stage.outputs if out.destination)
+        written = [out.destination for stage in self.stages for out in stage.outputs if out.destination]
+        linked = [stage.name("program") for stage in self.stages]
+        return (*written, *(path for path in linked if path))
 
     @property
     def dependency_files(self) -> tuple[DependencyFile, ...]:
@@ -103,9 +112,10 @@ def build(
     """
     steps: list[Stage | DependencyFile] = []
     preprocessed: list[str] = []
+    versions = _Versions()
     for step in transcript.steps:
         if isinstance(step, Command):
-            stage = _read_stage(step, scratch, len(steps), places)
+            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), places))
             if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
@@ -114,14 +124,49 @@ def build(
             preprocessed = []
     stages = [step for step in steps if isinstance(step, Stage)]
     included = _inclusions(stages, scratch)
-    problem = _problem(steps, stages, included, invocation)
+    problem = _problem(steps, stages, included, invocation) or _problem_of_names(stages, scratch)
     if problem:
         return problem
     return Plan(tuple(steps), included, _destinations(stages, included), scratch)
 
 
+class _Versions:
+    """A file that several nvlinks write, each adding to what the last one wrote, is a new file each time."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, str] = {}  # nvcc's name for it -> where it is now
+
+    def rename(self, command: Command) -> Command:
+        """The command with the names that its files have now."""
+        words = command.words
+        for name, now in self._latest.items():
+            words = tuple(word.replace(name, now) for word in words)
+        return Command(words)
+
+    def note(self, stage: Stage) -> Stage:
+        """The stage, writing a new file where it would add to one."""
+        for output in stage.outputs:
+            if output.role in _ADDED_TO:
+                stage = self._written_again(stage, output)
+        return stage
+
+    def _written_again(self, stage: Stage, output: Output) -> Stage:
+        name = next((name for name, now in self._latest.items() if now == output.path), "")
+        if not name:
+            self._latest[output.path] = output.path
+            return stage
+        path = self._latest[name] = f"{output.path}+"
+        added_to = replace(output, path=path, begins_as=output.path)
+        return replace(
+            stage,
+            words=tuple(word.replace(output.path, path) for word in stage.words),
+            inputs=(*stage.inputs, output.path),
+            outputs=tuple(added_to if other is output else other for other in stage.outputs),
+        )
+
+
 def _read_stage(command: Command, scratch: str, number: int, places: Relocation | None) -> Stage:
-    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False)
+    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, keeps_place=True)
     words = [command.words[0]]
     key_words: list[str] = []
     inputs: list[str] = []
@@ -147,8 +192,8 @@ def _read_stage(command: Command, scratch: str, number: int, places: Relocation 
             shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
         elif piece.use == WORD:
             possible_files += _possible_files(piece.prefix)
-        words.append(piece.prefix + value)
-        key_words.append(piece.prefix + shown)
+        words.append(piece.prefix + value + piece.suffix)
+        key_words.append(piece.prefix + shown + piece.suffix)
     return Stage(
         grammar,
         tuple(words),
@@ -209,9 +254,19 @@ def _problem(
     if writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
-    wanted += [word for stage in stages if stage.kind == OPAQUE for word in stage.words]
+    wanted += [word for stage in stages if stage.grammar.keeps_place for word in stage.words]
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
+    return None
+
+
+def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
+    """Why a product would name the scratch directory: nvcc makes an identifier of an object's path."""
+    made_of_it = (re.sub(r"\W", "_", scratch), "tmpxft_")
+    for stage in stages:
+        for word in stage.words:
+            if word.startswith(_IDENTIFIER) and any(name in word for name in made_of_it):
+                return Bypass("names_temporary_file", word)
     return None
 
 

@@ -22,9 +22,9 @@ from nvccache import (
     toolchain,
 )
 from nvccache.answer import Answer
-from nvccache.reading import ABSENT, PROGRAM, Reading, UnreadableError
+from nvccache.reading import ABSENT, PRESENT, PROGRAM, Reading, UnreadableError
 from nvccache.relocation import Relocation
-from nvccache.stages import host
+from nvccache.stages import host, nvlink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,11 +102,11 @@ class Recorder:
         programs = self._programs()
         for path in programs:
             digests[path] = toolchain.digest_of_program(path, self.execution.store)
-        others = [*self.call.option_files, *self._possible_files(), *self._profiles()]
+        others = [*self.call.option_files, *self._possible_files(), *self._profiles(), *self._libraries()]
         for path in others:
             digests.setdefault(path, keys.digest_file(path))
-        for directory, name in self._places_of_programs():
-            names.setdefault(directory, set()).add(ABSENT + name)
+        for directory, watch in (*self._places_of_programs(), *self._places_of_libraries()):
+            names.setdefault(directory, set()).add(watch)
         made = self.execution.headers.reading(digests, names, digests)
         kinds = [
             PROGRAM if path in programs else kind for path, kind in zip(made.files, made.kinds, strict=True)
@@ -147,7 +147,28 @@ class Recorder:
             if is_program and (not found or os.path.realpath(candidate) == os.path.realpath(found)):
                 return
             if not os.path.lexists(candidate) and os.path.isdir(directory or "."):
-                yield directory or ".", word
+                yield directory or ".", ABSENT + word
+
+    def _libraries(self) -> list[str]:
+        """The libraries that device code is linked from, or compiled by."""
+        return [
+            path for stage in self._linking() for path in self._found_by(stage).found if nvlink.is_read(path)
+        ]
+
+    def _places_of_libraries(self) -> Iterable[tuple[str, str]]:
+        """Where other libraries of the same names would be found, and shared ones that are left alone."""
+        for stage in self._linking():
+            found = self._found_by(stage)
+            yield from map(_absence, found.missing)
+            for path in found.found:
+                if not nvlink.is_read(path):
+                    yield os.path.dirname(path) or ".", PRESENT + os.path.basename(path)
+
+    def _linking(self) -> list[Stage]:
+        return [stage for stage in self.execution.plan.stages if stage.grammar.searches_libraries]
+
+    def _found_by(self, stage: Stage) -> nvlink.Libraries:
+        return nvlink.libraries(stage.words, self._environ)
 
     def _host_compiler(self, stage: Stage) -> toolchain.HostCompiler:
         return toolchain.host_compiler(stage.words[0], self._environ, self.execution.store)
@@ -247,6 +268,14 @@ class Recorder:
         return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
 
 
+def _absence(path: str) -> tuple[str, str]:
+    """What must stay missing for there to be no such file: the nearest directory, and a name in it."""
+    directory, name = os.path.split(path)
+    while directory and not os.path.isdir(directory):
+        directory, name = os.path.split(directory)
+    return directory or ".", ABSENT + name
+
+
 def _missing_parts(directory: str) -> Iterable[tuple[str, str]]:
     """What a compiler driver looks for beside its parts, and one level up, before it searches PATH."""
     above = os.path.dirname(directory)
@@ -254,7 +283,7 @@ def _missing_parts(directory: str) -> Iterable[tuple[str, str]]:
     for folder in (directory, above):
         for name in parts:
             if folder and not os.path.lexists(os.path.join(folder, name)):
-                yield folder, name
+                yield folder, ABSENT + name
 
 
 def _of_call(call: Invocation, plan: Plan) -> list[str]:

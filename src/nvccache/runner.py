@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nvccache.slots import Slots
 
 # Stages whose failure is the user's error, told on standard error, and which leave no product behind.
-_TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc"})
+_TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc", "nvlink", "host_link"})
 # What a tool says when the machine is at fault, which may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 

@@ -14,7 +14,7 @@ import signal
 from nvccache import guardian, inflight, memory
 from nvccache.inflight import Claim, Claims, Wait
 from nvccache.jobs import Background, Job, Jobs
-from nvccache.plan import OPAQUE, Stage
+from nvccache.plan import Stage
 from nvccache.process import Completed
 
 TYPE_CHECKING = False
@@ -167,11 +167,11 @@ class Schedule:
     def _can_be_looked_up(self, task: Task) -> bool:
         if task.state is not State.WAITING or task.number > self._limit:
             return False
-        if task.stage.kind == OPAQUE or any(
-            other.stage.kind == OPAQUE and other.number < task.number and other.state is not State.DONE
+        if task.stage.grammar.keeps_place or any(
+            other.stage.grammar.keeps_place and other.number < task.number and other.state is not State.DONE
             for other in self.tasks
         ):
-            # It may read and write whatever it names: it keeps its place in nvcc's order.
+            # It reads and writes what is only known to itself: it keeps its place in nvcc's order.
             return all(other.state is State.DONE for other in self.tasks if other.number < task.number)
         if self._reads_undelivered(task):
             return False

@@ -38,6 +38,16 @@ OF_STAGE = {
     "ptxas": (),
     "fatbinary": (),
     "host_compile": _HOST,
+    "nvlink": (
+        "AS_SECURE_LOG_FILE",
+        "CAN_FINALIZE_DEBUG",
+        "LIBNVVM_DISABLE_CONCURRENT_API",
+        "LIBNVVM_NVVM_VERSION",
+        "LIBRARY_PATH",
+        "LLVM_OVERRIDE_PRODUCER",
+        "NVVM_IR_VER_CHK",
+        "NV_NVVM_VERSION",
+    ),
 }
 # They reach diagnostics only where an option asks for colours, since no tool that is run has a terminal.
 COLOUR_OPTIONS = (

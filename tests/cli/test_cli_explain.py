@@ -59,7 +59,7 @@ def test_a_direct_hit_has_nothing_to_tell(nvccache, cache_dir):
     ]
 
 
-@pytest.mark.parametrize("reason", ["link", "unknown_option", "source_in_ptx"])
+@pytest.mark.parametrize("reason", ["library", "unknown_option", "source_in_ptx"])
 def test_a_bypass_is_told_with_its_reason(nvccache, cache_dir, reason):
     journal(cache_dir, "a.o", outcomes.BYPASS, reason)
     assert said(nvccache("explain", "a.o")) == [f"`a.o`: bypass, because {outcomes.REASONS[reason]}"]
@@ -192,5 +192,5 @@ def test_a_real_compile_is_explained(workspace: Workspace):
     workspace.write("a.cu", "__global__ void k() { no }\n")
     assert workspace.cached(*line).status != 0
     assert explained("a.o") == "`a.o`: failed, because nvcc reports an error"
-    workspace.cached("a.o", "-o", "program")
-    assert explained("program") == f"`program`: bypass, because {outcomes.REASONS['link']}"
+    workspace.cached("-lib", "a.o", "-o", "liba.a")
+    assert explained("liba.a") == f"`liba.a`: bypass, because {outcomes.REASONS['library']}"

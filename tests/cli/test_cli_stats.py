@@ -16,7 +16,7 @@ def used_cache(cache_dir):
     store.Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
     calls.append(cache_dir, Call(outcomes.PARTIAL_HIT, stages=stages, seconds_saved=1.5))
-    calls.append(cache_dir, Call(outcomes.BYPASS, "link"))
+    calls.append(cache_dir, Call(outcomes.BYPASS, "library"))
     calls.append(cache_dir, Call(outcomes.BYPASS, "of_tomorrow"))
     return cache_dir
 
@@ -28,7 +28,7 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     assert statistics["calls"] == {
         "direct_hit": 0, "stage_hit": 0, "partial_hit": 1, "miss": 0, "bypass": 2, "failed": 0, "fault": 0,
     }  # fmt: skip
-    assert statistics["bypass_reasons"] == {"link": 1, "of_tomorrow": 1}
+    assert statistics["bypass_reasons"] == {"library": 1, "of_tomorrow": 1}
     assert set(statistics["stages"]) == {
         "host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile",
         "nvlink",
@@ -44,7 +44,7 @@ def test_text_tells_the_same(nvccache, used_cache):
     lines = [" ".join(line.split()) for line in nvccache("stats").output.splitlines()]
     assert "calls 3" in lines
     assert "partial_hit 1 33.3 %" in lines
-    assert f"link 1 {outcomes.REASONS['link']}" in lines
+    assert f"library 1 {outcomes.REASONS['library']}" in lines
     assert "of_tomorrow 1 a reason of another version of nvccache" in lines
     assert "cicc 0 1 1 min 1 s 0.00 s" in lines
     assert "ptxas 1 0 0.00 s 1.50 s" in lines

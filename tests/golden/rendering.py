@@ -39,7 +39,7 @@ def _stage(stage: Stage) -> list[str]:
     lines += [f"  mentions {name}" for name in stage.mentions]
     if stage.grammar.is_cached and stage.possible_files:
         lines += _wrapped("  may name files:", tuple(dict.fromkeys(stage.possible_files)))
-    for trait in ("sees_directory", "sees_names", "may_include"):
+    for trait in ("sees_directory", "sees_names", "may_include", "searches_libraries"):
         if getattr(stage.grammar, trait):
             lines.append(f"  {trait}")
     return lines

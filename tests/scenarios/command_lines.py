@@ -49,6 +49,9 @@ class Line:
         return {name: SOURCES[name] for name in (*named, *headers)} | texts
 
 
+_TWO = "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90"
+_PARTS = "$NVCC -dc device_link.cu -o one.o; $NVCC -dc device_part.cu -o two.o"
+
 _MODES = (
     Line("compile", "-c a.cu -o a.o"),
     Line("compile_shim", "-c a.cu -o a.o", is_shim=True),
@@ -356,33 +359,52 @@ _LEFT_TO_NVCC = (
     Line("keep_directory_missing", "-keep --keep-dir=kept -c a.cu", "bypass:keeps_intermediates"),
     Line("save_temps", "-save-temps -ptx a.cu", "bypass:keeps_intermediates"),
     Line("objtemp", "-objtemp -c a.cu -o a.o", "bypass:keeps_intermediates", since=(11, 3)),
-    Line("executable", "main.cu -o main", "bypass:link"),
-    Line("executable_shim", "main.cu", "bypass:link", is_shim=True),
-    Line("executable_rdc", "-rdc=true device_link.cu device_part.cu -o x", "bypass:link"),
-    Line(
-        "link_objects",
-        "one.o two.o -o x",
-        "bypass:link",
-        prepare="$NVCC -c a.cu -o one.o; $NVCC -c main.cu -o two.o",
-    ),
-    Line("link_undefined", "device_part.cu -o x -Xlinker --no-demangle -lno_such_library", "bypass:link"),
-    Line(
-        "device_link",
-        "-dlink one.o two.o -o x.o",
-        "bypass:device_link",
-        prepare="$NVCC -dc device_link.cu -o one.o; $NVCC -dc device_part.cu -o two.o",
-    ),
-    Line(
-        "device_link_undefined",
-        "-dlink one.o -o x.o",
-        "bypass:device_link",
-        prepare="$NVCC -dc device_link.cu -o one.o",
-    ),
     Line("library", "-lib a.cu b.cu -o libx.a", "bypass:library"),
     Line("run", "-run main.cu -o main", "bypass:run"),
     Line("side_output", "-Xcompiler -fstack-usage -c a.cu -o a.o", "bypass:host_side_output"),
     Line("host_dependencies", "-Xcompiler -MD,-MF,host.d -c a.cu -o a.o", "bypass:host_side_output"),
     Line("ptxas_file", "-Xptxas --no-such=1,-o,x.cubin -c a.cu -o a.o", "bypass:device_tool_files"),
+)
+
+# The host's link has no record, so that such calls are made of stages at best.
+_LINKS = (
+    Line("executable", "main.cu -o main", "stage_hit"),
+    Line("executable_shim", "main.cu", "stage_hit", is_shim=True),
+    Line("executable_rdc", "-rdc=true device_link.cu device_part.cu -o x", "stage_hit"),
+    Line("executable_two_architectures", f"-rdc=true {_TWO} device_link.cu device_part.cu", "stage_hit"),
+    Line("executable_and_cpp", "main.cu host.cpp -o x", "stage_hit"),
+    Line("executable_shared_runtime", "-cudart=shared main.cu -o x", "stage_hit"),
+    Line("shared_library", "-shared -Xcompiler -fPIC a.cu b.cu -o libx.so", "stage_hit"),
+    Line("executable_dependencies", "-MD main.cu -o main", "stage_hit"),
+    Line(
+        "link_objects",
+        "one.o two.o -o x",
+        "stage_hit",
+        prepare="$NVCC -c a.cu -o one.o; $NVCC -c main.cu -o two.o",
+    ),
+    Line(
+        "link_host_objects",
+        "one.o -o x",
+        "stage_hit",
+        prepare="$NVCC -c main.cpp -o one.o",
+        files={"main.cpp": "int main() { return 0; }\n"},
+    ),
+    Line("link_undefined", "device_part.cu -o x -Xlinker --no-demangle -lno_such_library", "failed"),
+    Line("device_link", "-dlink one.o two.o -o x.o", prepare=_PARTS),
+    Line("device_link_unnamed", "-dlink one.o two.o", prepare=_PARTS),
+    Line(
+        "device_link_two_architectures",
+        f"-dlink {_TWO} one.o two.o -o x.o",
+        prepare=_PARTS.replace("-dc", f"-dc {_TWO}"),
+    ),
+    Line("device_link_cubin", "-dlink -cubin one.o two.o -o x.cubin", prepare=_PARTS),
+    Line("device_link_fatbin", "-dlink -fatbin one.o two.o -o x.fatbin", prepare=_PARTS),
+    Line("device_link_archive", "-dlink one.o libtwo.a -o x.o", prepare=f"{_PARTS}; ar cr libtwo.a two.o"),
+    Line("device_link_library", "-dlink one.o -L. -ltwo -o x.o", prepare=f"{_PARTS}; ar cr libtwo.a two.o"),
+    Line("device_link_verbose", "-dlink -Xnvlink -v one.o two.o -o x.o", prepare=_PARTS),
+    Line("device_link_relocatable", "-r one.o two.o -o x.o", "stage_hit", prepare=_PARTS),
+    Line("device_link_missing", "-dlink one.o missing.o -o x.o", "failed", prepare=_PARTS),
+    Line("device_link_undefined", "-dlink one.o -o x.o", "failed", prepare=_PARTS),
 )
 
 
@@ -397,4 +419,5 @@ LINES = (
     *_DIAGNOSTICS,
     *_FAILURES,
     *_LEFT_TO_NVCC,
+    *_LINKS,
 )

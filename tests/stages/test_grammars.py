@@ -30,7 +30,7 @@ def _pieces(*words: str) -> list[Piece]:
         (["--source", "-o"], [Piece("--source", "", WORD, ""), Piece("", "-o", NAMES, "source name")]),
         (["/s/a.ptx"], [Piece("", "/s/a.ptx", READS, "input")]),
         (["--image=kind=elf,file=/s/a b"], [Piece("--image=kind=elf,file=", "/s/a b", READS, "input")]),
-        (['-DF="/s/f"'], [Piece('-DF="', '/s/f"', READS, "input")]),
+        (['-DF="/s/f"'], [Piece('-DF="', "/s/f", READS, "input", '"')]),
         (["-opt", "-o2"], [Piece("-opt", "", WORD, ""), Piece("-o2", "", WORD, "")]),
         (["/sibling/a"], [Piece("/sibling/a", "", WORD, "")]),
         (["-o"], [Piece("-o", "", WORD, "")]),
@@ -52,6 +52,9 @@ def test_a_word_means_what_its_option_says(words, found):
         ("gcc -D__CUDACC__ -D__NVCC__ -E a.cu", "host_preprocess"),
         ("clang++-14 -E -D__CUDA_ARCH__=800 a.cu", "device_preprocess"),
         ("cc -D__CUDA_ARCH__=800 -c /s/a.compute_80.cudafe1.cpp -o a.o", "host_compile"),
+        ("cc -c -x c++ /opt/cuda/bin/crt/link.stub -o a.o", "host_compile"),
+        ("nvlink --arch=sm_80 a.o -o /s/a.cubin", "nvlink"),
+        ("cc -m64 -Wl,--start-group /s/a.o -Wl,--end-group -o a", "host_link"),
     ],
 )
 def test_a_command_is_known_by_its_tool_or_by_nvccs_macros(line, kind):
@@ -62,7 +65,7 @@ def test_a_command_is_known_by_its_tool_or_by_nvccs_macros(line, kind):
 @pytest.mark.parametrize(
     "line",
     [
-        "nvlink x",
+        "nvlink-12 x",
         "tileiras x",
         "ptxas-12 x",
         "gcc -c a.cpp",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.stages import cicc, cudafe, fatbinary, host, ptxas
+from nvccache.stages import cicc, cudafe, fatbinary, host, nvlink, ptxas
 from nvccache.stages.grammar import Grammar
 
 TYPE_CHECKING = False
@@ -14,6 +14,7 @@ _GRAMMARS: dict[str, Callable[[Sequence[str]], Grammar | None]] = {
     "cicc": cicc.grammar_of,
     "ptxas": ptxas.grammar_of,
     "fatbinary": fatbinary.grammar_of,
+    "nvlink": nvlink.grammar_of,
 }
 
 

@@ -40,6 +40,8 @@ class Grammar:
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
     is_cached: bool = True
     may_include: bool = False  # reads headers again, which no option names
+    searches_libraries: bool = False  # finds files by the names of libraries
+    keeps_place: bool = False  # runs when all before it in nvcc's order is done
 
     def use_of(self, option: str) -> tuple[str, str]:
         """What an option's value is, and its role: (WRITES, "ptx")."""
@@ -56,12 +58,13 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One word of a command: `prefix` as it stands, then `value`, whose meaning is `use`."""
+    """One word of a command: `prefix` as it stands, then `value`, whose meaning is `use`, then `suffix`."""
 
     prefix: str
     value: str
     use: str
     role: str
+    suffix: str = ""
 
 
 def pieces(words: Sequence[str], grammar: Grammar, scratch: str) -> Iterator[Piece]:
@@ -81,6 +84,8 @@ def pieces(words: Sequence[str], grammar: Grammar, scratch: str) -> Iterator[Pie
             yield Piece(word, "", WORD, "")
         elif scratch + "/" in word:
             start = word.index(scratch + "/")
-            yield Piece(word[:start], word[start:], READS, "input")
+            prefix, value = word[:start], word[start:]
+            suffix = '"' if prefix.endswith('"') and value.endswith('"') else ""  # -DFATBINFILE="..."
+            yield Piece(prefix, value.removesuffix(suffix), READS, "input", suffix)
         else:
             yield Piece(word, "", WORD, "")

@@ -1,4 +1,4 @@
-"""The host compiler: preprocessing for each pass, and compiling what cudafe++ wrote.
+"""The host compiler: preprocessing for each pass, compiling what cudafe++ or nvlink wrote, and the link.
 
 It can have any name, so its commands are known by the macros that nvcc defines for them.
 """
@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_STARTS_LINK = "-Wl,--start-group"
+# nvcc's own sources, which include what nvlink and fatbinary wrote.
+_STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")
 _DEVICE_PASS = "-D__CUDA_ARCH__="
 _PASS_MACROS = ("-D__CUDA_ARCH__=", "-D__CUDA_ARCH_LIST__=", "-D__CUDACC__", "-D__NVCC__")
 # These load programs that no digest of ours would notice, or write the whole command into the object.
@@ -32,7 +35,11 @@ _UNCACHED = (
 
 
 def grammar_of(words: Sequence[str]) -> Grammar | None:
-    """None for what is neither a preprocessor pass nor the compile of cudafe++'s output."""
+    """None for what is none of the commands that nvcc gives to a host compiler for CUDA code."""
+    if _STARTS_LINK in words:
+        return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, keeps_place=True)
+    if "-c" in words and any(word.endswith(_STUBS_OF_LINKS) for word in words):
+        return _compile(words, sees_names=asks_for_debug_info(words))
     if not any(word.startswith(_PASS_MACROS) for word in words):
         return None
     if "-E" in words:
@@ -46,15 +53,19 @@ def grammar_of(words: Sequence[str]) -> Grammar | None:
             may_include=True,
         )
     if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
-        return Grammar(
-            kind="host_compile",
-            writes={"-o": "object"},
-            sees_directory=asks_for_debug_info(words),
-            sees_names=True,  # the symbol table names the file compiled
-            is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
-            may_include=True,
-        )
+        return _compile(words, sees_names=True)  # the symbol table names the file compiled
     return None
+
+
+def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
+    return Grammar(
+        kind="host_compile",
+        writes={"-o": "object"},
+        sees_directory=asks_for_debug_info(words),
+        sees_names=sees_names,
+        is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+        may_include=True,
+    )
 
 
 def asks_for_debug_info(words: Sequence[str]) -> bool:
