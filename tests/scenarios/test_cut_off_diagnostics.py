@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from scenarios.edits import COMMENT, FRONT, Files, compare, compile_once, moved, put
+from scenarios.rebuilds import HOST_OPTIONS
 from workspaces import Counters, Workspace
 
 KERNEL = "__global__ void kernel(int *x) { *x = 1; }\n"
@@ -69,7 +70,7 @@ def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: 
     if speaker != "ptxas":
         assert lines_in(result.stderr).isdisjoint(lines_in(first.stderr))
     put(workspace, {"a.cu": text})
-    result, counters = workspace.since(lambda: workspace.cached(*words, "-o", "a.o"))
+    result, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS, "-o", "a.o"))
     assert result == first
     assert counters.compiled() == {}
 

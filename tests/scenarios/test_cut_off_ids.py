@@ -176,7 +176,8 @@ def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace
     put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
     compile_once(workspace, ("-c", "a.cu", *TWO[:2]))
     _, counters = compare(workspace, ("-c", "a.cu", *TWO))
-    assert counters.compiled()["cicc"] == 1
+    # On 11.x the cicc of the highest architecture makes up the id, and the call begins again for it.
+    assert counters.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
 
 
 def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -> None:

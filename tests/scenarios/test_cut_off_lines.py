@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.edits import BACK, COMMENT, FRONT, check_edit, compare, compile_once, moved, put
-from scenarios.rebuilds import HOST_COMPILER, cuda_release, wrap
+from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, cuda_release, wrap
 from workspaces import Workspace
 
 SOURCE = """#include <cstdio>
@@ -59,7 +59,7 @@ def test_an_option_by_which_objects_name_the_intermediate_directory(
     words = ("-c", "a.cu", "-Xcompiler", option)
     first = _without_directory(compile_once(workspace, words))
     put(workspace, after)
-    result, counters = workspace.since(lambda: workspace.cached(*words, "-o", "a.o"))
+    result, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS, "-o", "a.o"))
     assert result.status == 0
     assert counters.compiled().keys() >= FRONT
     if option != "-flto":
