@@ -190,9 +190,10 @@ def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, si
     check_right_afterwards(workspace, expected)
 
 
-def check_right_afterwards(workspace: Workspace, expected: bytes) -> None:
+def check_right_afterwards(workspace: Workspace, expected: bytes, is_killed: bool = False) -> None:
     """Nothing in the cache is partial, or nothing is made of it."""
-    assert not list(workspace.cache.glob("tmp/*"))
+    # Who is killed outright while it stores leaves a file there, which is swept later (eviction.py).
+    assert is_killed or not list(workspace.cache.glob("tmp/*"))
     for level in ("with what was stored", "direct", "stages"):
         (workspace.directory / "a.o").unlink(missing_ok=True)
         if level == "stages":
@@ -237,7 +238,7 @@ def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expect
     assert end(call) == Result(-signum, b"", b"")
     assert not (workspace.directory / "a.o").exists()
     check_nothing_is_left(workspace, [call])
-    check_right_afterwards(workspace, expected)
+    check_right_afterwards(workspace, expected, is_killed=signum == signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
