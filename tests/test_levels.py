@@ -142,7 +142,8 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"), [(["-lib", "a.o"], "library"), (["--version"], "information"), (["-c"], "information")]
+    ("words", "reason"),
+    [(["-lib", "a.o"], "library"), (["--version"], "information"), (["-c"], "information")],
 )
 def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, words, reason):
     outcome = answer(place, words)
