@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TOPIC_WIDTH = 14
+# They would keep the compile from showing what the cache does.
+_STEERING = ("NVCCACHE_DISABLE", "NVCCACHE_READONLY", "NVCCACHE_RECACHE", "NVCCACHE_BASE_DIR")
+_SETTLED = 0.2  # seconds until a file is old enough to be recorded
 
 
 @click.command()
@@ -74,11 +77,6 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
                 yield Finding(BAD, title, f"cannot compile: {said}")
                 return
             yield _verdict(title, wanted, seconds, folder, environ)
-
-
-# They would keep the compile from showing what the cache does.
-_STEERING = ("NVCCACHE_DISABLE", "NVCCACHE_READONLY", "NVCCACHE_RECACHE", "NVCCACHE_BASE_DIR")
-_SETTLED = 0.1  # seconds until a file is old enough to be recorded
 
 
 def _verdict(title: str, wanted: str, seconds: float, folder: str, environ: dict[str, str]) -> Finding:

@@ -150,7 +150,7 @@ def _file_system(folder: str) -> Iterator[Finding]:
     skew = written.st_mtime - before
     if abs(skew) > _CLOCK_SLACK:
         yield Finding(BAD, "clock", f"files of the cache are dated {skew:+.1f} s off this machine's clock")
-    if written.st_mtime_ns % 10**6 == 0:
+    if written.st_mtime_ns % 10**9 == 0:
         yield Finding(ODD, "dates", "the file system keeps coarse dates: fresh files are recorded later")
     try:
         with held(f"{path}.lock", 1.0):
