@@ -24,6 +24,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NO_BITS = 8
 _DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
 _ARCHIVE = b"!<arch>\n"
+_THIN_ARCHIVE = b"!<thin>\n"
 _MEMBER_HEADER = 60
 
 
@@ -31,6 +32,12 @@ def digest_of(path: str) -> str:
     """The digest of what nvlink reads of a file; raises OSError."""
     with open(path, "rb") as stream:
         return _digest(stream.read())
+
+
+def is_thin_archive(path: str) -> bool:
+    """Whether an archive only names its members, which can change without it; raises OSError."""
+    with open(path, "rb") as stream:
+        return stream.read(len(_THIN_ARCHIVE)) == _THIN_ARCHIVE
 
 
 def _digest(content: bytes) -> str:

@@ -11,7 +11,7 @@ import shutil
 import threading
 from dataclasses import dataclass
 
-from nvccache import entries, headers, manifest, module_id, passes, process, reading
+from nvccache import device_code, entries, headers, manifest, module_id, passes, process, reading
 from nvccache.entries import Entry
 from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
@@ -22,7 +22,7 @@ from nvccache.process import Completed, Handle
 from nvccache.reading import Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.seeding import Seeding
-from nvccache.stages import host
+from nvccache.stages import host, nvlink
 from nvccache.store import Store
 from nvccache.workspace import Workspace
 
@@ -87,9 +87,17 @@ class Execution:
         if stage.kind == "host_compile" and any(known.reads_in_assembler for known in self.passes.values()):
             self.objections.append("the assembler reads further files")
             return False
+        if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
+            self.objections.append("it links a thin archive, whose members are not looked at")
+            return False
         if not stage.grammar.is_cached:
             self.objections.append(f"its stage {stage.kind} is not cached")
         return stage.grammar.is_cached
+
+    def _reads_thin_archive(self, stage: Stage) -> bool:
+        named = [path for path in stage.possible_files if os.path.isfile(path)]
+        searched = nvlink.libraries(stage.words, self.environ).found
+        return any(device_code.is_thin_archive(path) for path in (*named, *searched))
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take the digests of a stage that does not have to run, and what it is known to have read."""

@@ -164,6 +164,27 @@ def test_a_shared_library_hides_an_archive(place: Workspace) -> None:
     assert link(place, *words).outcome == "direct_hit"
 
 
+@pytest.mark.parametrize("named", ["path", "library"])
+def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: str) -> None:
+    """Nothing is kept of such a link."""
+    make_objects(place, ONE)
+    subprocess.run(["ar", "crT", "libtwo.a", "two.o"], cwd=place.directory, check=True)
+    words = ("-dlink", *ONE, "one.o", *(("libtwo.a",) if named == "path" else ("-L.", "-ltwo")))
+    for factor in (2, 3):
+        place.write("two.cu", called(factor=factor))
+        make_objects(place, ONE, ("two",))
+        counters = link(place, *words)
+        assert counters.outcome in ("miss", "failed", "partial_hit", "bypass", "stage_hit")
+        assert "nvlink" not in counters.hit()
+
+
+def test_a_library_by_its_file_name_is_not_kept(place: Workspace) -> None:
+    make_objects(place, ONE)
+    archive(place, "lib/libtwo.a", "two.o")
+    for _ in range(2):
+        assert "nvlink" not in link(place, "-dlink", *ONE, "one.o", "two.o", "-Llib", "-l:libtwo.a").hit()
+
+
 def test_a_shared_library_that_goes_uncovers_an_archive(place: Workspace) -> None:
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")

@@ -29,7 +29,9 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         kind="nvlink",
         writes={"-o": "cubin", "--register-link-binaries": "reg.c"},
         names={"--host-ccbin": "host compiler"},
-        is_cached=not any(word.startswith(("-optf", "--options-file")) for word in words),
+        is_cached=not any(word.startswith(("-optf", "--options-file")) for word in words)
+        # Such names may mean a file as it is called, which was not looked into.
+        and not any(mark in name for name in _values(words, _LIBRARIES) for mark in ":/"),
         searches_libraries=True,
     )
 
