@@ -46,6 +46,7 @@ class Request:
     environ: dict[str, str]
     guarded_environ: dict[str, str]
     replay_key: str
+    terminal: str  # see terminals.py
 
 
 def carry_out(request: Request, config: Config) -> runner.Report:
@@ -111,6 +112,7 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
         started,
         is_recaching=config.recache,
         base=places.base,
+        terminal=request.terminal,
     )
     case = explanation.Case(request, planned.products, config.recache)
     cause = explanation.find_cause(case, cache, places)

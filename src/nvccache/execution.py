@@ -11,7 +11,17 @@ import shutil
 import threading
 from dataclasses import dataclass
 
-from nvccache import device_code, entries, headers, manifest, module_id, passes, process, reading
+from nvccache import (
+    device_code,
+    entries,
+    headers,
+    keys,
+    manifest,
+    module_id,
+    passes,
+    process,
+    reading,
+)
 from nvccache.entries import Entry
 from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
@@ -41,7 +51,10 @@ class LostResultError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the stages of one call share: `since_ns` is when it began, `base` the base directory or empty."""
+    """What the stages of one call share.
+
+    `since_ns` is when it began, `base` the base directory or empty, `terminal` see terminals.py.
+    """
 
     plan: Plan
     environ: dict[str, str]
@@ -50,6 +63,7 @@ class Context:
     since_ns: int
     is_recaching: bool = False
     base: str = ""
+    terminal: str = ""
 
 
 class Execution:
@@ -66,6 +80,7 @@ class Execution:
         self.store = context.store
         self.since_ns = context.since_ns
         self.cwd = context.cwd
+        self.terminal = context.terminal
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
         self.workspace = Workspace(self.plan.scratch, context.store, self.plan.included)
         self.seeding = Seeding(context.plan, self.plan.own_ids, context.cwd, context.store, self.workspace)
@@ -126,7 +141,7 @@ class Execution:
                 shutil.copyfile(output.begins_as, output.path)
 
         def carry_out(words: Sequence[str]) -> Completed:
-            return process.run(words, self.environ, handle=handle)
+            return process.run(words, self.environ, handle=handle, on_terminal=bool(self.terminal))
 
         completed = carry_out(self._words_to_run(stage))
         if completed.status == 0 and module_id.generates(stage):
@@ -163,7 +178,7 @@ class Execution:
         is_silent = not completed.stdout and not completed.stderr
         front_key = lookup.claim_key if is_silent else lookup.front_key
         try:
-            key = self._key_to_publish(stage, front_key)
+            key = self._key_to_publish(stage, front_key, completed.stderr)
         except UnreadableError as error:
             return str(error)
         if not key:
@@ -294,9 +309,10 @@ class Execution:
     def _rule_path(self, stage: Stage) -> str:
         return stage.outputs[0].path + ".read"
 
-    def _key_to_publish(self, stage: Stage, front_key: str) -> str:
+    def _key_to_publish(self, stage: Stage, front_key: str, stderr: bytes) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
         if not stage.grammar.may_include:
+            front_key = keys.for_terminal(front_key, self.terminal, stderr)
             if module_id.generates(stage):
                 return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage))
             return front_key
@@ -304,7 +320,7 @@ class Execution:
         found = manifest.Found(reading.key_of(front_key, made), made, b"")
         manifest.add(front_key, found, self.store, Relocation("", self.cwd), self.since_ns)
         self.readings.append(made)
-        return found.key
+        return keys.for_terminal(found.key, self.terminal, stderr)
 
     def _reading_of(self, stage: Stage) -> Reading:
         """What a stage has just read; raises UnreadableError."""
