@@ -61,12 +61,7 @@ BYPASSES = {
         "-Xcompiler -ftime-report -c a.cu",
         "-Xcompiler -Q -c a.cu",
     ],
-    "keeps_intermediates": [
-        "-keep -c a.cu",
-        "--save-temps -c a.cu",
-        "-keep-dir k -c a.cu",
-        "-objtemp -c a.cu",
-    ],
+    "keeps_intermediates": ["-objtemp -c a.cu", "-keep -objtemp -c a.cu"],
     "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
     "preprocess_only": ["-E a.cu", "-M a.cu", "-MM a.cu", "-c -E a.cu", "-M -c a.cu", "-ptx -E a.cu"],
     "library": ["-lib a.o", "-lib -c a.cu"],
@@ -298,9 +293,30 @@ def test_variables_surround_the_arguments():
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "prefix"),
+    [
+        ("-c a.cu", None),
+        ("-keep-dir k -c a.cu", None),
+        ("-keep -c a.cu", ""),
+        ("--save-temps -c a.cu", ""),
+        ("-save-temps --keep-dir=k// -c a.cu", "k/"),
+        ("-keep-dir ./k -c a.cu --keep", "./k/"),
+    ],
+)
+def test_where_intermediate_files_are_kept(line, prefix):
+    found = _compiled(*line.split())
+    assert found.keeps_in == prefix
+    assert found.dryrun_arguments == ("-c", "a.cu")
+
+
+def test_two_directories_to_keep_files_in_are_left_to_nvcc():
+    assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
+
+
 def test_variables_can_make_a_call_something_else():
     assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-E") == "preprocess_only"
-    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-keep") == "keeps_intermediates"
+    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-keep") == "irremovable_option"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --coverage") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
 

@@ -244,6 +244,13 @@ class Execution:
         assert content is not None
         return content
 
+    def as_kept(self, output: Output, prefix: str) -> bytes:
+        """An intermediate as nvcc would have left it under its name; raises LostResultError."""
+        with self._making:
+            self._make(output.path)
+        with open(output.path, "rb") as stream:
+            return stream.read().replace(os.fsencode(self.plan.scratch) + b"/", os.fsencode(prefix))
+
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics with intermediates under their base names: the directory's name means nothing."""
         text = text.replace(os.fsencode(self._temporary) + b"/", os.fsencode(self._users_temporary) + b"/")

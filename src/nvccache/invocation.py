@@ -51,8 +51,7 @@ _OBJECTIONS = (
     ("information", ("version", "help", "dryrun", "list-gpu-code", "list-gpu-arch")),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
-    # A lone -keep-dir keeps nothing, but beside the one of our dryrun nvcc would warn of it.
-    ("keeps_intermediates", ("keep", "keep-dir", "objdir-as-tempdir")),
+    ("keeps_intermediates", ("objdir-as-tempdir",)),
     ("run", ("run", "clean-targets")),
     ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
     ("library", ("lib",)),
@@ -62,8 +61,9 @@ _LATE_OBJECTIONS = (
     ("device_tool_files", ("apply-controls",)),
 )
 
-# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4).
-_REMOVED = frozenset(["jobserver", "threads", "time"])
+# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
+# three are in our dryrun already, and nvcc would warn of another directory.
+_REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
 
@@ -111,6 +111,7 @@ class Invocation:
         "dryrun_arguments",
         "host_flags",
         "inputs",
+        "keeps_in",
         "mode",
         "option_files",
         "options",
@@ -123,6 +124,7 @@ class Invocation:
     mode: str  # one of MODES or LINKS
     inputs: tuple[str, ...]
     output: str  # -o as typed, or empty
+    keeps_in: str | None  # where -keep puts intermediate files: a directory with its slash, or empty for here
     output_directory: str  # -odir as typed, or empty
     options: frozenset[str]  # canonical names in force; without those set to false
     option_files: tuple[str, ...]  # --options-file files, which the call reads
@@ -180,6 +182,7 @@ def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[
     invocation.options = options
     invocation.option_files = tuple(words.option_files)
     invocation.host_flags = host_flags
+    invocation.keeps_in = _kept_in(words.arguments) if "keep" in options else None
     kept = [argument for argument in words.own if argument.name not in _REMOVED]
     invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
     invocation.threads = int(last_value(words.own, "threads") or 0)
@@ -188,6 +191,12 @@ def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[
     )
     invocation.dependencies = Dependencies(words.arguments, options) if asked else None
     return invocation
+
+
+def _kept_in(arguments: Sequence[Argument]) -> str:
+    """What nvcc puts before the names of intermediate files: the directory as typed, with one slash."""
+    directory = last_value(arguments, "keep-dir") or ""
+    return directory.rstrip("/") + "/" if directory else ""
 
 
 def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | Bypass:
@@ -322,6 +331,8 @@ def _irremovable(words: _Words, environ: Mapping[str, str]) -> Bypass | None:
     threads = {argument.value or "" for argument in own if argument.name == "threads"}
     if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
         return Bypass("irremovable_option", "--threads")  # nvcc warns of it, or rejects it
+    if len({argument.value for argument in own if argument.name == "keep-dir"}) > 1:
+        return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
     jobserver = any(argument.name == "jobserver" for argument in own)
     if jobserver and "--jobserver" not in environ.get("MAKEFLAGS", ""):
         return Bypass("irremovable_option", "--jobserver")  # nvcc warns of it

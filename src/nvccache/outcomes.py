@@ -44,7 +44,7 @@ REASONS = {
     "unreadable_option_file": "an option file could not be read the way nvcc reads it",
     "unreadable_environment": "nvcc's versions split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
     "irremovable_option": "-t or -jobserver cannot be left out of the dryrun, or nvcc would warn of it",
-    "keeps_intermediates": "the call asks to keep intermediate files (-keep, -save-temps, -objtemp)",
+    "keeps_intermediates": "-objtemp, or -keep with commands or debug information that may name what is kept",
     "verbose": "the call asks nvcc to print its commands (-v)",
     "time_report": "the call asks for the time of each stage (-time, -fdevice-time-trace)",
     "host_side_output": "a host compiler option writes further files (--coverage, -gsplit-dwarf, -MD, ...)",

@@ -23,19 +23,22 @@ if TYPE_CHECKING:
 OPAQUE = "opaque"
 _IDENTIFIER = "-D__NV_MODULE_ID="
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
+_ADDED = "+"  # behind the name of such an output
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
 
-    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it.
+    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it. `kept_as` is
+    where the user wants an intermediate.
     """
 
     role: str
     path: str
     destination: str = ""
     begins_as: str = ""
+    kept_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,10 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, Stage))
 
     @property
+    def keeps_intermediates(self) -> bool:
+        return any(output.kept_as for stage in self.stages for output in stage.outputs)
+
+    @property
     def products(self) -> tuple[str, ...]:
         """The files the user wants, as nvcc names them."""
         written = [out.destination for stage in self.stages for out in stage.outputs if out.destination]
@@ -116,6 +123,8 @@ def build(
     for step in transcript.steps:
         if isinstance(step, Command):
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), places))
+            if invocation.keeps_in is not None:
+                stage = _keeping(stage, invocation.keeps_in)
             if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
@@ -125,6 +134,8 @@ def build(
     stages = [step for step in steps if isinstance(step, Stage)]
     included = _inclusions(stages, scratch)
     problem = _problem(steps, stages, included, invocation) or _problem_of_names(stages, scratch)
+    if invocation.keeps_in is not None:
+        problem = problem or _problem_of_keeping(stages, invocation.keeps_in)
     if problem:
         return problem
     return Plan(tuple(steps), included, _destinations(stages, included), scratch)
@@ -155,7 +166,7 @@ class _Versions:
         if not name:
             self._latest[output.path] = output.path
             return stage
-        path = self._latest[name] = f"{output.path}+"
+        path = self._latest[name] = output.path + _ADDED
         added_to = replace(output, path=path, begins_as=output.path)
         return replace(
             stage,
@@ -204,6 +215,20 @@ def _read_stage(command: Command, scratch: str, number: int, places: Relocation 
         tuple(names),
         tuple(possible_files),
     )
+
+
+def _keeping(stage: Stage, prefix: str) -> Stage:
+    """The stage, with all that it writes kept for the user. The text of a pass is not in the cache."""
+    grammar = stage.grammar
+    is_cached = grammar.is_cached and not stage.is_preprocessor
+    outputs = [
+        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(_ADDED))
+        if not output.destination and output.role not in grammar.unwritten
+        else output
+        for output in stage.outputs
+    ]
+    grammar = replace(grammar, unread=grammar.unwritten, is_cached=is_cached)
+    return replace(stage, grammar=grammar, outputs=tuple(outputs))
 
 
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
@@ -267,6 +292,16 @@ def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
         for word in stage.words:
             if word.startswith(_IDENTIFIER) and any(name in word for name in made_of_it):
                 return Bypass("names_temporary_file", word)
+    return None
+
+
+def _problem_of_keeping(stages: list[Stage], prefix: str) -> Bypass | None:
+    if not os.path.isdir(prefix or "."):
+        return Bypass("unwritable_output", prefix)
+    if any(stage.kind == "host_compile" and stage.grammar.sees_directory for stage in stages):
+        return Bypass("keeps_intermediates", "debug information names them")
+    if any(stage.kind == OPAQUE for stage in stages):
+        return Bypass("keeps_intermediates", "a command that is not understood may write some")
     return None
 
 

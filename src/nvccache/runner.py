@@ -85,7 +85,8 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report
 
     Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
     """
-    relies_on_ids = ignores_lines = True
+    # Intermediates that are kept have to be nvcc's to the letter.
+    relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
     before = None
     ran: set[str] = set()
     while True:
@@ -192,10 +193,11 @@ class _Run:
             self._report.status = completed.status
             # With -t nvcc has a status of its own for whatever fails (255).
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
+            is_odd |= self._execution.plan.keeps_intermediates  # it leaves what it had made until then
             if is_odd or not _is_users_error(task.stage, completed, self._execution):
                 self._report.leave_to_nvcc = "odd_failure"
             return True
-        if not _deliver(task.stage, self._execution):
+        if not _deliver(task.stage, self._execution, self._invocation.keeps_in or ""):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
         self._schedule.delivered(task)
@@ -224,15 +226,17 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
     )
 
 
-def _deliver(stage: Stage, execution: Execution) -> bool:
+def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
     """Write the stage's products where the user wants them; False where nvcc should report why not."""
     for output in stage.outputs:
-        if not output.destination:
+        destination = output.destination or output.kept_as
+        if not destination:
             continue
-        content = execution.content_of(output)
-        blob = execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
+        is_kept = bool(output.kept_as)
+        content = execution.as_kept(output, kept_in) if is_kept else execution.content_of(output)
+        blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
         try:
-            store.restore(content, blob, output.destination, unlink_first=stage.kind == "host_compile")
+            store.restore(content, blob, destination, unlink_first=stage.kind == "host_compile")
         except OSError:
             return False
     return True
