@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
 # In quotes a shell heeds `$` and the backtick, and a backslash only before these two, a quote or another
-# backslash. Unquoted, each of the characters left out of _PLAIN makes it do more than split words.
+# backslash; between apostrophes it heeds nothing. Unquoted, each of the characters left out of _PLAIN makes it do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
+_LITERAL = r"'([^'\n]*)'"
 _ESCAPED = r"\\([^\n])"
 _PLAIN = r"""[^ \t\n"\\$`;&|<>()*?\[\]{}~#!']+"""
-_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_ESCAPED})+)[ \t]*")
-_QUOTING = re.compile(f"{_QUOTED}|{_ESCAPED}")
+_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_LITERAL}|{_ESCAPED})+)[ \t]*")
+_QUOTING = re.compile(f"{_QUOTED}|{_LITERAL}|{_ESCAPED}")
 _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 
@@ -124,12 +125,14 @@ def split_words(text: str) -> list[str] | None:
 
 
 def _without_quotes(word: str) -> str:
-    if "\\" in word:
+    if "\\" in word or "'" in word:
         return _QUOTING.sub(_plain, word)
     return word.replace('"', "") if '"' in word else word
 
 
 def _plain(match: re.Match[str]) -> str:
-    quoted, escaped = match.groups()
+    quoted, literal, escaped = match.groups()
+    if quoted is None:
+        return literal if escaped is None else escaped
     # Between quotes a backslash is an ordinary character, except before these.
-    return escaped if quoted is None else _ESCAPE_IN_QUOTES.sub(r"\1", quoted)
+    return _ESCAPE_IN_QUOTES.sub(r"\1", quoted)
