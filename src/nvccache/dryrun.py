@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
 # In quotes a shell heeds `$` and the backtick, and a backslash only before these two, a quote or another
-# backslash; between apostrophes it heeds nothing. Unquoted, each of the characters left out of _PLAIN makes it do more than split words.
+# backslash; between apostrophes it heeds nothing. Unquoted, each of the characters left out of _PLAIN makes
+# it do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
 _LITERAL = r"'([^'\n]*)'"
 _ESCAPED = r"\\([^\n])"
