@@ -1,0 +1,163 @@
+"""A small project and the build systems that build it: their files, commands, and how each is told of nvccache.
+
+Knows nothing of what a build must give. `{nvcc}`, `{python}` and `{shim}` stand in commands for the real
+nvcc, the interpreter that runs nvccache, and the directory that `nvccache install` wrote to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+HEADER, UNTOUCHED = "include/scale.h", "#define SCALE 2\n"
+EDITED = "#define SCALE 3\n"
+_KERNEL = """\
+#include "shapes.h"
+#include "scale.h"
+__global__ void @NAME@_kernel(int *x) {@UNUSED@ *x *= SCALE; }
+int @NAME@(int x) {
+  @NAME@_kernel<<<1, 1>>>(nullptr);
+  return x;
+}
+"""
+_MAIN = """\
+#include "shapes.h"
+__global__ void kernel(int *x) { *x += 1; }
+int main(int count, char **) {
+  if (count > 9) kernel<<<1, 1>>>(nullptr);
+  return circle(0) + square(0);
+}
+"""
+
+
+def _shape(name: str, unused: str = "") -> str:
+    return _KERNEL.replace("@NAME@", name).replace("@UNUSED@", unused)
+
+
+# Two of one base name, as in many projects; one that is warned of; one that does not read the header.
+SOURCES = {
+    HEADER: UNTOUCHED,
+    "include/shapes.h": "#pragma once\nint circle(int);\nint square(int);\n",
+    "round/shape.cu": _shape("circle", " int unused;"),
+    "edged/shape.cu": _shape("square"),
+    "main.cu": _MAIN,
+}
+READERS = ("round", "edged")  # directories of the sources that read the header
+TOUCHED = "round/shape.cu"
+
+_CMAKE = """\
+cmake_minimum_required(VERSION 3.20)
+project(small LANGUAGES CUDA)
+set(CMAKE_CUDA_STANDARD 17)
+add_library(shapes STATIC round/shape.cu edged/shape.cu)
+target_include_directories(shapes PUBLIC include)
+add_executable(program main.cu)
+target_link_libraries(program shapes)
+"""
+_MAKE = """\
+NVCC = nvcc
+FLAGS = -arch=sm_80 -O2 -Iinclude
+
+build/program: build/main.o build/libshapes.a
+	$(NVCC) -arch=sm_80 $^ -o $@
+build/libshapes.a: build/round/shape.o build/edged/shape.o
+	rm -f $@ && ar qc $@ $^
+build/%.o: %.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(FLAGS) -MMD -MP -MF $@.d -c $< -o $@
+-include build/main.o.d build/round/shape.o.d build/edged/shape.o.d
+"""
+_MESON = """\
+project('small', 'cpp', 'cuda', default_options: ['cuda_std=c++17', 'buildtype=release'])
+flags = ['-gencode=arch=compute_80,code=sm_80']
+include = include_directories('include')
+shapes = static_library('shapes', 'round/shape.cu', 'edged/shape.cu',
+                        include_directories: include, cuda_args: flags)
+executable('program', 'main.cu', include_directories: include, cuda_args: flags, link_with: shapes)
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """One way to build the project in `build`.
+
+    `plain` or `ours` is added to the first command; `nothing_left` is what `look` says of a finished build.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    files: dict[str, str]
+    configure: tuple[str, ...]
+    build: tuple[str, ...]
+    look: tuple[str, ...]
+    nothing_left: str  # a pattern that all of the output matches
+    plain: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
+    uses_shim: bool = False  # on PATH
+    links_by_nvcc: bool = False
+    needs_headers: bool = False  # of the toolkit, for its own checks
+
+
+CMAKE = (
+    "cmake",
+    "-S.",
+    "-Bbuild",
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DCMAKE_CUDA_ARCHITECTURES=80-real",
+    "-DCMAKE_MAKE_PROGRAM={make}",
+)
+_BY_NAME = ("-DCMAKE_CUDA_COMPILER={nvcc}",)
+LAUNCHER = (*_BY_NAME, "-DCMAKE_CUDA_COMPILER_LAUNCHER={python};-m;nvccache")
+SHIM = ("-DCMAKE_CUDA_COMPILER={shim}/nvcc",)
+NINJA_SAYS = r"(?s)(ninja: Entering directory .*\n)?ninja: no work to do\.\n"
+
+CMAKE_NINJA = System(
+    "cmake-ninja",
+    ("cmake", "ninja"),
+    {"CMakeLists.txt": _CMAKE},
+    (*CMAKE, "-GNinja"),
+    ("ninja", "-Cbuild"),
+    ("ninja", "-Cbuild", "-n"),
+    NINJA_SAYS,
+    plain=_BY_NAME,
+    ours=LAUNCHER,
+)
+CMAKE_MAKE = dataclasses.replace(
+    CMAKE_NINJA,
+    name="cmake-make",
+    programs=("cmake", "make"),
+    configure=(*CMAKE, "-GUnix Makefiles"),
+    build=("make", "-Cbuild"),
+    look=("make", "-Cbuild"),
+    nothing_left=r"(?s)(?!.*(Building|Linking)).*Built target program\n.*",
+)
+_make = System(
+    "make-variable",
+    ("make",),
+    {"Makefile": _MAKE},
+    (),
+    ("make",),
+    ("make", "-n"),
+    r"make: .*is up to date\.\n",
+    ours=("NVCC={python} -m nvccache nvcc",),
+    links_by_nvcc=True,
+)
+MAKE_VARIABLE = _make
+MAKE_SHIM = dataclasses.replace(_make, name="make-shim", ours=(), uses_shim=True)
+MESON = System(
+    "meson",
+    ("meson", "ninja"),
+    {
+        "meson.build": _MESON,
+        "plain.ini": "[binaries]\ncuda = '{nvcc}'\n",
+        "ours.ini": "[binaries]\ncuda = ['{python}', '-m', 'nvccache', '{nvcc}']\n",
+    },
+    ("meson", "setup", "build"),
+    ("ninja", "-Cbuild"),
+    ("ninja", "-Cbuild", "-n"),
+    NINJA_SAYS,
+    plain=("--native-file=plain.ini",),
+    ours=("--native-file=ours.ini",),
+    links_by_nvcc=True,
+    needs_headers=True,
+)
+SYSTEMS = (CMAKE_NINJA, MAKE_SHIM, CMAKE_MAKE, MAKE_VARIABLE, MESON)
