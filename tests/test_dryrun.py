@@ -60,7 +60,7 @@ PIECES = (
         "!",
         "\r",
     ),
-    *('"x y"', '"-DA=\\"b c\\""', '"a\\b"', '"a;b"', "\udc81", "\udcff"),
+    *("'x y'", "'$a\\'", '"x y"', '"-DA=\\"b c\\""', '"a\\b"', '"a;b"', "\udc81", "\udcff"),
 )
 
 
@@ -109,7 +109,7 @@ def test_words_of_recorded_commands_are_those_that_a_shell_makes():
     "text",
     [
         *("$HOME", '"$HOME"', '"`id`"', "a;b", "a&", "a|b", "a>b", "a<b", "(a)", "a*", "a?", "[a]", "{a,b}"),
-        *("~", "#a", "!", "'a b'", '"a', "a\\", 'a"b\\"', "a\nb", "a\\\nb", '"a\\\nb"'),
+        *("~", "#a", "!", "'a", "'a\nb'", "it's", '"a', "a\\", 'a"b\\"', "a\nb", "a\\\nb", '"a\\\nb"'),
     ],
 )
 def test_what_a_shell_would_do_more_with_is_not_split(text):
@@ -130,6 +130,8 @@ def test_what_a_shell_would_do_more_with_is_not_split(text):
         ('"semi;amp&.cu"', ["semi;amp&.cu"]),
         ('"a\\\\b"', ["a\\b"]),
         ("a\\ b", ["a b"]),
+        ("'-fPIC' 'a  b'", ["-fPIC", "a  b"]),
+        ("a'$b`\\\"'\"'\" ''", ["a$b`\\\"'", ""]),
     ],
 )
 def test_quotes_and_backslashes_are_those_of_a_shell(text, words):

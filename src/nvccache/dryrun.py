@@ -25,9 +25,10 @@ _FILTER = "-- Filter Dependencies --"
 # backslash. Unquoted, each of the characters left out of _PLAIN makes it do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
 _ESCAPED = r"\\([^\n])"
+_LITERAL = r"'([^'\n]*)'"  # PyTorch gives every host compiler option these quotes
 _PLAIN = r"""[^ \t\n"\\$`;&|<>()*?\[\]{}~#!']+"""
-_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_ESCAPED})+)[ \t]*")
-_QUOTING = re.compile(f"{_QUOTED}|{_ESCAPED}")
+_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_ESCAPED}|{_LITERAL})+)[ \t]*")
+_QUOTING = re.compile(f"{_QUOTED}|{_ESCAPED}|{_LITERAL}")
 _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 
@@ -124,12 +125,14 @@ def split_words(text: str) -> list[str] | None:
 
 
 def _without_quotes(word: str) -> str:
-    if "\\" in word:
+    if "\\" in word or "'" in word:
         return _QUOTING.sub(_plain, word)
     return word.replace('"', "") if '"' in word else word
 
 
 def _plain(match: re.Match[str]) -> str:
-    quoted, escaped = match.groups()
+    quoted, escaped, literal = match.groups()
+    if quoted is None:
+        return escaped if literal is None else literal
     # Between quotes a backslash is an ordinary character, except before these.
-    return escaped if quoted is None else _ESCAPE_IN_QUOTES.sub(r"\1", quoted)
+    return _ESCAPE_IN_QUOTES.sub(r"\1", quoted)
