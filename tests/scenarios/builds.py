@@ -36,6 +36,14 @@ class Made:
     dependencies: dict[str, bytes]
     warnings: list[bytes]
 
+    def differing(self, other: Made) -> list[str]:
+        """The names of what is not the same."""
+        found = []
+        for part in ("objects", "dependencies"):
+            mine, others = getattr(self, part), getattr(other, part)
+            found += [name for name in sorted({*mine, *others}) if mine.get(name) != others.get(name)]
+        return found
+
 
 class Build:
     """A project that is built by some system, in `build` below the workspace."""
@@ -47,11 +55,12 @@ class Build:
         self.shim = workspace.directory.parent / "shim"
         self._words = {"nvcc": workspace.nvcc, "python": sys.executable, "shim": str(self.shim)}
         self._words["make"] = shutil.which(system.programs[-1], path=workspace.environ["PATH"]) or ""
+        self._words["work"] = str(workspace.directory)
         for name, text in system.files.items():
-            workspace.write(name, self._filled(text) if name.endswith(".ini") else text)
+            workspace.write(name, self._filled(text))
 
     def _filled(self, text: str) -> str:
-        return re.sub(r"\{(\w+)\}", lambda found: self._words[found[1]], text)
+        return re.sub(r"(?<!\$)\{(\w+)\}", lambda found: self._words[found[1]], text)
 
     def begin(self, ours: bool) -> Result | None:
         """Remove the build directory and configure it again."""
@@ -59,6 +68,7 @@ class Build:
         if self.system.configure:
             words = [*self.system.configure, *(self.system.ours if ours else self.system.plain)]
             return self._run(words, self._environ(ours))
+        self.directory.mkdir()
         return None
 
     def plainly(self) -> Made:
@@ -68,25 +78,27 @@ class Build:
         flags = f"{self.workspace.environ.get(KEPT, '')} -keep -keep-dir {keep}".strip()
         # One at a time: two sources of one name have the same intermediates.
         result = self._run([*self._command(ours=False), "-j1"], {KEPT: flags})
-        return self._made(result)
+        return self._made(result, ours=False)
 
     def cached(self, jobs: int = 2) -> tuple[Made, list[Call]]:
         """Build what is out of date through the cache; what was made, and the calls that were counted."""
         time.sleep(OLD_ENOUGH)
         journal.reset(str(self.workspace.cache))
         result = self._run([*self._command(ours=True), f"-j{jobs}"], self._environ(ours=True))
-        return self._made(result), calls_of(self.workspace)
+        return self._made(result, ours=True), calls_of(self.workspace)
 
     def is_done(self, ours: bool) -> bool:
         """Whether the build system itself finds that nothing is left to do."""
-        words = [*self.system.look, *([] if self.system.configure else self._added(ours))]
-        result = self._run(words, self._environ(ours))
+        result = self._run([*self.system.look, *self._added(ours)], self._environ(ours))
         return re.fullmatch(self.system.nothing_left, result.stdout.decode()) is not None
 
     def _command(self, ours: bool) -> list[str]:
-        return [*self.system.build, *([] if self.system.configure else self._added(ours))]
+        return [*self.system.build, *self._added(ours)]
 
     def _added(self, ours: bool) -> Sequence[str]:
+        """What the commands after the first one need."""
+        if self.system.configure:
+            return ()
         return self.system.ours if ours else self.system.plain
 
     def _environ(self, ours: bool) -> dict[str, str]:
@@ -102,10 +114,10 @@ class Build:
         assert result.status == 0, result.stdout.decode() + result.stderr.decode()
         return result
 
-    def _made(self, result: Result) -> Made:
+    def _made(self, result: Result, ours: bool) -> Made:
         said = (result.stdout + result.stderr).splitlines()
         warnings = sorted(line for line in said if b"): warning" in line)
-        return Made(self._objects(), self._dependencies(), warnings)
+        return Made(self._objects(), self._dependencies(ours), warnings)
 
     def _objects(self) -> dict[str, bytes]:
         """All objects but those of the build system's own checks, and the program's device code."""
@@ -114,12 +126,12 @@ class Build:
         assert found
         return found | {"program": device_sections(self.directory / "program")}
 
-    def _dependencies(self) -> dict[str, bytes]:
+    def _dependencies(self, ours: bool) -> dict[str, bytes]:
         """Dependency files, and what Ninja keeps of them instead."""
         paths = [path for path in self.directory.rglob("*.d") if path.is_file()]
         found = {str(path.relative_to(self.directory)): path.read_bytes() for path in sorted(paths)}
-        if (self.directory / "build.ninja").exists():
-            listed = self._run(["ninja", "-Cbuild", "-t", "deps"], {}).stdout.decode()
+        if (self.directory / ".ninja_deps").exists():
+            listed = self._run([*self._command(ours), "-t", "deps"], {}).stdout.decode()
             assert "STALE" not in listed
             listed = re.sub(r"deps mtime \d+ ", "", listed)
             found["ninja"] = "\n\n".join(sorted(listed.split("\n\n"))).encode()

@@ -1,7 +1,8 @@
 """A small project and the build systems that build it: their files, commands, and how each is told of nvccache.
 
-Knows nothing of what a build must give. `{nvcc}`, `{python}` and `{shim}` stand in commands for the real
-nvcc, the interpreter that runs nvccache, and the directory that `nvccache install` wrote to.
+Knows nothing of what a build must give. In commands and files `{nvcc}`, `{python}`, `{shim}` and `{work}` stand
+for the real nvcc, the interpreter that runs nvccache, the directory that `nvccache install` wrote to and that of
+the project.
 """
 
 from __future__ import annotations
@@ -74,13 +75,45 @@ shapes = static_library('shapes', 'round/shape.cu', 'edged/shape.cu',
                         include_directories: include, cuda_args: flags)
 executable('program', 'main.cu', include_directories: include, cuda_args: flags, link_with: shapes)
 """
+# What torch.utils.cpp_extension writes, its quotes within quotes included; `PYTORCH_NVCC` names the compiler.
+_TORCH = """\
+ninja_required_version = 1.3
+cxx = c++
+nvcc = @NVCC@
+
+cuda_cflags = -DTORCH_EXTENSION_NAME=shapes -DTORCH_API_INCLUDE_EXTENSION_H \
+-DPYBIND11_COMPILER_TYPE=\\"_gcc\\" -DPYBIND11_STDLIB=\\"_libstdcpp\\" -DPYBIND11_BUILD_ABI=\\"_cxxabi1011\\" \
+-isystem {work}/torch/include -isystem {work}/include -D_GLIBCXX_USE_CXX11_ABI=0 \
+-D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__ -D__CUDA_NO_BFLOAT16_CONVERSIONS__ \
+-D__CUDA_NO_HALF2_OPERATORS__ --expt-relaxed-constexpr -gencode=arch=compute_80,code=compute_80 \
+-gencode=arch=compute_80,code=sm_80 --compiler-options ''"'"'-fPIC'"'"'' -O3 -std=c++17
+cuda_post_cflags = 
+ldflags = -shared -L$${LIBRARY_PATH%%:*} -lcudart
+
+rule cuda_compile
+  depfile = $out.d
+  deps = gcc
+  command = $nvcc --generate-dependencies-with-compile --dependency-output $out.d $cuda_cflags -c $in -o $out \
+$cuda_post_cflags
+
+rule link
+  command = $cxx $in $ldflags -o $out
+
+build round/shape.cuda.o: cuda_compile {work}/round/shape.cu
+build edged/shape.cuda.o: cuda_compile {work}/edged/shape.cu
+build main.cuda.o: cuda_compile {work}/main.cu
+
+build program: link round/shape.cuda.o edged/shape.cuda.o main.cuda.o
+
+default program
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
     """One way to build the project in `build`.
 
-    `plain` or `ours` is added to the first command; `nothing_left` is what `look` says of a finished build.
+    `plain` or `ours` is added to `configure`, or where that is empty to every command; `nothing_left` is what `look` says of a finished build.
     """
 
     name: str
@@ -130,7 +163,7 @@ CMAKE_MAKE = dataclasses.replace(
     look=("make", "-Cbuild"),
     nothing_left=r"(?s)(?!.*(Building|Linking)).*Built target program\n.*",
 )
-_make = System(
+MAKE_VARIABLE = System(
     "make-variable",
     ("make",),
     {"Makefile": _MAKE},
@@ -141,8 +174,7 @@ _make = System(
     ours=("NVCC={python} -m nvccache nvcc",),
     links_by_nvcc=True,
 )
-MAKE_VARIABLE = _make
-MAKE_SHIM = dataclasses.replace(_make, name="make-shim", ours=(), uses_shim=True)
+MAKE_SHIM = dataclasses.replace(MAKE_VARIABLE, name="make-shim", ours=(), uses_shim=True)
 MESON = System(
     "meson",
     ("meson", "ninja"),
@@ -160,4 +192,19 @@ MESON = System(
     links_by_nvcc=True,
     needs_headers=True,
 )
-SYSTEMS = (CMAKE_NINJA, MAKE_SHIM, CMAKE_MAKE, MAKE_VARIABLE, MESON)
+TORCH = System(
+    "torch-extension",
+    ("ninja",),
+    {
+        "plain.ninja": _TORCH.replace("@NVCC@", "{nvcc}"),
+        "ours.ninja": _TORCH.replace("@NVCC@", "{python} -m nvccache {nvcc}"),
+    },
+    (),
+    ("ninja", "-Cbuild"),
+    ("ninja", "-Cbuild", "-n"),
+    NINJA_SAYS,
+    plain=("-f../plain.ninja",),
+    ours=("-f../ours.ninja",),
+)
+# By default the first of every three is built.
+SYSTEMS = (CMAKE_NINJA, MESON, CMAKE_MAKE, MAKE_SHIM, MAKE_VARIABLE, TORCH)
