@@ -1,8 +1,8 @@
-"""A small project and the build systems that build it: their files, commands, and how each is told of nvccache.
+"""A small project and the build systems that build it: files, commands, and how each is told of nvccache.
 
-Knows nothing of what a build must give. In commands and files `{nvcc}`, `{python}`, `{shim}` and `{work}` stand
-for the real nvcc, the interpreter that runs nvccache, the directory that `nvccache install` wrote to and that of
-the project.
+Knows nothing of what a build must give. In commands and files `{nvcc}`, `{python}`, `{shim}` and `{work}`
+stand for the real nvcc, the interpreter that runs nvccache, the directory that `nvccache install` wrote to
+and that of the project.
 """
 
 from __future__ import annotations
@@ -82,19 +82,20 @@ cxx = c++
 nvcc = @NVCC@
 
 cuda_cflags = -DTORCH_EXTENSION_NAME=shapes -DTORCH_API_INCLUDE_EXTENSION_H \
--DPYBIND11_COMPILER_TYPE=\\"_gcc\\" -DPYBIND11_STDLIB=\\"_libstdcpp\\" -DPYBIND11_BUILD_ABI=\\"_cxxabi1011\\" \
+-DPYBIND11_COMPILER_TYPE=\\"_gcc\\" -DPYBIND11_STDLIB=\\"_libstdcpp\\" \
+-DPYBIND11_BUILD_ABI=\\"_cxxabi1011\\" \
 -isystem {work}/torch/include -isystem {work}/include -D_GLIBCXX_USE_CXX11_ABI=0 \
 -D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__ -D__CUDA_NO_BFLOAT16_CONVERSIONS__ \
 -D__CUDA_NO_HALF2_OPERATORS__ --expt-relaxed-constexpr -gencode=arch=compute_80,code=compute_80 \
 -gencode=arch=compute_80,code=sm_80 --compiler-options ''"'"'-fPIC'"'"'' -O3 -std=c++17
-cuda_post_cflags = 
+cuda_post_cflags =
 ldflags = -shared -L$${LIBRARY_PATH%%:*} -lcudart
 
 rule cuda_compile
   depfile = $out.d
   deps = gcc
-  command = $nvcc --generate-dependencies-with-compile --dependency-output $out.d $cuda_cflags -c $in -o $out \
-$cuda_post_cflags
+  command = $nvcc --generate-dependencies-with-compile --dependency-output $out.d $cuda_cflags -c $in \
+-o $out $cuda_post_cflags
 
 rule link
   command = $cxx $in $ldflags -o $out
@@ -113,7 +114,8 @@ default program
 class System:
     """One way to build the project in `build`.
 
-    `plain` or `ours` is added to `configure`, or where that is empty to every command; `nothing_left` is what `look` says of a finished build.
+    `plain` or `ours` is added to `configure`, or where that is empty to every command; `nothing_left` is what
+    `look` says of a finished build.
     """
 
     name: str

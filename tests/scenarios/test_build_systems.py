@@ -3,8 +3,9 @@
 It is always built in the same place. Every object, all device code in the program, every warning and every
 dependency file is what plain nvcc makes; what depends on an edited file is built again, and nothing else.
 
-    NVCCACHE_TEST_NVCC=/path/to/nvcc pytest --every-case tests/scenarios/test_build_systems.py   another toolkit
-    NVCCACHE_TEST_CCBIN=/path/to/g++                                                            and host compiler
+    pytest --every-case tests/scenarios/test_build_systems.py    all of them
+    NVCCACHE_TEST_NVCC=/path/to/nvcc                             with another toolkit
+    NVCCACHE_TEST_CCBIN=/path/to/g++                             and host compiler
 """
 
 from __future__ import annotations
