@@ -56,6 +56,7 @@ class Build:
         self._words = {"nvcc": workspace.nvcc, "python": sys.executable, "shim": str(self.shim)}
         self._words["make"] = shutil.which(system.programs[-1], path=workspace.environ["PATH"]) or ""
         self._words["work"] = str(workspace.directory)
+        self._words["runtime"] = "Shared" if KEPT in workspace.environ else "Static"
         for name, text in system.files.items():
             workspace.write(name, self._filled(text))
 
