@@ -63,14 +63,17 @@ class Build:
     def _filled(self, text: str) -> str:
         return re.sub(r"(?<!\$)\{(\w+)\}", lambda found: self._words[found[1]], text)
 
-    def begin(self, ours: bool) -> Result | None:
+    def begin(self, ours: bool) -> None:
         """Remove the build directory and configure it again."""
         shutil.rmtree(self.directory, ignore_errors=True)
         if self.system.configure:
             words = [*self.system.configure, *(self.system.ours if ours else self.system.plain)]
-            return self._run(words, self._environ(ours))
-        self.directory.mkdir()
-        return None
+            result = self._attempt(words, self._environ(ours))
+            if result.status and not ours:
+                pytest.skip(f"{self.system.name} cannot build with this toolkit")
+            assert result.status == 0, result.stdout.decode() + result.stderr.decode()
+        else:
+            self.directory.mkdir()
 
     def plainly(self) -> Made:
         """Build what is out of date with plain nvcc."""
@@ -110,8 +113,11 @@ class Build:
             assert self.workspace.run(words).status == 0
         return {"PATH": f"{self.shim}:{self.workspace.environ['PATH']}"} if self.system.uses_shim else {}
 
+    def _attempt(self, words: Sequence[str], environ: Mapping[str, str]) -> Result:
+        return self.workspace.run([self._filled(word) for word in words], **environ)
+
     def _run(self, words: Sequence[str], environ: Mapping[str, str]) -> Result:
-        result = self.workspace.run([self._filled(word) for word in words], **environ)
+        result = self._attempt(words, environ)
         assert result.status == 0, result.stdout.decode() + result.stderr.decode()
         return result
 

@@ -105,11 +105,15 @@ def test_a_project(project: Build) -> None:
 
 @pytest.mark.parametrize("system", [WITH_SHIM], ids=["shim"])
 def test_what_cmake_asks_the_shim_before_a_build(project: Build) -> None:
-    """It asks for the release, and has its commands printed; the only compile without that is a hit."""
-    for expected in ("miss", "stage_hit"):
+    """It asks for the release, and has commands printed. Its other compiles are hits in the next place."""
+    made = []
+    for _ in range(2):
         before = len(calls_of(project.workspace))
         project.begin(ours=True)
         calls = calls_of(project.workspace)[before:]
         bypassed = {call.reason for call in calls if call.outcome == "bypass"}
         assert bypassed <= {"information", "verbose"}
-        assert [call.outcome for call in calls if call.outcome != "bypass"] == [expected]
+        made.append([call.outcome for call in calls if call.outcome != "bypass"])
+    first, second = made
+    assert first and set(first) <= {"miss", "partial_hit"}
+    assert second == ["stage_hit"] * len(first)
