@@ -13,7 +13,13 @@ from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
 # Files of which one case of so many is run by default.
-KEPT_CASES = {"test_soundness": 5, "test_cut_off": 8, "test_device_links": 3}
+KEPT_CASES = {
+    "test_soundness": 5,
+    "test_cut_off": 8,
+    "test_device_links": 3,
+    "test_build_systems": 4,
+    "test_project_arguments": 4,
+}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
 
