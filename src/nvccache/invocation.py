@@ -45,6 +45,7 @@ MODES = (
     "compile",
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # beside -dlink they say what it makes; others leave it without effect
 
 # Reason -> the options that mean it, most telling reason first.
 _OBJECTIONS = (
@@ -284,9 +285,9 @@ def _environment(environ: Mapping[str, str]) -> Bypass | None:
 
 
 def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
-    if "device-link" in options:
-        return "device-link"
     modes = [mode for mode in MODES if mode in options]
+    if "device-link" in options and _OF_LINKS.issuperset(modes):
+        return "device-link"
     if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
         return "link"  # before CUDA 13 it names a library, and the call links
     return modes[0] if modes else "link"
