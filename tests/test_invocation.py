@@ -211,6 +211,11 @@ COMPILES = [
     ("-dlto --ltoir a.cu", "ltoir"),
     ("-dlto -dc -ltoir a.cu", "ltoir"),
     ("-enable-tile -tilecubin -c a.cu", "tilecubin"),
+    ("-dlink a.cu", "device-link"),
+    ("-dlink -cubin a.o", "device-link"),
+    ("-dlink -fatbin a.o", "device-link"),
+    ("-dlink -c a.cu", "compile"),  # nvcc compiles, and links nothing
+    ("-dlink -cuda a.cu", "cuda"),
 ]
 
 
