@@ -45,7 +45,7 @@ MODES = (
     "compile",
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
-_OF_LINKS = frozenset({"cubin", "fatbin"})  # beside -dlink they say what it makes; others leave it without effect
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
 
 # Reason -> the options that mean it, most telling reason first.
 _OBJECTIONS = (

@@ -31,7 +31,7 @@ class Line:
     warm_before_13: str = ""
     since: tuple[int, int] = (11, 0)
     sources: tuple[str, ...] = ()  # beyond those that the command names
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, str | bytes] = dataclasses.field(default_factory=dict)
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prepare: str = ""
     stdin: bytes = b""
@@ -40,12 +40,15 @@ class Line:
     names_keep_directory: bool = False  # its objects hold debug information
 
     @property
-    def all_files(self) -> dict[str, str]:
+    def all_files(self) -> dict[str, str | bytes]:
         """The files there are before anything runs, with their text."""
         words = shlex.split(f"{self.command} {self.prepare}".replace("{work}/", "").replace(";", " "))
         named = [*self.sources, *(word for word in words if word in SOURCES)]
         headers = [header for name in named for header in HEADERS.get(name, ())]
-        texts = {name: SOURCES.get(text, text) for name, text in self.files.items()}
+        texts = {
+            name: SOURCES.get(text, text) if isinstance(text, str) else text
+            for name, text in self.files.items()
+        }
         return {name: SOURCES[name] for name in (*named, *headers)} | texts
 
 
