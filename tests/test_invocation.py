@@ -226,6 +226,13 @@ def test_calls_that_compile(line, mode):
     assert found.dryrun_arguments == tuple(line.split())
 
 
+def test_an_option_may_take_its_value_from_the_words_of_a_variable():
+    assert _compiled("-ptx", "a.cu", "-Ofc").inputs == ("a.cu",)
+    assert _reason("-ptx", "a.cu", "-Ofc", NVCC_APPEND_FLAGS="max") == "unknown_option"
+    assert _reason("max", "-ptx", "a.cu", NVCC_PREPEND_FLAGS="-Ofc") == "unknown_option"
+    assert _compiled("-ptx", "a.cu", NVCC_APPEND_FLAGS="-Ofc").inputs == ("a.cu",)
+
+
 def test_every_mode_is_compiled_alone():
     for mode in MODES:
         assert _compiled(f"--{mode}", "a.cu").mode == mode

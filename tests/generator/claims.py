@@ -43,6 +43,9 @@ _OF_NVCC = (
     "-std",
     "-O",
 )
+# What nvcc writes there for options of its own, as it is or by how it begins.
+_BY_OPTIONS = ("-fno-exceptions", "-g", "-fPIC", "-w", "-pg", "cu", "-Wno-deprecated-declarations")
+_BEGINNINGS_BY_OPTIONS = ("-Werror", "-frandom-seed=")
 _FOLLOWED = ("-D", "-U", "-I", "-isystem", "-include", "-x", "-o")
 _MAKERS = {
     "ptx": ("cicc",),
@@ -251,6 +254,12 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
         objection = host_objection(_beyond_nvcc(words[1:]))
         if objection:
             yield f"not objected to: {objection}"
+        known = (*flags, *case.call.inputs, *_BY_OPTIONS)
+        unknown = [word for word in _beyond_nvcc(words[1:]) if word not in known and site.scratch not in word]
+        expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
+        unknown = [word for word in unknown if not word.startswith(expected)]
+        if unknown and not is_for_linker and not any(word.endswith(".stub") for word in unknown):
+            yield f"given to the host compiler, and not known: {unknown}"
 
 
 def _beyond_nvcc(words: Sequence[str]) -> list[str]:

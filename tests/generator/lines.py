@@ -69,6 +69,8 @@ _COMMON_VALUES = (
     "cudafe-options",
     "x",
     "compiler-bindir",
+    "Ofast-compile",
+    "host-linker-script",
 )
 # They ask for something else than a compile, and would leave few lines that compile.
 _RARE_SWITCHES = frozenset(
@@ -123,6 +125,14 @@ def _may_be_glued(letter: str, value: str) -> bool:
     return bool(value) and value[0] != "=" and start not in SPELLINGS and start.lstrip("-") not in UNSUPPORTED
 
 
+def _apart(options: list[Option]) -> list[Option]:
+    """The options in another order where a value that was left out would be found in an input behind it."""
+    ends = [
+        option for option in options if option[0] and ARITIES[option[0]] == OPTIONAL and option[1] is None
+    ]
+    return [*(option for option in options if option not in ends), *ends]
+
+
 class _Maker:
     def __init__(self, seed: str, is_compiled: bool) -> None:
         self._seed = seed
@@ -137,6 +147,7 @@ class _Maker:
         environ, files, certain = {}, {}, True
         before, after = self._variable(options), self._variable(options)
         moved = self._moved_to_file(options)
+        options = _apart(options)
         words = [word for option in options for word in spell(option, self._chance)]
         said = options
         if moved:
@@ -199,7 +210,8 @@ class _Maker:
                 found.append((self._chance.choice(_COMMON_SWITCHES), None))
             elif draw < 0.85:
                 name = self._chance.choice(_COMMON_VALUES)
-                found.append((name, self._value(name)))
+                is_left_out = ARITIES[name] == OPTIONAL and self._happens(0.6)
+                found.append((name, None if is_left_out else self._value(name)))
             else:
                 found.append(self._any_option())
         return found
@@ -261,7 +273,7 @@ class _Maker:
         taken = self._chance.sample(fitting, min(len(fitting), self._chance.choice((1, 2, 3))))
         for option in taken:
             options.remove(option)
-        return taken
+        return _apart(taken)
 
     def _text_of_file(self, options: list[Option]) -> str:
         words = [word for option in options for word in spell(option, self._chance)]

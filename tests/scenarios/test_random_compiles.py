@@ -61,7 +61,9 @@ class Bed:
     def bench(self, line: RandomLine, files: Mapping[str, bytes], keeps_cache: bool) -> Bench:
         """Everything as before the first line, but for the cache, if it is kept."""
         for path in self._root.iterdir():
-            if path.name not in ("prepared", "cache" if keeps_cache else ""):
+            if path.is_file():
+                path.unlink()
+            elif path.name not in ("prepared", "cache" if keeps_cache else ""):
                 shutil.rmtree(path)
         everything: dict[str, str | bytes] = {**SOURCES, **values.COPIES, **self._prepared}
         everything |= {name: os.fsencode(text) for name, text in line.files.items()} | dict(files)
