@@ -19,6 +19,7 @@ from generator.dry_runs import DryRun, TemporaryNames
 from generator.lines import RandomLine
 from nvccache import dryrun, outcomes, plan
 from nvccache.dryrun import Transcript
+from nvccache.flags import FORWARDED, INPUT
 from nvccache.hostflags import host_objection
 from nvccache.invocation import Bypass, Invocation, parse
 from nvccache.plan import OPAQUE, Plan, Stage
@@ -45,7 +46,7 @@ _OF_NVCC = (
 )
 # What nvcc writes there for options of its own, as it is or by how it begins.
 _BY_OPTIONS = ("-fno-exceptions", "-g", "-fPIC", "-w", "-pg", "cu", "-Wno-deprecated-declarations")
-_BEGINNINGS_BY_OPTIONS = ("-Werror", "-frandom-seed=")
+_BEGINNINGS_BY_OPTIONS = ("-Werror", "-frandom-seed=", "-ftemplate-")
 _FOLLOWED = ("-D", "-U", "-I", "-isystem", "-include", "-x", "-o")
 _MAKERS = {
     "ptx": ("cicc",),
@@ -116,7 +117,7 @@ def violations(case: Case, site: Site) -> list[str]:
     found = list(_of_rejection(case, site))
     if case.call and case.line.options is not None:
         read = [
-            (argument.name, argument.value if argument.name else argument.tokens[0])
+            (argument.name, argument.tokens[0] if argument.name in (INPUT, FORWARDED) else argument.value)
             for argument in case.call.arguments
         ]
         if read != list(case.line.options):
@@ -288,7 +289,7 @@ def _of_files(case: Case, site: Site) -> Iterator[str]:
 def _unknown_files(stage: Stage) -> Iterator[str]:
     known = {*stage.inputs, *stage.possible_files, *(value for _, value in stage.names)}
     known |= {path for output in stage.outputs for path in (output.path, output.destination)}
-    for word in stage.words[1:]:
+    for word in set(stage.words[1:]) - known:
         for part in (word, word.rpartition("=")[2]):
             if part not in known and os.path.isfile(part):
                 yield f"{stage.kind} reads {part}"

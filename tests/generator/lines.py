@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from generator import values
 from generator.damage import damaged
-from nvccache.flags import INPUT
+from nvccache.flags import FORWARDED, INPUT
 from nvccache.options import (
     ARITIES,
     GLUED_NUMBER,
@@ -26,7 +26,7 @@ from nvccache.options import (
     UNSUPPORTED,
 )
 
-Option = tuple[str, str | None]  # long name, or INPUT, and value
+Option = tuple[str, str | None]  # long name, INPUT or FORWARDED, and value
 
 VALID, ODD, DAMAGED = "valid", "odd", "damaged"
 _ODDITY = {VALID: 0.0, ODD: 0.2, DAMAGED: 0.08}
@@ -102,7 +102,7 @@ def make(seed: str, is_compiled: bool = False) -> RandomLine:
 def spell(option: Option, chance: random.Random) -> list[str]:
     """The words of an option, in one of its spellings."""
     name, value = option
-    if name == INPUT:
+    if name in (INPUT, FORWARDED):
         return [value or ""]
     word = chance.choice(_WORDS[name])
     if value is None:
@@ -128,7 +128,7 @@ def _may_be_glued(letter: str, value: str) -> bool:
 def _apart(options: list[Option]) -> list[Option]:
     """The options in another order where a value that was left out would be found in an input behind it."""
     ends = [
-        option for option in options if option[0] and ARITIES[option[0]] == OPTIONAL and option[1] is None
+        option for option in options if ARITIES.get(option[0]) == OPTIONAL and option[1] is None
     ]
     return [*(option for option in options if option not in ends), *ends]
 
@@ -177,13 +177,15 @@ class _Maker:
         options = [(mode, None)] if mode else []
         options += self._architectures(mode)
         options += self._extras()
+        if self._happens(0.06):
+            options += self._forwarded()
         options += [(INPUT, name) for name in self._inputs(mode)]
         options += self._outputs(mode, sum(name == INPUT for name, _ in options))
         if self._kind != VALID and self._happens(0.15):
             options.append((self._chance.choice(list(values.MODES)) or "link", None))
         if self._happens(0.08):
             options.append(self._chance.choice(options))
-        return [option for option in options if option[0] == INPUT or option[0] in ARITIES]
+        return options
 
     def _architectures(self, mode: str) -> list[Option]:
         if self._is_compiled and self._happens(0.75):
@@ -215,6 +217,11 @@ class _Maker:
             else:
                 found.append(self._any_option())
         return found
+
+    def _forwarded(self) -> list[Option]:
+        asking = self._chance.choice(("forward-unknown-to-host-compiler", "forward-unknown-opts"))
+        words = [self._pick(*values.FORWARDED_WORDS) for _ in range(self._chance.choice((0, 1, 2)))]
+        return [(asking, None), *((FORWARDED, word) for word in words)]
 
     def _any_option(self) -> Option:
         """Any option of the table: a switch, or one with a value."""

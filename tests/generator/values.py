@@ -173,6 +173,31 @@ _ODD_PTXAS = (
     "-arch=sm_90",
 )
 
+# Words that nvcc gives to the host compiler where it is asked to: such that it takes, and others.
+FORWARDED_WORDS = (
+    (
+        "-Wall",
+        "-fPIC",
+        "-pthread",
+        "-fno-rtti",
+        "-Wno-unused",
+        "-ffast-math",
+        "-fvisibility=hidden",
+        "-Wextra",
+    ),
+    (
+        "-P",
+        "-save-temps",
+        "--coverage",
+        "-march=native",
+        "-MQ",
+        "-fplugin=none",
+        "-f\udcff",
+        "--param=a,b",
+        "-f'",
+    ),
+)
+
 # Option -> (values that nvcc takes, values that it may not take).
 VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "define-macro": (_MACROS, _ODD_MACROS),

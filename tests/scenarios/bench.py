@@ -29,6 +29,7 @@ from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 _TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
+_FATBIN = b"\x50\xed\x55\xba"  # the beginning of such a file
 _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
 _MODULE_ID = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
 _TIME_AND_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+")
@@ -247,7 +248,7 @@ def _without_ends(text: bytes, heads: list[bytes]) -> list[bytes]:
 
 def _readable(content: bytes, bench: Bench) -> bytes:
     """What an object holds, as far as the length of the module id does not show in it."""
-    if not content.startswith(b"\x7fELF"):
+    if not content.startswith((b"\x7fELF", _FATBIN)):
         return content
     path = bench.directory.parent / "object"
     path.write_bytes(content)
