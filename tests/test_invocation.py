@@ -206,6 +206,11 @@ COMPILES = [
     ("-dlto --ltoir a.cu", "ltoir"),
     ("-dlto -dc -ltoir a.cu", "ltoir"),
     ("-enable-tile -tilecubin -c a.cu", "tilecubin"),
+    ("-dlink a.cu", "device-link"),
+    ("-dlink -cubin a.o", "device-link"),
+    ("-dlink -fatbin a.o", "device-link"),
+    ("-dlink -c a.cu", "compile"),  # nvcc compiles, and links nothing
+    ("-dlink -cuda a.cu", "cuda"),
 ]
 
 
@@ -214,6 +219,13 @@ def test_calls_that_compile(line, mode):
     found = _compiled(*line.split())
     assert found.mode == mode
     assert found.dryrun_arguments == tuple(line.split())
+
+
+def test_an_option_may_take_its_value_from_the_words_of_a_variable():
+    assert _compiled("-ptx", "a.cu", "-Ofc").inputs == ("a.cu",)
+    assert _reason("-ptx", "a.cu", "-Ofc", NVCC_APPEND_FLAGS="max") == "unknown_option"
+    assert _reason("max", "-ptx", "a.cu", NVCC_PREPEND_FLAGS="-Ofc") == "unknown_option"
+    assert _compiled("-ptx", "a.cu", NVCC_APPEND_FLAGS="-Ofc").inputs == ("a.cu",)
 
 
 def test_every_mode_is_compiled_alone():

@@ -255,6 +255,15 @@ def test_two_producers_of_one_file_are_two_sources_of_one_name():
     assert _bypass(*PIPELINE, *PIPELINE).reason == "same_base_name"
 
 
+@pytest.mark.parametrize("others", [["one/x.cpp", "two/x.cpp"], ["a.cpp"]])
+def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
+    compiles = [f'gcc -c -x c++ -D__NVCC__ "{name}" -o "/s/{name[-5]}.o"' for name in others]
+    device = COMPILE.replace('"a.o"', '"/s/a.o"')
+    link = 'g++ -o "x" -Wl,--start-group "/s/a.o" -Wl,--end-group'
+    bypass = _bypass(*PIPELINE[:6], device, *compiles, link, words=f"a.cu {' '.join(others)} -o x")
+    assert bypass.reason == "same_base_name"
+
+
 def test_a_plan_that_does_not_write_the_product_is_none():
     assert _bypass(*PIPELINE, words="-c a.cu -o other.o").reason == "unexplained"
     assert _bypass(*PIPELINE[:6]).reason == "unexplained"

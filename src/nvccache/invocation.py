@@ -23,7 +23,7 @@ from nvccache.flags import (
     split_variable,
 )
 from nvccache.hostflags import device_objection, flatten, host_objection
-from nvccache.options import ALIASES
+from nvccache.options import ALIASES, ARITIES, OPTIONAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ MODES = (
     "compile",
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
 
 # Reason -> the options that mean it, most telling reason first.
 _OBJECTIONS = (
@@ -206,18 +207,25 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | B
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
         return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
-    for part in (before, arguments, after):
+    for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
         scanned = scan(part)
         if isinstance(scanned, UnknownOption):
             # nvcc answers --version and --help before it minds the other words.
             asks = any(word in ("--version", "-V", "--help", "-h") for word in part)
             return Bypass("information" if asks else "unknown_option", scanned.word)
+        if following and _lacks_value(scanned):
+            return Bypass("unknown_option", scanned[-1].tokens[0])
         if part is arguments:
             words.own = scanned
         bypass = _expand(scanned, words, 0)
         if bypass:
             return bypass
     return words
+
+
+def _lacks_value(scanned: list[Argument]) -> bool:
+    """Whether the last option would take its value from words behind these: nvcc reads all of them as one."""
+    return bool(scanned) and ARITIES.get(scanned[-1].name) == OPTIONAL and scanned[-1].value is None
 
 
 def _expand(scanned: list[Argument], words: _Words, depth: int) -> Bypass | None:
@@ -249,6 +257,8 @@ def _expand_file(path: str, words: _Words, depth: int) -> Bypass | None:
     scanned = scan(found)
     if isinstance(scanned, UnknownOption):
         return Bypass("unknown_option", scanned.word)
+    if _lacks_value(scanned):
+        return Bypass("unknown_option", scanned[-1].tokens[0])
     words.option_files.append(path)
     return _expand(scanned, words, depth + 1)
 
@@ -293,9 +303,9 @@ def _environment(environ: Mapping[str, str]) -> Bypass | None:
 
 
 def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
-    if "device-link" in options:
-        return "device-link"
     modes = [mode for mode in MODES if mode in options]
+    if "device-link" in options and _OF_LINKS.issuperset(modes):
+        return "device-link"
     if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
         return "link"  # before CUDA 13 it names a library, and the call links
     return modes[0] if modes else "link"

@@ -55,6 +55,7 @@ REASONS = {
     "source_in_ptx": "the PTX quotes source files that are read again",
     "dryrun_failed": "nvcc rejected the command line",
     "shell_expansion": "a command needs a shell to be understood",
+    "same_base_name": "two inputs have one base name, so that their intermediate files would have one name",
     "unexplained": "a part of nvcc's plan was not understood",
     "nothing_to_cache": "no stage of the call is one that is cached",
     "unwritable_output": "a product could not be written where nvcc would write it",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
@@ -314,6 +315,10 @@ def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) 
             needed.update(*(included.get(path, ()) for path in stage.inputs))
         if stage.kind == OPAQUE:
             readable |= needed  # it may read or write any file it names
+            objects = {path for option, path in pairwise(stage.words) if option == "-o" and path in needed}
+            if objects & written:
+                return Bypass("same_base_name", os.path.basename(min(objects & written)))
+            written |= objects
         elif needed - readable:
             return Bypass("unexplained", f"no command writes {min(needed - readable)}")
         for output in stage.outputs:

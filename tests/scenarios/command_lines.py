@@ -31,7 +31,7 @@ class Line:
     warm_before_13: str = ""
     since: tuple[int, int] = (11, 0)
     sources: tuple[str, ...] = ()  # beyond those that the command names
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, str | bytes] = dataclasses.field(default_factory=dict)
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prepare: str = ""
     stdin: bytes = b""
@@ -40,12 +40,15 @@ class Line:
     names_keep_directory: bool = False  # its objects hold debug information
 
     @property
-    def all_files(self) -> dict[str, str]:
+    def all_files(self) -> dict[str, str | bytes]:
         """The files there are before anything runs, with their text."""
         words = shlex.split(f"{self.command} {self.prepare}".replace("{work}/", "").replace(";", " "))
         named = [*self.sources, *(word for word in words if word in SOURCES)]
         headers = [header for name in named for header in HEADERS.get(name, ())]
-        texts = {name: SOURCES.get(text, text) for name, text in self.files.items()}
+        texts = {
+            name: SOURCES.get(text, text) if isinstance(text, str) else text
+            for name, text in self.files.items()
+        }
         return {name: SOURCES[name] for name in (*named, *headers)} | texts
 
 
@@ -396,6 +399,12 @@ _LINKS = (
     Line("executable_rdc", "-rdc=true device_link.cu device_part.cu -o x", "stage_hit"),
     Line("executable_two_architectures", f"-rdc=true {_TWO} device_link.cu device_part.cu", "stage_hit"),
     Line("executable_and_cpp", "main.cu host.cpp -o x", "stage_hit"),
+    Line(
+        "executable_of_equal_base_names",
+        "main.cu main.cpp -o x",
+        "bypass:same_base_name",
+        files={"main.cpp": "int other() { return 0; }\n"},
+    ),
     Line("executable_shared_runtime", "-cudart=shared main.cu -o x", "stage_hit"),
     Line("shared_library", "-shared -Xcompiler -fPIC a.cu b.cu -o libx.so", "stage_hit"),
     Line("executable_dependencies", "-MD main.cu -o main", "stage_hit"),
