@@ -1,200 +1,50 @@
-"""Every command line of the list does through nvccache what it does in plain nvcc, cold and warm.
+"""Every command line of the list does through nvccache what it does in plain nvcc: cold, warm and edited.
 
 Plain nvcc, nvccache cold, nvccache warm, and nvccache with the stages alone each start in the same
-directory from the same files. Compared are the exit status, standard output, standard error, and the files
+directory from the same files; then nvccache again after a comment was added to a source, and both after its
+code was changed. Compared are the exit status, standard output, standard error, and the files
 afterwards: which there are, their modes, links, contents, and whether they were written at all. What plain
 nvcc makes differently on every run, since it names its temporary files in it, is compared with `nvcc -keep`,
 which does not.
 
-Every fourth line is run, all of them with
+Some lines are run, and few of them edited; all of them with
 
     pytest --every-line tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++     and host compiler
+
+command_line_table.py runs them on several toolkits, and makes a table of what became of each line.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import os
 import re
-import shlex
-import shutil
-import stat
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import filelock
 import pytest
 
-from nvccache import journal, store
-from scenarios.command_lines import LINES, Line
-from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
+from nvccache import store
+from scenarios.bench import TEMPORARY, Bench, File, Run, release_of
+from scenarios.command_lines import LINES
+from scenarios.lines.line import Line
+from scenarios.sources import with_change, with_comment
+from workspaces import Counters, Workspace
 
-CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
-_TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
+KEPT_LINES = 6  # One line of so many is run by default,
+EDITED_LINES = 48  # and one of so many edited.
 _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
 _MODULE_ID = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
 _TIME_AND_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+")
-
-
-@dataclasses.dataclass(frozen=True)
-class File:
-    """What a path holds: `content` is a link's target for a symbolic link."""
-
-    mode: int
-    links: int
-    content: bytes
-    is_written: bool  # since the run began
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One run and what it left behind."""
-
-    status: int
-    stdout: bytes
-    stderr: bytes
-    files: dict[str, File]
-    temporary: list[str]
-
-
-class Bench:
-    """A workspace that can be put back as it was before each run."""
-
-    def __init__(self, line: Line, workspace: Workspace, release: tuple[int, int]) -> None:
-        self.line = line
-        self.release = release
-        self.warm = line.warm_before_13 if line.warm_before_13 and release < (13, 0) else line.warm
-        self.workspace = workspace
-        root = workspace.directory.parent
-        self.directory = workspace.directory
-        self.cwd = self.directory / line.cwd
-        self.pristine = root / "pristine"
-        self.temporary = root / "temporary"
-        self.bin = root / "bin"
-        self.environ = {**workspace.environ, "TMPDIR": str(self.temporary)}
-        self._make(root / "kept")
-
-    def plain(self) -> Run:
-        return self._run([self.workspace.nvcc, *self._arguments()])
-
-    def cached(self) -> tuple[Run, Counters]:
-        """Run through nvccache, and count what that alone added to the journal."""
-        words, path = [sys.executable, "-m", "nvccache", self.workspace.nvcc], self.environ["PATH"]
-        if self.line.is_shim:
-            words, path = ["nvcc"], f"{self.bin}:{path}"
-        journal.reset(str(self.workspace.cache))
-        run = self._run([*words, *self._arguments()], PATH=path)
-        return run, self.workspace.counters()
-
-    def reference(self) -> Run:
-        with self._keep_directory() as kept:
-            words = [self.workspace.nvcc, *self._arguments(), "-keep", "-keep-dir", str(kept)]
-            return self._run(words)
-
-    def _make(self, kept: Path) -> None:
-        for name, text in self.line.all_files.items():
-            self.workspace.write(name, text)
-        self.cwd.mkdir(parents=True, exist_ok=True)
-        self.temporary.mkdir()
-        self.bin.mkdir()
-        (self.bin / "nvcc").symlink_to(Path(sys.executable).with_name("nvccache"))
-        nvcc = shlex.join([self.workspace.nvcc, *_ccbin(), "-keep", "-keep-dir", str(kept)])
-        if self.line.prepare:
-            kept.mkdir()
-            environ = {**self.environ, "NVCC": nvcc}
-            subprocess.run(["sh", "-euc", self.line.prepare], cwd=self.directory, env=environ, check=True)
-        _copy(self.directory, self.pristine)
-
-    def _run(self, words: list[str], **variables: str) -> Run:
-        _copy(self.pristine, self.directory)
-        shutil.rmtree(self.temporary)
-        self.temporary.mkdir()
-        time.sleep(OLD_ENOUGH)
-        environ = {**self.environ, **dict(map(self._filled, self.line.environ.items())), **variables}
-        done = subprocess.run(
-            words, cwd=self.cwd, env=environ, input=self.line.stdin, capture_output=True, check=False
-        )
-        files = {name: self._read(name) for name in _names(self.directory)}
-        temporary = [_shortened(os.fsencode(name)).decode() for name in _names(self.temporary)]
-        return Run(done.returncode, done.stdout, done.stderr, files, temporary)
-
-    def _arguments(self) -> list[str]:
-        words = [self._fill(word) for word in shlex.split(self.line.command)]
-        names_compiler = any(word.partition("=")[0] in ("-ccbin", "--compiler-bindir") for word in words)
-        return words if names_compiler else [*_ccbin(), *words]
-
-    def _filled(self, item: tuple[str, str]) -> tuple[str, str]:
-        return item[0], self._fill(item[1])
-
-    def _fill(self, word: str) -> str:
-        compiler = CCBIN or shutil.which("g++", path=self.environ["PATH"]) or ""
-        word = word.replace("{ccbin}", compiler).replace("{ccbin_directory}", os.path.dirname(compiler))
-        return word.replace("{work}", str(self.directory))
-
-    @contextlib.contextmanager
-    def _keep_directory(self) -> Iterator[Path]:
-        """Where the reference keeps its intermediates; objects with debug information name it."""
-        if not self.line.names_keep_directory:
-            yield self._emptied(self.directory.parent / "reference")
-            return
-        with filelock.FileLock("/tmp/nvccache-tests.lock"):
-            yield self._emptied(REFERENCE_KEEP_DIRECTORY)
-            shutil.rmtree(REFERENCE_KEEP_DIRECTORY)
-
-    @staticmethod
-    def _emptied(directory: Path) -> Path:
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir()
-        return directory
-
-    def _read(self, name: str) -> File:
-        path, before = self.directory / name, self.pristine / name
-        status = os.lstat(path)
-        content, links = b"", 0
-        if stat.S_ISLNK(status.st_mode):
-            content = os.fsencode(os.readlink(path))
-        elif stat.S_ISREG(status.st_mode):
-            content, links = path.read_bytes(), status.st_nlink
-        is_old = os.path.lexists(before) and os.lstat(before).st_mtime_ns == status.st_mtime_ns
-        return File(status.st_mode, links, content, not is_old and not stat.S_ISDIR(status.st_mode))
-
-
-def _ccbin() -> list[str]:
-    return ["-ccbin", CCBIN] if CCBIN else []
-
-
-def _copy(source: Path, target: Path) -> None:
-    if os.path.lexists(target):
-        shutil.rmtree(target)
-    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
-
-
-def _names(directory: Path) -> list[str]:
-    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
-
-
-@functools.cache
-def _release(nvcc: str) -> tuple[int, int]:
-    text = subprocess.run([nvcc, "--version"], capture_output=True, check=True).stdout.decode()
-    found = re.search(r"release (\d+)\.(\d+)", text)
-    assert found
-    return int(found.group(1)), int(found.group(2))
-
-
-def _shortened(name: bytes) -> bytes:
-    return _TEMPORARY.sub(b"", name)
+# Options with which a product tells when its source was changed, or how long it is.
+_DATED = re.compile(r"-g\d?\b|-G\b|line-?info")
 
 
 def _plain_text(text: bytes, bench: Bench) -> bytes:
     """Diagnostics without what differs from one plain run to the next."""
-    text = _TEMPORARY.sub(b"", text.replace(os.fsencode(bench.temporary) + b"/tmpxft_", b"tmpxft_"))
+    text = TEMPORARY.sub(b"", text.replace(os.fsencode(bench.temporary) + b"/tmpxft_", b"tmpxft_"))
     return _MILLISECONDS.sub(b"Compile time = # ms", text)
 
 
@@ -211,8 +61,11 @@ def assert_same_files(plain: Run, cached: Run, bench: Bench) -> None:
     for name, expected in plain.files.items():
         found = cached.files[name]
         assert _without_content(found) == _without_content(expected), name
+        if name in bench.line.timings:
+            assert _without_numbers(found.content) == _without_numbers(expected.content)
+            continue
         wanted = expected.content
-        if _TEMPORARY.search(wanted) and not _TEMPORARY.search(found.content):
+        if TEMPORARY.search(wanted) and not TEMPORARY.search(found.content):
             kept = kept or bench.reference()
             wanted = kept.files[name].content
         assert_same_content(found.content, wanted, name, bench)
@@ -222,8 +75,13 @@ def _without_content(file: File) -> File:
     return dataclasses.replace(file, content=b"")
 
 
+def _without_numbers(content: bytes) -> bytes:
+    """A table of times without them; nothing of a trace, which leaves out what took little time."""
+    return b"" if content.startswith(b"{") else re.sub(rb"[0-9.]+", b"#", TEMPORARY.sub(b"", content))
+
+
 def assert_same_content(found: bytes, wanted: bytes, name: str, bench: Bench) -> None:
-    found, wanted = _TEMPORARY.sub(b"", found), _TEMPORARY.sub(b"", wanted)
+    found, wanted = TEMPORARY.sub(b"", found), TEMPORARY.sub(b"", wanted)
     if found == wanted:
         return
     heads = _ids_with_process(wanted)
@@ -276,26 +134,81 @@ def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> boo
     return counters.outcome == outcome and list(counters.bypass_reasons) == ([reason] if reason else [])
 
 
+class Comparison:
+    """The runs of one line through nvccache, each compared with plain nvcc."""
+
+    def __init__(self, bench: Bench, record: Callable[[str, object], None]) -> None:
+        self.bench = bench
+        self.record = record
+        self.plain = bench.plain()
+
+    def cached(self, step: str) -> Counters:
+        """One run, which has to be like the plain one; its outcome is recorded under the step."""
+        cached, counters = self.bench.cached()
+        self.record(step, ":".join([counters.outcome, *counters.bypass_reasons]))
+        assert_same_streams(self.plain, cached, self.bench)
+        assert_same_files(self.plain, cached, self.bench)
+        return counters
+
+    def unedited(self) -> bool:
+        """Compare cold, warm and with the stages alone; whether anything is cached."""
+        workspace, warm = self.bench.workspace, self.bench.warm
+        for step, expected in (("cold", ""), ("warm", warm), ("stages", "stage_hit")):
+            if step == "stages":
+                workspace.forget_calls()
+            counters = self.cached(step)
+            is_cold = not (
+                workspace.cache / store.STAGE
+            ).exists()  # nothing is stored: it will not get warmer
+            if expected or is_cold:
+                is_right = _is_expected(self.bench, expected or warm, self.plain, counters)
+                assert is_right, (step, counters.calls, counters.bypass_reasons)
+            if is_cold:
+                return False
+            if step == "warm" and warm != "direct_hit":
+                break
+        return True
+
+    def edited(self) -> None:
+        line = self.bench.line
+        self.bench.edit(with_comment)
+        if "$NVCC" in line.prepare or _DATED.search(f"{line.command} {line.environ} {line.files}"):
+            self.plain = self.bench.plain()
+        else:  # The comment makes no difference to it.
+            source = self.plain.files[line.edited_file]
+            if not source.is_written:
+                content = (self.bench.pristine / line.edited_file).read_bytes()
+                self.plain.files[line.edited_file] = dataclasses.replace(source, content=content)
+        outcome = self.cached("comment").outcome
+        assert outcome in self._outcomes_of_edit("partial_hit", "stage_hit", "direct_hit"), outcome
+        self.bench.edit(with_change)
+        self.plain = self.bench.plain()
+        outcome = self.cached("change").outcome
+        assert outcome in self._outcomes_of_edit("partial_hit", "miss"), outcome
+
+    def _outcomes_of_edit(self, *outcomes: str) -> tuple[str, ...]:
+        if self.plain.status:
+            return ("failed",)
+        return (*outcomes, "miss") if self.bench.warm == "miss" else outcomes
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::4]
-    metafunc.parametrize("line", lines, ids=[line.name for line in lines])
+    every = metafunc.config.getoption("--every-line")
+    kept = list(enumerate(LINES))[:: 1 if every else KEPT_LINES]
+    cases = [(line, every or index % EDITED_LINES == 0) for index, line in kept]
+    metafunc.parametrize(("line", "is_edited"), cases, ids=[line.name for line, _ in cases])
 
 
-def test_does_what_nvcc_does(line: Line, workspace: Workspace) -> None:
-    release = _release(workspace.nvcc)
-    if release < line.since:
-        pytest.skip(f"needs CUDA {line.since[0]}.{line.since[1]}, this is {release[0]}.{release[1]}")
-    bench = Bench(line, workspace, release)
-    plain = bench.plain()
-    for expected in ("", bench.warm, "stage_hit"):
-        if expected == "stage_hit":
-            workspace.forget_calls()
-        cached, counters = bench.cached()
-        assert_same_streams(plain, cached, bench)
-        assert_same_files(plain, cached, bench)
-        is_cold = not (workspace.cache / store.STAGE).exists()  # nothing is stored: it will not get warmer
-        if expected or is_cold:
-            is_right = _is_expected(bench, expected or bench.warm, plain, counters)
-            assert is_right, (expected, counters.calls, counters.bypass_reasons)
-        if is_cold or (expected and bench.warm != "direct_hit"):
-            break
+def test_does_what_nvcc_does(
+    line: Line,
+    is_edited: bool,
+    workspace: Workspace,
+    record_property: Callable[[str, object], None],
+) -> None:
+    release = release_of(workspace.nvcc)
+    missing = line.missing_in(release, Path(workspace.nvcc).parents[1])
+    if missing:
+        pytest.skip(missing)
+    comparison = Comparison(Bench(line, workspace, release), record_property)
+    if comparison.unedited() and is_edited and line.edited_file:
+        comparison.edited()
