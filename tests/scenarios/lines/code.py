@@ -9,11 +9,14 @@ __global__ void kernel(int *x) {
     switch (x[1]) { case 0: x[0] = 7; break; case 1: x[0] = 9; break; case 5: x[0] = 1; }
 }
 """
+_PATCH = 'extern "C" __device__ __noinline__ int patch(int i) { return i + 5; }\n'
 
 _GENERATION = (
     Line("keep_device_functions", "-keep-device-functions -ptx device_part.cu"),
-    Line("tools_patch", "-astoolspatch -cubin a.cu"),
-    Line("tools_patch_object", "--compile-as-tools-patch -c device_part.cu"),
+    Line("tools_patch", "-astoolspatch -cubin patch.cu", files={"patch.cu": _PATCH}),
+    Line("tools_patch_ptx", "--compile-as-tools-patch -ptx patch.cu", files={"patch.cu": _PATCH}),
+    Line("tools_patch_with_entry", "-astoolspatch -cubin a.cu", "failed"),
+    Line("tools_patch_object", "-astoolspatch -c device_part.cu", "bypass:dryrun_failed"),
     Line("extensible_whole_program", "-ewp -c a.cu -o a.o"),
     Line("extensible_whole_program_cubin", "--extensible-whole-program -arch=sm_80 -cubin device_part.cu"),
     Line("entries", "-e _Z5scalePff -cubin a.cu"),
@@ -49,19 +52,21 @@ _GENERATION = (
     Line("safety_compatibility", "-safety-compat -c a.cu -o a.o", since=(13, 5)),
     Line("concat", "-concat -gencode arch=compute_80,code=[sm_80,sm_86] -c a.cu -o a.o", since=(13, 5)),
     Line("controls_file", "-apply-controls c.txt -c a.cu", "bypass:device_tool_files", since=(13, 5)),
-    Line("vectors", "-maxrregcount 40 -use_fast_math -restrict -O2 -lineinfo -dc b.cu"),
+    Line("many_options", "-maxrregcount 40 -use_fast_math -restrict -O2 -lineinfo -dc b.cu"),
 )
 
-# CUDA 13.5 makes tile code with a program that most of its packages do not have.
+# Tile code is made by `tileiras`, which the toolkits that these lines ran on do not have.
 _TILES = (
     Line("simt_only", "-simt-only -arch=sm_80 -c a.cu -o a.o", since=(13, 5)),
     Line("tile_preview", "-tile-preview=simt -c a.cu -o a.o", since=(13, 5)),
     Line("tile_options", "-Xtileiras -O3 -c a.cu -o a.o", since=(13, 5)),
-    Line("tile_enabled", "-enable-tile -arch=sm_100 -c a.cu -o a.o", "failed", since=(13, 5)),
-    Line("tile_only", "-tile-only -arch=sm_100 -c a.cu -o a.o", "failed", since=(13, 5)),
-    Line("tile_bitcode", "-enable-tile -tilebc -arch=sm_100 a.cu", "failed", since=(13, 5)),
-    Line("tile_cubin", "-enable-tile -tilecubin -arch=sm_100 a.cu", "failed", since=(13, 5)),
-    Line("tile_fatbin", "-enable-tile -tilefatbin -arch=sm_100 a.cu", "failed", since=(13, 5)),
+    Line("tile_enabled", "-enable-tile -arch=sm_100 -c a.cu -o a.o", "bypass:missing_program", since=(13, 5)),
+    Line("tile_only", "-tile-only -arch=sm_100 -c a.cu -o a.o", "bypass:missing_program", since=(13, 5)),
+    Line("tile_bitcode", "-enable-tile -tilebc -arch=sm_100 a.cu", since=(13, 5)),
+    Line("tile_cubin", "-enable-tile -tilecubin -arch=sm_100 a.cu", "bypass:missing_program", since=(13, 5)),
+    Line(
+        "tile_fatbin", "-enable-tile -tilefatbin -arch=sm_100 a.cu", "bypass:missing_program", since=(13, 5)
+    ),
     Line("tile_bitcode_alone", "-tilebc -arch=sm_100 a.cu", "bypass:dryrun_failed", since=(13, 5)),
 )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from scenarios.lines.line import Line
 
 _DRIVER = (
-    Line("no_profile", "-noprof -c a.cu -o a.o", "failed"),
-    Line("no_profile_with_paths", "--dont-use-profile -I {toolkit}/include -ptx a.cu", "failed"),
+    Line("no_profile", "-noprof -c a.cu -o a.o", "bypass:missing_program"),
+    Line(
+        "no_profile_with_paths", "--dont-use-profile -I {toolkit}/include -ptx a.cu", "bypass:missing_program"
+    ),
     Line(
         "libdevice_directory",
         "-noprof -ldir {toolkit}/nvvm/libdevice -I {toolkit}/include -ptx a.cu",
-        "failed",
+        "bypass:missing_program",
     ),
     Line("target_directory", "-target-dir x86_64-linux -c a.cu -o a.o"),
     Line("qnx_configuration", "-qpp-config=x -c a.cu -o a.o", "bypass:dryrun_failed"),
