@@ -81,7 +81,7 @@ _LINK_OPTIONS = (
     Line(
         "no_device_link_objects",
         "--no-device-link one.o -o x",
-        "stage_hit",
+        "bypass:nothing_to_cache",
         prepare="$NVCC -c main.cu -o one.o",
     ),
     Line("no_device_runtime", "-cudadevrt none -rdc=true device_link.cu device_part.cu -o x", "stage_hit"),
