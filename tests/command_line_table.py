@@ -25,11 +25,12 @@ TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
 
 from nvccache.nvcc_search import find_nvcc  # noqa: E402 (the paths come first)
-from scenarios.bench import release_of  # noqa: E402
+from scenarios.bench import LISTED, release_of  # noqa: E402
 from scenarios.command_lines import LINES  # noqa: E402
 
 _STEPS = ("cold", "warm", "comment", "change")
 _DIFFERS = "**differs**"
+_UNLISTED = "**not as listed**"  # as in plain nvcc, but hit or bypassed otherwise than the list says
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +103,9 @@ def _outcome(case: ElementTree.Element) -> Outcome:
     steps = {item.attrib["name"]: item.attrib["value"] for item in case.iter("property")}
     text = " / ".join(steps[name] for name in _STEPS if name in steps)
     for problem in (*case.iter("failure"), *case.iter("error")):
-        return Outcome(f"{_DIFFERS} {text}".strip(), _DIFFERS, problem.attrib["message"])
+        message = problem.attrib["message"]
+        kind = _UNLISTED if LISTED in message else _DIFFERS
+        return Outcome(f"{kind} {text}".strip(), kind, message)
     for skipped in case.iter("skipped"):
         return Outcome(skipped.attrib["message"], "not in this toolkit")
     if steps["cold"].startswith("bypass:"):

@@ -22,6 +22,7 @@ from nvccache import journal
 from scenarios.lines.line import Line
 from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 
+LISTED = "and by the list"  # In messages about an outcome that is not the one expected.
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
 

@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import store
-from scenarios.bench import TEMPORARY, Bench, File, Run, release_of
+from scenarios.bench import LISTED, TEMPORARY, Bench, File, Run, release_of
 from scenarios.command_lines import LINES
 from scenarios.lines.line import Line
 from scenarios.sources import with_change, with_comment
@@ -134,6 +134,10 @@ def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> boo
     return counters.outcome == outcome and list(counters.bypass_reasons) == ([reason] if reason else [])
 
 
+def _outcome(counters: Counters) -> str:
+    return ":".join([counters.outcome, *counters.bypass_reasons])
+
+
 class Comparison:
     """The runs of one line through nvccache, each compared with plain nvcc."""
 
@@ -145,7 +149,7 @@ class Comparison:
     def cached(self, step: str) -> Counters:
         """One run, which has to be like the plain one; its outcome is recorded under the step."""
         cached, counters = self.bench.cached()
-        self.record(step, ":".join([counters.outcome, *counters.bypass_reasons]))
+        self.record(step, _outcome(counters))
         assert_same_streams(self.plain, cached, self.bench)
         assert_same_files(self.plain, cached, self.bench)
         return counters
@@ -161,8 +165,9 @@ class Comparison:
                 workspace.cache / store.STAGE
             ).exists()  # nothing is stored: it will not get warmer
             if expected or is_cold:
-                is_right = _is_expected(self.bench, expected or warm, self.plain, counters)
-                assert is_right, (step, counters.calls, counters.bypass_reasons)
+                wanted = expected or warm
+                is_right = _is_expected(self.bench, wanted, self.plain, counters)
+                assert is_right, f"{step}: {_outcome(counters)}, {LISTED} {wanted}"
             if is_cold:
                 return False
             if step == "warm" and warm != "direct_hit":
@@ -179,17 +184,17 @@ class Comparison:
             if not source.is_written:
                 content = (self.bench.pristine / line.edited_file).read_bytes()
                 self.plain.files[line.edited_file] = dataclasses.replace(source, content=content)
-        outcome = self.cached("comment").outcome
-        assert outcome in self._outcomes_of_edit("partial_hit", "stage_hit", "direct_hit"), outcome
+        self._assert_one_of(self.cached("comment"), "partial_hit", "stage_hit", "direct_hit")
         self.bench.edit(with_change)
         self.plain = self.bench.plain()
-        outcome = self.cached("change").outcome
-        assert outcome in self._outcomes_of_edit("partial_hit", "miss"), outcome
+        self._assert_one_of(self.cached("change"), "partial_hit", "miss")
 
-    def _outcomes_of_edit(self, *outcomes: str) -> tuple[str, ...]:
+    def _assert_one_of(self, counters: Counters, *outcomes: str) -> None:
         if self.plain.status:
-            return ("failed",)
-        return (*outcomes, "miss") if self.bench.warm == "miss" else outcomes
+            outcomes = ("failed",)
+        elif self.bench.warm == "miss":
+            outcomes += ("miss",)
+        assert counters.outcome in outcomes, f"{_outcome(counters)}, {LISTED} {outcomes}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
