@@ -161,9 +161,8 @@ class Comparison:
             if step == "stages":
                 workspace.forget_calls()
             counters = self.cached(step)
-            is_cold = not (
-                workspace.cache / store.STAGE
-            ).exists()  # nothing is stored: it will not get warmer
+            # If nothing is stored, it will not get warmer.
+            is_cold = not (workspace.cache / store.STAGE).exists()
             if expected or is_cold:
                 wanted = expected or warm
                 is_right = _is_expected(self.bench, wanted, self.plain, counters)
