@@ -46,6 +46,10 @@ _DIALECT = (
     Line("machine_32", "-m32 -ptx a.cu", "failed", until=(12, 0)),
     Line("profile", "-pg -c a.cu -o a.o"),
     Line("profile_program", "--profile main.cu -o main", "stage_hit"),
+    Line("host_threads", "-Xcompiler -fopenmp,-pthread -c a.cu -o a.o"),
+    Line("host_native", "-Xcompiler -march=native -c a.cu -o a.o"),
+    Line("host_prefix_map", "-Xcompiler=-ffile-prefix-map=/tmp=x -dc b.cu"),
+    Line("host_colours", "-Xcompiler -fdiagnostics-color=always,-Wall -c host_warning.cu"),
     Line("no_align_double", "--no-align-double -c a.cu -o a.o"),
 )
 
