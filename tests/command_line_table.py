@@ -2,7 +2,7 @@
 
     python tests/command_line_table.py                                        # the toolkit at hand
     python tests/command_line_table.py --nvcc /path/to/nvcc --nvcc /path/to/older/nvcc,/path/to/g++-11
-    python tests/command_line_table.py --results DIRECTORY --nvcc ...         # go on where it was stopped
+    python tests/command_line_table.py --results DIRECTORY --nvcc ...         # keep what each gave
 
 Prints Markdown: what became of each line in each toolkit, then totals. The status is 0 if each was as in
 plain nvcc, and became what the list says. The lines of a toolkit are run by one pytest, after each other.
@@ -44,7 +44,7 @@ class Outcome:
 
 def main(words: Sequence[str] | None = None) -> int:
     arguments = _arguments(words)
-    toolkits = arguments.nvcc or [find_nvcc(os.environ) or "nvcc"]
+    toolkits = arguments.nvcc or [_at_hand(os.environ)]
     with tempfile.TemporaryDirectory() as directory:
         results = Path(arguments.results or directory)
         results.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(_table(found))
     print(_totals(found))
     print(_differences(found))
-    return any(outcome.message for outcomes in found.values() for outcome in outcomes.values())
+    return int(any(outcome.message for outcomes in found.values() for outcome in outcomes.values()))
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -79,6 +79,12 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def _at_hand(environ: Mapping[str, str]) -> str:
+    """The toolkit that the tests take."""
+    nvcc = environ.get("NVCCACHE_TEST_NVCC") or find_nvcc(environ, release="13") or "nvcc"
+    return f"{nvcc},{environ.get('NVCCACHE_TEST_CCBIN', '')}"
+
+
 def _run(nvcc: str, ccbin: str, report: Path, select: str | None) -> None:
     """Compare all lines; the report appears only when all are done."""
     unfinished = report.with_suffix(".unfinished")
@@ -89,7 +95,9 @@ def _run(nvcc: str, ccbin: str, report: Path, select: str | None) -> None:
     environ = {**os.environ, "NVCCACHE_TEST_NVCC": nvcc, "NVCCACHE_TEST_CCBIN": ccbin, "PYTHONPATH": path}
     tests = TESTS / "scenarios" / "test_command_lines.py"
     # What pytest prints is progress, not the table.
-    subprocess.run([*words, str(tests)], cwd=TESTS.parent, env=environ, stdout=sys.stderr, check=False)
+    done = subprocess.run([*words, str(tests)], cwd=TESTS.parent, env=environ, stdout=sys.stderr, check=False)
+    if done.returncode not in (0, 1):  # It did not come to its end.
+        sys.exit(done.returncode)
     unfinished.rename(report)
 
 
