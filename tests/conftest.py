@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-line",
         action="store_true",
-        help="compare every command line of tests/scenarios with plain nvcc, not every fourth one",
+        help="compare every command line of tests/scenarios with plain nvcc, also after edits, not some",
     )
     parser.addoption(
         "--every-case",

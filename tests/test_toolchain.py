@@ -67,6 +67,13 @@ def test_a_program_that_is_nowhere_raises(cache):
         toolchain.identify("no-such-tool", {"PATH": "/usr/bin"}, cache)
 
 
+def test_the_first_missing_program_is_named(tmp_path):
+    _script(tmp_path / "there", "")
+    environ = {"PATH": str(tmp_path)}
+    assert toolchain.missing_program(["there"], environ) == ""
+    assert toolchain.missing_program(["there", "gone", "lost"], environ) == "gone"
+
+
 def test_a_program_is_its_content_wherever_it_lies(tmp_path, cache):
     first, second = _script(tmp_path / "a", "echo 1"), _script(tmp_path / "b", "echo 1")
     assert toolchain.identify(first, {}, cache) == toolchain.identify(second, {}, cache)

@@ -20,6 +20,7 @@ from nvccache import (
     runner,
     slots,
     store,
+    toolchain,
 )
 from nvccache.guardian import SCRATCH_VARIABLE, Guardian
 from nvccache.inflight import Claims
@@ -114,6 +115,9 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
         base=places.base,
         terminal=request.terminal,
     )
+    missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
+    if missing:
+        return _left_to_nvcc(Bypass("missing_program", missing), config)
     case = explanation.Case(request, planned.products, config.recache)
     cause = explanation.find_cause(case, cache, places)
     claims = None if config.readonly or config.recache else Claims(config.dir)

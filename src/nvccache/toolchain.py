@@ -15,7 +15,7 @@ from nvccache import keys, process, signatures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nvccache.store import Store
 
@@ -40,6 +40,11 @@ def resolve(word: str, search_path: str) -> str:
         if _is_program(candidate):
             return candidate
     return ""
+
+
+def missing_program(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The first command word that stands for no program, or empty: some toolkits lack some of the tools."""
+    return next((word for word in words if not resolve(word, environ.get("PATH", ""))), "")
 
 
 def _is_program(path: str) -> bool:

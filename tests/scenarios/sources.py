@@ -74,6 +74,12 @@ __global__ void kernel(int *x) { x[0] = 1; }
 static int never_called(int i) { return i; }
 int host(unsigned u, int i) { std::printf("%s\\n", 5); if (u < i) return 1; }
 """,
+    "warnings.cu": """
+[[deprecated]] void old();
+struct Pair { int a, b; Pair() : b(1), a(2) {} };
+__global__ void kernel(int *x) { x[0] = 1; }
+int host(int *x, long long n) { kernel<<<1, 1>>>(x); old(); int narrow = n; return narrow + Pair().a; }
+""",
     "ptxas_warning.cu": """
 extern __device__ int elsewhere(int);
 __device__ __noinline__ int deep(int i) { return i < 2 ? elsewhere(i) : deep(i - 1) + deep(i - 2); }
@@ -96,3 +102,32 @@ HEADERS = {
     "headers.cu": ("one.h", "sub dir/device.h"),
     "included.cu": ("include/one.h", "include/two.h", "sub dir/device.h"),
 }
+
+# What is changed in a source, or in its first header: the first of these that it has.
+_CHANGES = (
+    ("*= f", "+= f"),
+    ("return i * 3", "return i * 5"),
+    ("return i + 5", "return i - 5"),
+    ("f(x[1])", "f(x[2])"),
+    ("= 7;", "= 8;"),
+    ("nothing() {}", "nothing() { __syncthreads(); }"),
+    ("v) / 3.0f", "v) / 5.0f"),
+    ("ONE 1", "ONE 2"),
+    ("ONE TWO", "ONE TWO + 1"),
+    ("{ ret; }", "{ bar.sync 0; ret; }"),
+)
+
+
+def with_comment(_: str, text: str) -> str:
+    """A source that says the same in more words."""
+    return f"{text}// One more line.\n"
+
+
+def with_change(name: str, text: str) -> str:
+    """A source that says something else to the device, if it has device code."""
+    for old, new in _CHANGES:
+        if old in text:
+            return text.replace(old, new)
+    if name.endswith((".c", ".cpp")):
+        return text + "int another(int i) { return i; }\n"
+    return text + "__global__ void another(int *x) { x[0] = 6; }\n"

@@ -1,23 +1,42 @@
-"""Every command line of the list does through nvccache what it does in plain nvcc, cold and warm.
+"""Every command line of the list does through nvccache what it does in plain nvcc: cold, warm and edited.
 
 Plain nvcc, nvccache cold, nvccache warm, and nvccache with the stages alone each start in the same
-directory from the same files, and must leave and say the same: see bench.py.
+directory from the same files; then nvccache again after a comment was added to a source, and both after its
+code was changed. Compared are the exit status, standard output, standard error, and the files
+afterwards: which there are, their modes, links, contents, and whether they were written at all. What plain
+nvcc makes differently on every run, since it names its temporary files in it, is compared with `nvcc -keep`,
+which does not.
 
-Every fourth line is run, all of them with
+Some lines are run, and few of them edited; all of them with
 
     pytest --every-line tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++     and host compiler
+
+command_line_table.py runs them on several toolkits, and makes a table of what became of each line.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from nvccache import store
-from scenarios.bench import Bench, Run, assert_same_files, assert_same_streams, release_of
-from scenarios.command_lines import LINES, Line
+from scenarios.bench import LISTED, Bench, Run, release_of
+from scenarios.command_lines import LINES
+from scenarios.lines.line import Line
+from scenarios.sameness import assert_same_files, assert_same_streams
+from scenarios.sources import with_change, with_comment
 from workspaces import Counters, Workspace
+
+KEPT_LINES = 6  # One line of so many is run by default,
+EDITED_LINES = 48  # and one of so many edited.
+# Options with which a product tells when its source was changed, or how long it is.
+_DATED = re.compile(r"-g\d?\b|-G\b|line-?info")
 
 
 def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> bool:
@@ -29,26 +48,86 @@ def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> boo
     return counters.outcome == outcome and list(counters.bypass_reasons) == ([reason] if reason else [])
 
 
+def _outcome(counters: Counters) -> str:
+    return ":".join([counters.outcome, *counters.bypass_reasons])
+
+
+class Comparison:
+    """The runs of one line through nvccache, each compared with plain nvcc."""
+
+    def __init__(self, bench: Bench, record: Callable[[str, object], None]) -> None:
+        self.bench = bench
+        self.record = record
+        self.plain = bench.plain()
+
+    def cached(self, step: str) -> Counters:
+        """One run, which has to be like the plain one; its outcome is recorded under the step."""
+        cached, counters = self.bench.cached()
+        self.record(step, _outcome(counters))
+        assert_same_streams(self.plain, cached, self.bench)
+        assert_same_files(self.plain, cached, self.bench)
+        return counters
+
+    def unedited(self) -> bool:
+        """Compare cold, warm and with the stages alone; whether anything is cached."""
+        workspace, warm = self.bench.workspace, self.bench.warm
+        for step, expected in (("cold", ""), ("warm", warm), ("stages", "stage_hit")):
+            if step == "stages":
+                workspace.forget_calls()
+            counters = self.cached(step)
+            # If nothing is stored, it will not get warmer.
+            is_cold = not (workspace.cache / store.STAGE).exists()
+            if expected or is_cold:
+                wanted = expected or warm
+                is_right = _is_expected(self.bench, wanted, self.plain, counters)
+                assert is_right, f"{step}: {_outcome(counters)}, {LISTED} {wanted}"
+            if is_cold:
+                return False
+            if step == "warm" and warm != "direct_hit":
+                break
+        return True
+
+    def edited(self) -> None:
+        line = self.bench.line
+        self.bench.edit(with_comment)
+        if "$NVCC" in line.prepare or _DATED.search(f"{line.command} {line.environ} {line.files}"):
+            self.plain = self.bench.plain()
+        else:  # The comment makes no difference to it.
+            source = self.plain.files[line.edited_file]
+            if not source.is_written:
+                content = (self.bench.pristine / line.edited_file).read_bytes()
+                self.plain.files[line.edited_file] = dataclasses.replace(source, content=content)
+        self._assert_one_of(self.cached("comment"), "partial_hit", "stage_hit", "direct_hit")
+        self.bench.edit(with_change)
+        self.plain = self.bench.plain()
+        is_host_code = line.edited_file.endswith((".c", ".cpp"))  # A link of it has no other stages.
+        self._assert_one_of(self.cached("change"), "partial_hit", "miss", *["stage_hit"] * is_host_code)
+
+    def _assert_one_of(self, counters: Counters, *outcomes: str) -> None:
+        if self.plain.status:
+            outcomes = ("failed",)
+        elif self.bench.warm == "miss":
+            outcomes += ("miss",)
+        assert counters.outcome in outcomes, f"{_outcome(counters)}, {LISTED} {outcomes}"
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    lines = LINES if metafunc.config.getoption("--every-line") else LINES[::4]
-    metafunc.parametrize("line", lines, ids=[line.name for line in lines])
+    every = metafunc.config.getoption("--every-line")
+    kept = list(enumerate(LINES))[:: 1 if every else KEPT_LINES]
+    cases = [(line, every or index % EDITED_LINES == 0) for index, line in kept]
+    metafunc.parametrize(("line", "is_edited"), cases, ids=[line.name for line, _ in cases])
 
 
-def test_does_what_nvcc_does(line: Line, workspace: Workspace) -> None:
+def test_does_what_nvcc_does(
+    line: Line,
+    is_edited: bool,
+    workspace: Workspace,
+    record_property: Callable[[str, object], None],
+) -> None:
     release = release_of(workspace.nvcc)
-    if release < line.since:
-        pytest.skip(f"needs CUDA {line.since[0]}.{line.since[1]}, this is {release[0]}.{release[1]}")
-    bench = Bench(line, workspace, release)
-    plain = bench.plain()
-    for expected in ("", bench.warm, "stage_hit"):
-        if expected == "stage_hit":
-            workspace.forget_calls()
-        cached, counters = bench.cached()
-        assert_same_streams(plain, cached, bench)
-        assert_same_files(plain, cached, bench)
-        is_cold = not (workspace.cache / store.STAGE).exists()  # nothing is stored: it will not get warmer
-        if expected or is_cold:
-            is_right = _is_expected(bench, expected or bench.warm, plain, counters)
-            assert is_right, (expected, counters.calls, counters.bypass_reasons)
-        if is_cold or (expected and bench.warm != "direct_hit"):
-            break
+    missing = line.missing_in(release, Path(workspace.nvcc).parents[1])
+    if missing:
+        pytest.skip(missing)
+    comparison = Comparison(Bench(line, workspace, release), record_property)
+    if comparison.unedited() and is_edited and line.edited_file:
+        comparison.edited()

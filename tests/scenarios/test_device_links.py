@@ -84,6 +84,16 @@ def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[s
     assert link(place, *words).ran() == {}
 
 
+def test_a_device_link_to_ptx(place: Workspace) -> None:
+    skip_without_lto(place)
+    make_objects(place, LTO)
+    words = ("-dlink", "-ptx", *LTO, "one.o", "two.o")
+    assert link(place, *words).ran() == {"nvlink": 1}
+    assert link(place, *words).outcome == "direct_hit"
+    place.forget_calls()
+    assert link(place, *words).ran() == {}
+
+
 def test_objects_made_again_with_the_same_device_code_are_not_linked_again(place: Workspace) -> None:
     make_objects(place, ONE)
     link(place, "-dlink", *ONE, "one.o", "two.o")

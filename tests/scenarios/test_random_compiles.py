@@ -29,8 +29,9 @@ from generator import values
 from generator.lines import RandomLine, make, seeds
 from generator.sources import make_source
 from nvccache.outcomes import BYPASS, FAULT
-from scenarios.bench import CCBIN, Bench, Run, assert_same_files, assert_same_streams, release_of
-from scenarios.command_lines import Line
+from scenarios.bench import CCBIN, Bench, Run, release_of
+from scenarios.lines.line import Line
+from scenarios.sameness import assert_same_files, assert_same_streams
 from scenarios.sources import SOURCES
 from workspaces import HIDDEN_PREFIXES, make_workspace
 
@@ -71,7 +72,7 @@ class Bed:
             line.seed,
             shlex.join(line.arguments),
             "",
-            warm_before_13="miss",
+            warm_before={(13, 0): "miss"},
             files=everything,
             environ=line.environ,
             names_keep_directory=any("-g" in word or "debug" in word for word in _all_words(line)),

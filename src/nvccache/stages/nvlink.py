@@ -25,10 +25,13 @@ _COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
 
 
 def grammar_of(words: Sequence[str]) -> Grammar:
+    registration = {"--register-link-binaries": "reg.c"}
+    makes_ptx = "-emit-ptx" in words  # Then it is done before it registers anything.
     return Grammar(
         kind="nvlink",
-        writes={"-o": "cubin", "--register-link-binaries": "reg.c"},
-        names={"--host-ccbin": "host compiler"},
+        writes={"-o": "cubin"} | ({} if makes_ptx else registration),
+        names={"--host-ccbin": "host compiler"} | (registration if makes_ptx else {}),
+        ignored=frozenset(registration.values()),
         is_cached=not any(word.startswith(("-optf", "--options-file")) for word in words)
         # Such names may mean a file as it is called, which was not looked into.
         and not any(mark in name for name in _values(words, _LIBRARIES) for mark in ":/"),
