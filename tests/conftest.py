@@ -13,7 +13,15 @@ from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
 # Files of which one case of so many is run by default.
-KEPT_CASES = {"test_soundness": 5, "test_cut_off": 8, "test_device_links": 3}
+KEPT_CASES = {
+    "test_soundness": 5,
+    "test_cut_off": 8,
+    "test_device_links": 3,
+    "test_unknown_releases": 9,
+    "test_diagnostics": 6,
+    "test_debug_builds": 6,
+    "test_host_compilers": 6,
+}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
 
@@ -26,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of soundness, cut-offs and device links, not one of some",
+        help="run every case of the files in KEPT_CASES, not one of some",
     )
 
 

@@ -8,6 +8,7 @@ its every byte. A result without diagnostics is kept under the first, where line
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 from nvccache import ingredients, lines, manifest, passes, processor, reading, toolchain
@@ -138,7 +139,10 @@ class Finder:
         execution = self._execution
         digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
         dated = self._dated_sources(stage)
-        return ingredients.of_stage(stage, digests, execution.environ, execution.cwd, self._store, dated)
+        further = execution.plan.variables
+        return ingredients.of_stage(
+            stage, digests, execution.environ, execution.cwd, self._store, dated, further
+        )
 
     def text_read_by(self, stage: Stage) -> tuple[str, ...]:
         """The digests of the preprocessed text that a stage reads."""
@@ -149,8 +153,11 @@ class Finder:
         execution = self._execution
         if not stage.grammar.dates_sources or stage.kind == OPAQUE:
             return []
-        contents = [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
-                    if path in execution.outputs]  # fmt: skip
+        contents = [execution.content_at(path) for path in stage.inputs]
+        for path in stage.possible_files:  # PTX of the user's
+            if os.path.isfile(path):
+                with open(path, "rb") as stream:
+                    contents.append(stream.read())
         dated = [name for content in contents for name in ptxas.dated_sources(content)]
         execution.dated_files += dated
         return dated
