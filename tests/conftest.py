@@ -17,8 +17,8 @@ KEPT_CASES = {
     "test_soundness": 5,
     "test_cut_off": 8,
     "test_device_links": 3,
-    "test_unknown_releases": 9,
-    "test_diagnostics": 6,
+    "test_unknown_releases": 12,
+    "test_diagnostics": 14,
     "test_debug_builds": 6,
     "test_host_compilers": 6,
 }
