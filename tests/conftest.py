@@ -19,8 +19,8 @@ KEPT_CASES = {
     "test_device_links": 3,
     "test_unknown_releases": 12,
     "test_diagnostics": 14,
-    "test_debug_builds": 6,
-    "test_host_compilers": 6,
+    "test_debug_builds": 16,
+    "test_host_compilers": 14,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

@@ -11,7 +11,18 @@ import shutil
 import threading
 from dataclasses import dataclass, replace
 
-from nvccache import device_code, entries, headers, keys, manifest, module_id, passes, process, reading
+from nvccache import (
+    device_code,
+    entries,
+    headers,
+    keys,
+    line_table,
+    manifest,
+    module_id,
+    passes,
+    process,
+    reading,
+)
 from nvccache.entries import Entry
 from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
@@ -163,6 +174,10 @@ class Execution:
         scratch = os.fsencode(self.plan.scratch)
         if any(content is None or scratch in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
+        if nvlink.compiles(stage.words) and any(
+            line_table.holds_dates(made or b"") for made in contents.values()
+        ):
+            return "the line table of a device link holds the dates of sources, which nvlink finds by itself"
         if self.finder.front_key(stage) != lookup.front_key:
             return headers.CHANGED_MEANWHILE
         is_silent = not completed.stdout and not completed.stderr
@@ -233,12 +248,6 @@ class Execution:
             content = self.workspace.content_of(output.path)
         assert content is not None
         return content
-
-    def content_at(self, path: str) -> bytes:
-        """The content of a known intermediate; raises LostResultError."""
-        if path in self.outputs:
-            return self.content_of(self.outputs[path][1])
-        return self.workspace.content_of(path) or b""
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics with intermediates under their base names: the directory's name means nothing."""

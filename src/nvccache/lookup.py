@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from nvccache import ingredients, lines, manifest, passes, processor, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
-from nvccache.plan import OPAQUE
 from nvccache.relocation import Relocation
 from nvccache.stages import ptxas
 
@@ -151,13 +150,17 @@ class Finder:
 
     def _dated_sources(self, stage: Stage) -> list[str]:
         execution = self._execution
-        if not stage.grammar.dates_sources or stage.kind == OPAQUE:
+        if stage.kind != "ptxas":
             return []
-        contents = [execution.content_at(path) for path in stage.inputs]
-        for path in stage.possible_files:  # PTX of the user's
-            if os.path.isfile(path):
-                with open(path, "rb") as stream:
-                    contents.append(stream.read())
+        # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
+        foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in execution.outputs)]
+        contents = []
+        for path in filter(os.path.isfile, foreign):
+            with open(path, "rb") as stream:
+                contents.append(stream.read())
+        if stage.grammar.dates_sources:
+            contents += [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
+                         if path in execution.outputs]  # fmt: skip
         dated = [name for content in contents for name in ptxas.dated_sources(content)]
         execution.dated_files += dated
         return dated

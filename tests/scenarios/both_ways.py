@@ -43,10 +43,9 @@ def both_ways(
         assert readable(getattr(found, stream), keep) == readable(getattr(plain, stream), keep), words
     assert found.status == plain.status
     assert made.keys() == expected.keys(), words
-    differing = [
-        name for name in made if _TEMPORARY.sub(b"", made[name]) != _TEMPORARY.sub(b"", expected[name])
-    ]
-    assert not differing, f"{differing} differ for {words}"
+    if not counters.calls["bypass"]:  # nvcc alone may write the time and its own process id
+        differing = [name for name in made if made[name] != expected[name]]
+        assert not differing, f"{differing} differ for {words}"
     assert not counters.calls["fault"]
     return plain, made, counters
 
@@ -64,7 +63,11 @@ def _names(directory: Path) -> set[Path]:
 def _take(directory: Path, before: set[Path]) -> Files:
     """The files that are new, which are gone then."""
     new = sorted(_names(directory) - before)
-    files = {str(path.relative_to(directory)): path.read_bytes() for path in new if path.is_file()}
+    files = {
+        _TEMPORARY.sub(b"", os.fsencode(path.relative_to(directory))).decode(): path.read_bytes()
+        for path in new
+        if path.is_file()
+    }
     for path in new:
         if path.is_dir():
             shutil.rmtree(path)

@@ -158,6 +158,7 @@ def test_an_option_that_changes_what_is_said(bench: Workspace, switch: str) -> N
     if "-extended-lambda" in switch:
         line = (*line, "-extended-lambda")
     first, _, _ = both_ways(bench, *line, ARCHITECTURE)
+    assert first.status == 0
     there, _, _ = both_ways(bench, *line, ARCHITECTURE, *option)
     again, _, counters = both_ways(bench, *line, ARCHITECTURE, *option)
     assert again.status == there.status
@@ -188,9 +189,11 @@ PRAGMAS = {
 def test_a_pragma_that_is_put_in_and_taken_out(bench: Workspace, pragma: str) -> None:
     bench.write("p.h", "#pragma nv_diag_error 177\n")
     line = ("-c", "a.cu", "-o", "a.o", ARCHITECTURE, "-Xcompiler", "-Wextra")
+    statuses = []
     for text in (UNUSED, PRAGMAS[pragma], PRAGMAS[pragma], UNUSED):
         bench.write("a.cu", KERNEL + text)
-        both_ways(bench, *line)
+        statuses.append(both_ways(bench, *line)[0].status)
+    assert statuses[0] == statuses[-1] == 0
 
 
 def test_a_header_that_comes_to_promote_a_warning(bench: Workspace) -> None:
