@@ -83,6 +83,7 @@ def test_the_variable_that_names_it(bench: Workspace, option: str) -> None:
     """The option is stronger; and up to CUDA 12 nvcc knows no such variable."""
     for name, number in (("one", 1), ("two", 2)):
         script = f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n'
+        (bench.directory / name).mkdir()
         replace(bench.directory / name / "g++", script)
     words = option.replace("{other}", f"{bench.directory}/two/g++").split()
     made = [
@@ -100,6 +101,7 @@ SCRIPTS = {
     "a loop over its words": 'for w do shift; set -- "$@" "$w"; done; {g++} -DADDED={n} "$@"',
     "a variable": 'ADDED={n}; export ADDED; exec {g++} -DADDED=$ADDED "$@"',
     "another script": 'exec {work}/inner "$@"',
+    "another script, with an option": 'exec {work}/inner -DB "$@"',
     "a file that it reads": 'exec {g++} -DADDED=$(cat {work}/number) "$@"',
 }
 
@@ -118,6 +120,13 @@ def test_a_script_in_its_place_that_changes(bench: Workspace, kind: str) -> None
         made.append(both_ways(bench, "-ccbin", f"{bench.directory}/wrapped-g++", *LINE)[1]["a.o"])
         assert both_ways(bench, "-ccbin", f"{bench.directory}/wrapped-g++", *LINE)[1]["a.o"] == made[-1]
     assert made[0] == made[2] != made[1]
+
+
+def test_a_script_that_heeds_a_variable(bench: Workspace) -> None:
+    script = bench.directory / "heeding-g++"
+    replace(script, f'#!/bin/sh\nexec {HOST_COMPILER} ${{ADD+-DADDED=$ADD}} "$@"\n')
+    made = [both_ways(bench, "-ccbin", str(script), *LINE, ADD=number)[1]["a.o"] for number in "1211"]
+    assert made[0] == made[2] == made[3] != made[1]
 
 
 @pytest.mark.parametrize("is_link", [True, False])
