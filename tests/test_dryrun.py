@@ -167,9 +167,19 @@ def test_variables_are_not_words_of_a_shell():
 
 
 def test_other_lines_are_messages_kept_as_they_are():
-    found = read(b"nvcc warning : \xff old\n#$ gcc\nlast\r\n")
+    found = read(b"nvcc warning : \xff old\nlast\r\n#$ gcc\n")
     assert isinstance(found, Transcript)
     assert found.messages == b"nvcc warning : \xff old\nlast\r\n"
+
+
+def test_a_message_between_commands_is_not_explained():
+    """It would have to stand between what the commands say."""
+    found = read(b"#$ gcc\nstep 1\n#$ gcc\n")
+    assert isinstance(found, Bypass) and found.reason == "unexplained"
+
+
+def test_what_nvcc_would_remove_is_kept():
+    assert _read("#$ gcc\n#$ rm /tmp/a b.ptx\n").removed == ("/tmp/a b.ptx",)
 
 
 def test_the_reference_to_the_directory_of_cicc_is_expanded():

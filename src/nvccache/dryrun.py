@@ -49,11 +49,15 @@ class DependencyStep:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What nvcc would do: `variables` are set for every command; `messages` are the driver's own lines."""
+    """What nvcc would do: `variables` are set for every command; `messages` are the driver's own lines.
+
+    `removed` are the files that it would remove.
+    """
 
     variables: dict[str, str]
     steps: tuple[Command | DependencyStep, ...]
     messages: bytes
+    removed: tuple[str, ...] = ()
 
 
 def transcribe(
@@ -83,9 +87,12 @@ def read(stderr: bytes) -> Transcript | Bypass:
     variables: dict[str, str] = {}
     steps: list[Command | DependencyStep] = []
     messages: list[bytes] = []
+    removed: list[str] = []
     for raw_line in io.BytesIO(stderr):  # a carriage return ends no line
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
+            if steps:  # between which commands nvcc would say it is not known
+                return Bypass("unexplained", f"a message between commands: {line.strip()}")
             messages.append(raw_line)
             continue
         body = line[len(_MARK) :].rstrip("\n")
@@ -93,7 +100,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
         if not steps and equals and name.isidentifier():
             variables[name] = value
         elif body.startswith("rm "):
-            continue  # nvcc unlinks these itself; our scratch directory goes as a whole
+            removed.append(body.removeprefix("rm "))  # nvcc unlinks these itself
         elif body.startswith(_FILTER):
             steps.append(DependencyStep(body[len(_FILTER) :].removeprefix(" > ")))
         else:
@@ -101,7 +108,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
             if not words:
                 return Bypass("shell_expansion", body)
             steps.append(Command(tuple(words)))
-    return Transcript(variables, tuple(steps), b"".join(messages))
+    return Transcript(variables, tuple(steps), b"".join(messages), tuple(removed))
 
 
 def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:

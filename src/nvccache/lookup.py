@@ -8,12 +8,12 @@ its every byte. A result without diagnostics is kept under the first, where line
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 from nvccache import ingredients, keys, lines, manifest, passes, processor, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
-from nvccache.plan import OPAQUE
 from nvccache.relocation import Relocation
 from nvccache.stages import ptxas
 
@@ -149,7 +149,10 @@ class Finder:
         execution = self._execution
         digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
         dated = self._dated_sources(stage)
-        return ingredients.of_stage(stage, digests, execution.environ, execution.cwd, self._store, dated)
+        further = execution.plan.variables
+        return ingredients.of_stage(
+            stage, digests, execution.environ, execution.cwd, self._store, dated, further
+        )
 
     def text_read_by(self, stage: Stage) -> tuple[str, ...]:
         """The digests of the preprocessed text that a stage reads."""
@@ -158,10 +161,17 @@ class Finder:
 
     def _dated_sources(self, stage: Stage) -> list[str]:
         execution = self._execution
-        if not stage.grammar.dates_sources or stage.kind == OPAQUE:
+        if stage.kind != "ptxas":
             return []
-        contents = [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
-                    if path in execution.outputs]  # fmt: skip
+        # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
+        foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in execution.outputs)]
+        contents = []
+        for path in filter(os.path.isfile, foreign):
+            with open(path, "rb") as stream:
+                contents.append(stream.read())
+        if stage.grammar.dates_sources:
+            contents += [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
+                         if path in execution.outputs]  # fmt: skip
         dated = [name for content in contents for name in ptxas.dated_sources(content)]
         execution.dated_files += dated
         return dated

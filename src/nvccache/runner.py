@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Stages whose failure is the user's error, told on standard error, and which leave no product behind.
 _TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc", "nvlink", "host_link"})
+# Options that nvcc does not give, and another release may not know.
+_OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
 # What a tool says when the machine is at fault, which may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
@@ -222,7 +224,7 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
         and completed.status > 0
         and bool(said.strip())
         and scratch not in said
-        and not any(trouble in said for trouble in _MACHINE_TROUBLE)
+        and not any(trouble in said for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
     )
 
 
