@@ -328,16 +328,24 @@ def test_two_directories_to_keep_files_in_are_left_to_nvcc():
 
 def test_variables_can_make_a_call_something_else():
     assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-E") == "preprocess_only"
-    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-keep") == "irremovable_option"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --coverage") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
 
 
 @pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
 def test_what_cannot_be_left_out_of_a_variable_is_left_to_nvcc(name):
-    assert _reason("-c", "a.cu", **{name: "-t 4"}) == "irremovable_option"
+    assert _reason("-c", "a.cu", "-t", "2", **{name: "-t 4"}) == "irremovable_option"
     assert _reason("-c", "a.cu", **{name: "-time x"}) == "time_report"
     assert _reason("-c", "a.cu", **{name: '-DX="a\\"b"'}) == "unreadable_environment"
+
+
+def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
+    environ = {"NVCC_PREPEND_FLAGS": "-O2 -t 4", "NVCC_APPEND_FLAGS": '-DX="a b"'}
+    found = _compiled("-c", "a.cu", **environ)
+    assert (found.replaces_variables, found.threads) == (True, 4)
+    assert found.dryrun_arguments == ("-O2", "-c", "a.cu", "-DX=a b")
+    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keeps_in == ""
+    assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").replaces_variables
 
 
 def test_a_value_is_not_taken_across_a_variable():

@@ -26,6 +26,7 @@ from nvccache.guardian import SCRATCH_VARIABLE, Guardian
 from nvccache.inflight import Claims
 from nvccache.invocation import Bypass
 from nvccache.relocation import Relocation
+from nvccache.variables import OF_ARGUMENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     places = Relocation(config.base_dir, os.getcwd())
     arguments = request.invocation.dryrun_arguments
     environ = {**request.guarded_environ, SCRATCH_VARIABLE: scratch}
+    if request.invocation.replaces_variables:
+        environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
     transcript = dryrun.transcribe(request.nvcc, arguments, scratch, environ)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, config)

@@ -118,6 +118,7 @@ class Invocation:
         "options",
         "output",
         "output_directory",
+        "replaces_variables",
         "threads",
     )
 
@@ -131,17 +132,19 @@ class Invocation:
     option_files: tuple[str, ...]  # --options-file files, which the call reads
     host_flags: tuple[str, ...]  # what -Xcompiler and forwarding give to the host compiler
     dryrun_arguments: tuple[str, ...]  # the caller's words, for `nvcc --dryrun`
+    replaces_variables: bool  # whether these hold the words of NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS, too
     threads: int  # -t; 0: not given, or as many as there are CPUs
     dependencies: Dependencies | None
 
 
 class _Words:
-    """All arguments of a call, and those among them that stand on the command line itself."""
+    """All arguments of a call, and those among them that stand in no option file."""
 
-    __slots__ = ("arguments", "option_files", "own")
+    __slots__ = ("arguments", "in_variables", "option_files", "own")
 
     arguments: list[Argument]
-    own: list[Argument]
+    own: list[Argument]  # on the command line itself
+    in_variables: tuple[list[Argument], list[Argument]]  # before those and after them
     option_files: list[str]
 
 
@@ -184,9 +187,13 @@ def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[
     invocation.option_files = tuple(words.option_files)
     invocation.host_flags = host_flags
     invocation.keeps_in = _kept_in(words.arguments) if "keep" in options else None
-    kept = [argument for argument in words.own if argument.name not in _REMOVED]
+    before, after = words.in_variables
+    spelled = [*before, *words.own, *after]
+    invocation.replaces_variables = any(argument.name in _REMOVED for argument in (*before, *after))
+    kept = spelled if invocation.replaces_variables else words.own
+    kept = [argument for argument in kept if argument.name not in _REMOVED]
     invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
-    invocation.threads = int(last_value(words.own, "threads") or 0)
+    invocation.threads = int(last_value(spelled, "threads") or 0)
     asked = not options.isdisjoint(
         ["generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"]
     )
@@ -207,6 +214,7 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | B
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
         return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
+    found: list[list[Argument]] = []
     for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
         scanned = scan(part)
         if isinstance(scanned, UnknownOption):
@@ -215,11 +223,11 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | B
             return Bypass("information" if asks else "unknown_option", scanned.word)
         if following and _lacks_value(scanned):
             return Bypass("unknown_option", scanned[-1].tokens[0])
-        if part is arguments:
-            words.own = scanned
+        found.append(scanned)
         bypass = _expand(scanned, words, 0)
         if bypass:
             return bypass
+    words.own, words.in_variables = found[1], (found[0], found[2])
     return words
 
 
@@ -335,15 +343,16 @@ def _tools(arguments: Sequence[Argument], host_flags: Sequence[str]) -> Bypass |
 def _irremovable(words: _Words, environ: Mapping[str, str]) -> Bypass | None:
     """Object to options that a dryrun must not have but that cannot be left out without a trace."""
     removed = [argument for argument in words.arguments if argument.name in _REMOVED]
-    own = [argument for argument in words.own if argument.name in _REMOVED]
-    if len(removed) != len(own):
-        return Bypass("irremovable_option", "outside the command line")
-    threads = {argument.value or "" for argument in own if argument.name == "threads"}
+    before, after = words.in_variables
+    spelled = [argument for argument in (*before, *words.own, *after) if argument.name in _REMOVED]
+    if len(removed) != len(spelled):
+        return Bypass("irremovable_option", "in an option file")
+    threads = {argument.value or "" for argument in spelled if argument.name == "threads"}
     if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
         return Bypass("irremovable_option", "--threads")  # nvcc warns of it, or rejects it
-    if len({argument.value for argument in own if argument.name == "keep-dir"}) > 1:
+    if len({argument.value for argument in spelled if argument.name == "keep-dir"}) > 1:
         return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
-    jobserver = any(argument.name == "jobserver" for argument in own)
+    jobserver = any(argument.name == "jobserver" for argument in spelled)
     if jobserver and "--jobserver" not in environ.get("MAKEFLAGS", ""):
         return Bypass("irremovable_option", "--jobserver")  # nvcc warns of it
     return None

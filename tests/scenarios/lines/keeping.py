@@ -15,7 +15,7 @@ LINES = (
     Line("keep_directory_missing", "-keep --keep-dir=kept -c a.cu", "bypass:unwritable_output"),
     Line("keep_directory_alone", "--keep-dir=kept -c a.cu"),
     Line("keep_directory_twice", "-keep -keep-dir k -keep-dir l -c a.cu", "bypass:irremovable_option"),
-    Line("keep_variable", "-c a.cu", "bypass:irremovable_option", environ={"NVCC_APPEND_FLAGS": "-keep"}),
+    Line("keep_variable", "-c a.cu", "stage_hit", environ={"NVCC_APPEND_FLAGS": "-keep"}),
     Line("keep_two", f"-keep -c a.cu {TWO}", "stage_hit", prepare="echo old >a.ptx; ln a.ptx b.ptx"),
     Line("keep_two_inputs", "-keep -c a.cu b.cu", "stage_hit"),
     Line("keep_without_external_definition", "-keep -arch=sm_80 -cubin internal.cu", "stage_hit"),

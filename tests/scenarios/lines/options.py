@@ -36,6 +36,21 @@ _OPTIONS = (
     Line("threads_glued", "-t2 -gencode arch=compute_80,code=[sm_80,sm_86] -fatbin b.cu"),
     Line("threads_equals", "--threads=4 -MMD -ptx a.cu b.cu", "stage_hit"),
     Line("threads_all", "--threads 0 -ptx a.cu"),
+    Line("threads_variable", "-c a.cu -lineinfo", environ={"NVCC_APPEND_FLAGS": "--threads 4 -DX=1"}),
+    Line(
+        "threads_variables",
+        "-t 2 -ptx macros.cu",
+        environ={"NVCC_PREPEND_FLAGS": '-DX="a b" -t=2', "NVCC_APPEND_FLAGS": "-o x.ptx"},
+    ),
+    Line(
+        "threads_variables_differ",
+        "-t 2 -ptx a.cu",
+        "bypass:irremovable_option",
+        environ={"NVCC_APPEND_FLAGS": "-t4"},
+    ),
+    Line(
+        "threads_option_file", "-optf t.txt -ptx a.cu", "bypass:irremovable_option", files={"t.txt": "-t 2"}
+    ),
     Line("threads_wrong", "-t two -c a.cu -o a.o", "bypass:irremovable_option"),
     Line("threads_missing", "-c a.cu -t", "bypass:unknown_option"),
     Line("jobserver", "-jobserver -c a.cu -o a.o", "bypass:irremovable_option", since=(12, 0)),
