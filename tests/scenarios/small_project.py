@@ -130,6 +130,7 @@ class System:
     uses_shim: bool = False  # on PATH
     links_by_nvcc: bool = False
     needs_headers: bool = False  # of the toolkit, for its own checks
+    names_keep_directory: bool = False  # its objects hold debug information
 
 
 CMAKE = (
@@ -156,6 +157,12 @@ CMAKE_NINJA = System(
     NINJA_SAYS,
     plain=_BY_NAME,
     ours=LAUNCHER,
+)
+CMAKE_DEBUG = dataclasses.replace(
+    CMAKE_NINJA,
+    name="cmake-debug",
+    configure=(*CMAKE_NINJA.configure, "-DCMAKE_BUILD_TYPE=Debug"),
+    names_keep_directory=True,
 )
 CMAKE_MAKE = dataclasses.replace(
     CMAKE_NINJA,
@@ -210,4 +217,4 @@ TORCH = System(
     ours=("-f../ours.ninja",),
 )
 # By default the first and the fifth are built: see conftest.py.
-SYSTEMS = (CMAKE_NINJA, MESON, CMAKE_MAKE, MAKE_VARIABLE, MAKE_SHIM, TORCH)
+SYSTEMS = (CMAKE_NINJA, MESON, CMAKE_MAKE, MAKE_VARIABLE, MAKE_SHIM, TORCH, CMAKE_DEBUG)
