@@ -17,6 +17,7 @@ KEPT_CASES = {
     "test_soundness": 5,
     "test_cut_off": 8,
     "test_device_links": 3,
+    "test_build_arguments": 2,
     "test_build_systems": 4,
     "test_project_arguments": 4,
     "test_unknown_releases": 12,

@@ -94,7 +94,7 @@ def prepared(bench: Bench, options: argparse.Namespace) -> list[Case]:
             Case(f"{name}program", f"program{flags and ', `-dlto`'}", link, outcomes.STAGE_HIT, True),
         ]
     chosen = [case for case in (*compiled, *linked) if case.name in options.cases]
-    return [case for case in chosen if _can_be_made(bench, case, options)]
+    return [case for case in chosen if _can_be_made(bench, case)]
 
 
 def _objects(bench: Bench, options: argparse.Namespace, words: Sequence[str]) -> list[str]:
@@ -107,14 +107,14 @@ def _objects(bench: Bench, options: argparse.Namespace, words: Sequence[str]) ->
         text = template.replace("@NUMBER@", str(number)).replace("@NEXT@", str(number + 1))
         source = workbench.write(bench, f"unit{number}.cu", text)
         made.append(str(folder / f"unit{number}.o"))
-        command = [bench.nvcc, "-dc", *words, *options.host, str(source), "-o", made[-1]]
+        command = [bench.nvcc, "-dc", *words, str(source), "-o", made[-1]]
         workbench.timed(command, bench.work, bench.environ)
     return made
 
 
-def _can_be_made(bench: Bench, case: Case, options: argparse.Namespace) -> bool:
+def _can_be_made(bench: Bench, case: Case) -> bool:
     try:
-        workbench.compile_plain(bench, [*case.words, *options.host])
+        workbench.compile_plain(bench, case.words)
     except workbench.CompileError as error:
         if "-dlto" not in case.words:
             raise
@@ -126,7 +126,7 @@ def _can_be_made(bench: Bench, case: Case, options: argparse.Namespace) -> bool:
 def measured(bench: Bench, case: Case, options: argparse.Namespace) -> Row:
     """Make it warm, and then with plain nvcc and from the cache in turn; raises CompileError."""
     row = Row(case.name, case.title)
-    words = [*case.words, *options.host]
+    words = case.words
     wanted = _wanted(bench, case, words)
     for _ in range(2):  # the second call leaves what the third is answered by
         workbench.settle()
@@ -209,28 +209,26 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--objects", type=int, default=20, help="how many objects are linked")
     parser.add_argument("--cases", type=_names, default=list(NAMES), metavar="NAME,...")
     parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
-    parser.add_argument("--ccbin", metavar="PATH", help="another host compiler")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
     options = parser.parse_args()
     options.nvcc = options.nvcc or nvcc_search.find_nvcc(os.environ)
     if not options.nvcc:
         parser.error("no nvcc found")
     options.nvcc = os.path.abspath(shutil.which(options.nvcc) or options.nvcc)
-    options.host = ("-ccbin", os.path.abspath(options.ccbin)) if options.ccbin else ()
     return options
 
 
 def _set_up(work: Path, options: argparse.Namespace) -> Bench:
     """A bench whose programs find the CUDA runtime: not every profile says where it is."""
-    bench = workbench.set_up(work, options.nvcc, [options.ccbin] if options.ccbin else [])
-    asked = [options.nvcc, "--dryrun", "-c", "x.cu", *options.host]
+    bench = workbench.set_up(work, options.nvcc, [])
+    asked = [options.nvcc, "--dryrun", "-c", "x.cu"]
     transcript = dryrun.read(subprocess.run(asked, capture_output=True, check=True, cwd=work).stderr)
     if isinstance(transcript, dryrun.Transcript):
         toolkit = Path(transcript.variables["_HERE_"]).parent
         folders = [folder for folder in (toolkit / "lib64", toolkit / "lib") if folder.is_dir()]
         bench.environ["LIBRARY_PATH"] = ":".join(map(str, folders))
         if not any((folder / "libcudart_static.a").exists() for folder in folders):
-            options.host = (*options.host, "-cudart=shared")
+            bench.environ["NVCC_APPEND_FLAGS"] = "-cudart=shared"
     return bench
 
 

@@ -48,10 +48,11 @@ class Made:
 class Build:
     """A project that is built by some system, in `build` below the workspace."""
 
-    def __init__(self, workspace: Workspace, system: System) -> None:
+    def __init__(self, workspace: Workspace, system: System, keep: Path) -> None:
         self.workspace = workspace
         self.system = system
         self.directory = workspace.directory / "build"
+        self.keep = keep  # where plain nvcc puts intermediate files
         self.shim = workspace.directory.parent / "shim"
         self._words = {"nvcc": workspace.nvcc, "python": sys.executable, "shim": str(self.shim)}
         self._words["make"] = shutil.which(system.programs[-1], path=workspace.environ["PATH"]) or ""
@@ -77,9 +78,8 @@ class Build:
 
     def plainly(self) -> Made:
         """Build what is out of date with plain nvcc."""
-        keep = self.workspace.directory / "keep"
-        keep.mkdir(exist_ok=True)
-        flags = f"{self.workspace.environ.get(KEPT, '')} -keep -keep-dir {keep}".strip()
+        self.keep.mkdir(exist_ok=True)
+        flags = f"{self.workspace.environ.get(KEPT, '')} -keep -keep-dir {self.keep}".strip()
         # One at a time: two sources of one name have the same intermediates.
         result = self._run([*self._command(ours=False), "-j1"], {KEPT: flags})
         return self._made(result, ours=False)

@@ -22,7 +22,12 @@ int @NAME@(int x) {
 """
 _MAIN = """\
 #include "shapes.h"
-__global__ void kernel(int *x) { *x += 1; }
+#ifdef GENERATED
+#include <step.h>
+#else
+#define STEP 1
+#endif
+__global__ void kernel(int *x) { *x += STEP; }
 int main(int count, char **) {
   if (count > 9) kernel<<<1, 1>>>(nullptr);
   return circle(0) + square(0);
@@ -53,6 +58,12 @@ add_library(shapes STATIC round/shape.cu edged/shape.cu)
 target_include_directories(shapes PUBLIC include)
 add_executable(program main.cu)
 target_link_libraries(program shapes)
+# A header that is always a moment older than the compile that reads it.
+add_custom_command(OUTPUT generated/step.h DEPENDS step.h.in
+  COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/step.h.in generated/step.h)
+target_sources(program PRIVATE ${CMAKE_BINARY_DIR}/generated/step.h)
+target_include_directories(program PRIVATE ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(program PRIVATE GENERATED)
 """
 _MAKE = """\
 NVCC = nvcc
@@ -130,6 +141,7 @@ class System:
     uses_shim: bool = False  # on PATH
     links_by_nvcc: bool = False
     needs_headers: bool = False  # of the toolkit, for its own checks
+    names_keep_directory: bool = False  # its objects hold debug information
 
 
 CMAKE = (
@@ -149,13 +161,19 @@ NINJA_SAYS = r"(?s)(ninja: Entering directory .*\n)?ninja: no work to do\.\n"
 CMAKE_NINJA = System(
     "cmake-ninja",
     ("cmake", "ninja"),
-    {"CMakeLists.txt": _CMAKE},
+    {"CMakeLists.txt": _CMAKE, "step.h.in": "#define STEP 1\n"},
     (*CMAKE, "-GNinja"),
     ("ninja", "-Cbuild"),
     ("ninja", "-Cbuild", "-n"),
     NINJA_SAYS,
     plain=_BY_NAME,
     ours=LAUNCHER,
+)
+CMAKE_DEBUG = dataclasses.replace(
+    CMAKE_NINJA,
+    name="cmake-debug",
+    configure=(*CMAKE_NINJA.configure, "-DCMAKE_BUILD_TYPE=Debug"),
+    names_keep_directory=True,
 )
 CMAKE_MAKE = dataclasses.replace(
     CMAKE_NINJA,
@@ -210,4 +228,4 @@ TORCH = System(
     ours=("-f../ours.ninja",),
 )
 # By default the first and the fifth are built: see conftest.py.
-SYSTEMS = (CMAKE_NINJA, MESON, CMAKE_MAKE, MAKE_VARIABLE, MAKE_SHIM, TORCH)
+SYSTEMS = (CMAKE_NINJA, MESON, CMAKE_MAKE, MAKE_VARIABLE, MAKE_SHIM, TORCH, CMAKE_DEBUG)

@@ -37,11 +37,14 @@ WITH_SHIM = dataclasses.replace(CMAKE_NINJA, ours=SHIM, needs_headers=True)
 
 
 @pytest.fixture
-def project(workspace: Workspace, tmp_path: Path, system: System) -> Build:
+def project(workspace: Workspace, tmp_path: Path, system: System, request: pytest.FixtureRequest) -> Build:
+    keep = tmp_path / "keep"
+    if system.names_keep_directory:
+        keep = request.getfixturevalue("reference_directory")
     for name, text in SOURCES.items():
         workspace.write(name, text)
     prepare(workspace, system, tmp_path)
-    return Build(workspace, system)
+    return Build(workspace, system, keep)
 
 
 def made_plainly(project: Build) -> tuple[Made, Made]:

@@ -77,7 +77,7 @@ def project(workspace: Workspace, tmp_path: Path, count: int, request: pytest.Fi
     prepare(workspace, system, tmp_path)
     if request.param == "ON":
         skip_without_optimization(workspace)
-    return Build(workspace, system)
+    return Build(workspace, system, tmp_path / "keep")
 
 
 def skip_without_optimization(workspace: Workspace) -> None:
