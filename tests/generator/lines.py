@@ -127,9 +127,7 @@ def _may_be_glued(letter: str, value: str) -> bool:
 
 def _apart(options: list[Option]) -> list[Option]:
     """The options in another order where a value that was left out would be found in an input behind it."""
-    ends = [
-        option for option in options if ARITIES.get(option[0]) == OPTIONAL and option[1] is None
-    ]
+    ends = [option for option in options if ARITIES.get(option[0]) == OPTIONAL and option[1] is None]
     return [*(option for option in options if option not in ends), *ends]
 
 
