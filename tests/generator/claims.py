@@ -22,6 +22,7 @@ from nvccache.dryrun import Transcript
 from nvccache.flags import FORWARDED, INPUT
 from nvccache.hostflags import host_objection
 from nvccache.invocation import Bypass, Invocation, parse
+from nvccache.options import SPELLINGS
 from nvccache.plan import OPAQUE, Plan, Stage
 from nvccache.stages.grammar import STUB_PLACEHOLDER
 
@@ -255,7 +256,8 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
         objection = host_objection(_beyond_nvcc(words[1:]))
         if objection:
             yield f"not objected to: {objection}"
-        known = (*flags, *case.call.inputs, *_BY_OPTIONS)
+        # An option that only other toolkits have is forwarded where that is asked for.
+        known = (*flags, *case.call.inputs, *_BY_OPTIONS, *SPELLINGS)
         unknown = [word for word in _beyond_nvcc(words[1:]) if word not in known and site.scratch not in word]
         expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
         unknown = [word for word in unknown if not word.startswith(expected)]

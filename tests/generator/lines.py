@@ -157,6 +157,7 @@ class _Maker:
             if part:
                 environ[variable] = " ".join(word for option in part for word in spell(option, self._chance))
         if self._kind == DAMAGED:
+            environ, files = self._spoiled(environ), self._spoiled(files)
             words, certain = damaged(words, self._chance), False
         everything = (*before, *said, *after) if certain else None
         return RandomLine(self._seed, tuple(words), environ, files, everything)
@@ -268,10 +269,14 @@ class _Maker:
 
     def _variable(self, options: list[Option]) -> list[Option]:
         """Take some options away for NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS."""
-        return self._taken(options, _SIMPLE) if self._happens(0.05) else []
+        return self._taken(options, _SIMPLE) if self._happens(0.2 if self._kind == DAMAGED else 0.05) else []
 
     def _moved_to_file(self, options: list[Option]) -> list[Option]:
-        return self._taken(options, _PLAIN_IN_FILE) if self._happens(0.07) else []
+        return (
+            self._taken(options, _PLAIN_IN_FILE)
+            if self._happens(0.2 if self._kind == DAMAGED else 0.07)
+            else []
+        )
 
     def _taken(self, options: list[Option], form: re.Pattern[str]) -> list[Option]:
         fitting = [option for option in options if option[1] is None or form.fullmatch(option[1])]
@@ -279,6 +284,14 @@ class _Maker:
         for option in taken:
             options.remove(option)
         return _apart(taken)
+
+    def _spoiled(self, texts: dict[str, str]) -> dict[str, str]:
+        """The texts of variables or option files, with a character or two too many."""
+        found = {}
+        for name, text in texts.items():
+            index = self._chance.randrange(len(text) + 1)
+            found[name] = text[:index] + self._chance.choice(values.SPOILING) + text[index:]
+        return found
 
     def _text_of_file(self, options: list[Option]) -> str:
         words = [word for option in options for word in spell(option, self._chance)]
