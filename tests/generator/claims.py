@@ -227,6 +227,8 @@ def _of_mode(case: Case, site: Site) -> Iterator[str]:
     """The mode is the one that shows in the tools that nvcc runs, and in which of them makes the product."""
     assert case.call
     mode = case.call.mode
+    if "ltoir" in case.call.options and site.release < (13, 0):
+        return  # an option that only later toolkits have
     links = any(_STARTS_LINK in words for words in case.commands)
     if links and mode != "link":
         yield f"nvcc links, the mode is {mode}"
@@ -256,9 +258,10 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
         objection = host_objection(_beyond_nvcc(words[1:]))
         if objection:
             yield f"not objected to: {objection}"
-        # An option that only other toolkits have is forwarded where that is asked for.
-        known = (*flags, *case.call.inputs, *_BY_OPTIONS, *SPELLINGS)
+        known = (*flags, *case.call.inputs, *_BY_OPTIONS)
         unknown = [word for word in _beyond_nvcc(words[1:]) if word not in known and site.scratch not in word]
+        # An option that only other toolkits have is forwarded where that is asked for.
+        unknown = [word for word in unknown if word.partition("=")[0] not in SPELLINGS]
         expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
         unknown = [word for word in unknown if not word.startswith(expected)]
         if unknown and not is_for_linker and not any(word.endswith(".stub") for word in unknown):
