@@ -12,6 +12,8 @@ import pytest
 from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
+pytest.register_assert_rewrite("scenarios.bench")  # so that a failure shows what differed
+
 # Files of which one case of so many is run by default.
 KEPT_CASES = {"test_soundness": 5, "test_cut_off": 8, "test_device_links": 3}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
@@ -26,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of soundness, cut-offs and device links, not one of some",
+        help="run every case of soundness, cut-offs, device links and random lines, not one of some",
     )
 
 
