@@ -112,7 +112,7 @@ class TemporaryNames:
         return cls(rf"{re.escape(directory)}/{_NAME}")
 
     def numbered(self, command: Sequence[str]) -> tuple[str, ...]:
-        """The command's words, without the option by which -keep alone has fatbinary write a file."""
+        """The command's words; call it for each command of a dry run, in order."""
         found = []
         naming = False
         for word in command:

@@ -91,7 +91,9 @@ class RandomLine:
     options: tuple[Option, ...] | None  # in nvcc's order; None where it is not certain
 
     def __str__(self) -> str:
-        return f"NVCCACHE_TEST_SEED={self.seed}\n{list(self.arguments)!r}\n{self.environ!r}\n{self.files!r}"
+        seed, _, variant = self.seed.partition(" ")
+        texts = [f"NVCCACHE_TEST_SEED={seed} {variant}", list(self.arguments), self.environ, self.files]
+        return "\n".join(map(str, texts))
 
 
 def make(seed: str, is_compiled: bool = False) -> RandomLine:
@@ -132,6 +134,8 @@ def _apart(options: list[Option]) -> list[Option]:
 
 
 class _Maker:
+    """Draws the parts of a line, one after the other."""
+
     def __init__(self, seed: str, is_compiled: bool) -> None:
         self._seed = seed
         self._chance = random.Random(f"{seed} compiled" if is_compiled else seed)
