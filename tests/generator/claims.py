@@ -136,7 +136,7 @@ def _of_rejection(case: Case, site: Site) -> Iterator[str]:
         yield f"nvcc rejects the line: {case.plain.messages.decode(errors='replace')}"
     if not case.plain.status and case.end == "dryrun_failed":
         yield "nvcc takes the line, but not with -keep"
-    if not case.plain.status and case.end == "unexplained" and case.plain.dependency_files:
+    if not case.plain.status and case.end == "unexplained":
         yield f"not understood: {case.bypass}"
 
 
