@@ -12,6 +12,8 @@ import pytest
 from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
+pytest.register_assert_rewrite("scenarios.sameness")  # so that a failure shows what differed
+
 # Files of which one case of so many is run by default.
 KEPT_CASES = {
     "test_soundness": 5,

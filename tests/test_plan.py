@@ -314,6 +314,11 @@ def test_the_dependency_file_is_made_of_all_passes_before_it():
     assert steps == [DependencyFile("a.d", ("/s/a.cpp1.ii", "/s/a.cpp4.ii"))]
 
 
+def test_no_dependency_file_is_written_where_nothing_is_preprocessed():
+    found = _plan('ptxas -arch=sm_80 -m64 "a.ptx" -o "a.cubin"', words="-MD -cubin a.ptx")
+    assert found.dependency_files == ()
+
+
 def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
     assert _bypass(*PIPELINE, words="-MD -c a.cu").reason == "unexplained"
     assert _bypass(*PIPELINE, "-- Filter Dependencies -- > a.d").reason == "unexplained"

@@ -298,7 +298,9 @@ def _problem(
     if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
         return Bypass("nothing_to_cache")
     writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
-    if writes_dependencies != (invocation.dependencies is not None):
+    # Where nothing is preprocessed nvcc writes none, though it is asked for one.
+    may_write_them = writes_dependencies or any(stage.is_preprocessor for stage in stages)
+    if may_write_them and writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
     wanted += [word for stage in stages if stage.grammar.keeps_place for word in stage.words]

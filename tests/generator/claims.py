@@ -22,6 +22,7 @@ from nvccache.dryrun import Transcript
 from nvccache.flags import FORWARDED, INPUT
 from nvccache.hostflags import host_objection
 from nvccache.invocation import Bypass, Invocation, parse
+from nvccache.options import SPELLINGS
 from nvccache.plan import OPAQUE, Plan, Stage
 from nvccache.stages.grammar import STUB_PLACEHOLDER
 
@@ -135,7 +136,7 @@ def _of_rejection(case: Case, site: Site) -> Iterator[str]:
         yield f"nvcc rejects the line: {case.plain.messages.decode(errors='replace')}"
     if not case.plain.status and case.end == "dryrun_failed":
         yield "nvcc takes the line, but not with -keep"
-    if not case.plain.status and case.end == "unexplained" and case.plain.dependency_files:
+    if not case.plain.status and case.end == "unexplained":
         yield f"not understood: {case.bypass}"
 
 
@@ -226,6 +227,8 @@ def _of_mode(case: Case, site: Site) -> Iterator[str]:
     """The mode is the one that shows in the tools that nvcc runs, and in which of them makes the product."""
     assert case.call
     mode = case.call.mode
+    if "ltoir" in case.call.options and site.release < (13, 0):
+        return  # an option that only later toolkits have
     links = any(_STARTS_LINK in words for words in case.commands)
     if links and mode != "link":
         yield f"nvcc links, the mode is {mode}"
@@ -257,6 +260,8 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
             yield f"not objected to: {objection}"
         known = (*flags, *case.call.inputs, *_BY_OPTIONS)
         unknown = [word for word in _beyond_nvcc(words[1:]) if word not in known and site.scratch not in word]
+        # An option that only other toolkits have is forwarded where that is asked for.
+        unknown = [word for word in unknown if word.partition("=")[0] not in SPELLINGS]
         expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
         unknown = [word for word in unknown if not word.startswith(expected)]
         if unknown and not is_for_linker and not any(word.endswith(".stub") for word in unknown):

@@ -17,7 +17,7 @@ MARK = b"#$ "
 _VARIABLE = re.compile(rb"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 _FILTER = b"-- Filter Dependencies --"
 _REDIRECTED = re.compile(rb'tmpxft_\S+_stderr"?\s*$', re.MULTILINE)
-_NAME = r'(?P<name>[^"]*)'
+_NAME = r'(?P<name>.*?)(?="?\Z)'  # to the end of the word, or the quote there
 # These name a temporary file without its directory.
 _NAMING = ("--stub_file_name", "--include_file_name", "--include_alt_file_name")
 _SIZE = b"words-of-a-command"
@@ -100,7 +100,7 @@ class TemporaryNames:
     """
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = re.compile(pattern)
+        self._pattern = re.compile(pattern, re.DOTALL)
         self._numbers: dict[str, int] = {}
 
     @classmethod
@@ -112,7 +112,7 @@ class TemporaryNames:
         return cls(rf"{re.escape(directory)}/{_NAME}")
 
     def numbered(self, command: Sequence[str]) -> tuple[str, ...]:
-        """The command's words, without the option by which -keep alone has fatbinary write a file."""
+        """The command's words; call it for each command of a dry run, in order."""
         found = []
         naming = False
         for word in command:

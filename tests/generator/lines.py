@@ -91,7 +91,9 @@ class RandomLine:
     options: tuple[Option, ...] | None  # in nvcc's order; None where it is not certain
 
     def __str__(self) -> str:
-        return f"NVCCACHE_TEST_SEED={self.seed}\n{list(self.arguments)!r}\n{self.environ!r}\n{self.files!r}"
+        seed, _, variant = self.seed.partition(" ")
+        texts = [f"NVCCACHE_TEST_SEED={seed} {variant}", list(self.arguments), self.environ, self.files]
+        return "\n".join(map(str, texts))
 
 
 def make(seed: str, is_compiled: bool = False) -> RandomLine:
@@ -132,6 +134,8 @@ def _apart(options: list[Option]) -> list[Option]:
 
 
 class _Maker:
+    """Draws the parts of a line, one after the other."""
+
     def __init__(self, seed: str, is_compiled: bool) -> None:
         self._seed = seed
         self._chance = random.Random(f"{seed} compiled" if is_compiled else seed)
@@ -157,6 +161,7 @@ class _Maker:
             if part:
                 environ[variable] = " ".join(word for option in part for word in spell(option, self._chance))
         if self._kind == DAMAGED:
+            environ, files = self._spoiled(environ), self._spoiled(files)
             words, certain = damaged(words, self._chance), False
         everything = (*before, *said, *after) if certain else None
         return RandomLine(self._seed, tuple(words), environ, files, everything)
@@ -268,10 +273,14 @@ class _Maker:
 
     def _variable(self, options: list[Option]) -> list[Option]:
         """Take some options away for NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS."""
-        return self._taken(options, _SIMPLE) if self._happens(0.05) else []
+        return self._taken(options, _SIMPLE) if self._happens(0.2 if self._kind == DAMAGED else 0.05) else []
 
     def _moved_to_file(self, options: list[Option]) -> list[Option]:
-        return self._taken(options, _PLAIN_IN_FILE) if self._happens(0.07) else []
+        return (
+            self._taken(options, _PLAIN_IN_FILE)
+            if self._happens(0.2 if self._kind == DAMAGED else 0.07)
+            else []
+        )
 
     def _taken(self, options: list[Option], form: re.Pattern[str]) -> list[Option]:
         fitting = [option for option in options if option[1] is None or form.fullmatch(option[1])]
@@ -279,6 +288,14 @@ class _Maker:
         for option in taken:
             options.remove(option)
         return _apart(taken)
+
+    def _spoiled(self, texts: dict[str, str]) -> dict[str, str]:
+        """The texts of variables or option files, with a character or two too many."""
+        found = {}
+        for name, text in texts.items():
+            index = self._chance.randrange(len(text) + 1)
+            found[name] = text[:index] + self._chance.choice(values.SPOILING) + text[index:]
+        return found
 
     def _text_of_file(self, options: list[Option]) -> str:
         words = [word for option in options for word in spell(option, self._chance)]

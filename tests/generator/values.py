@@ -173,6 +173,28 @@ _ODD_PTXAS = (
     "-arch=sm_90",
 )
 
+# Characters too many in the text of a variable or an option file.
+SPOILING = (
+    '"',
+    '""',
+    "'",
+    "\\",
+    '\\"',
+    "\t",
+    "\n",
+    "  ",
+    "\r",
+    "\v",
+    ",",
+    "=",
+    "-",
+    "$HOME",
+    "\udcff",
+    "#",
+    "\\\\",
+    '" "',
+)
+
 # Words that nvcc gives to the host compiler where it is asked to: such that it takes, and others.
 FORWARDED_WORDS = (
     (

@@ -4,7 +4,7 @@ The lines come from tests/generator, as do the claims that are checked: nothing 
 a plan is nvcc's commands in their order, its products are the files that they write, what is said of the
 call agrees with what they show, and lines that one record would answer have the same commands.
 
-150 seeds of three lines each are looked at by default, and 1500 with --every-case:
+60 seeds of three lines each are looked at by default, and 1500 with --every-case:
 
     pytest --every-case tests/scenarios/test_random_lines.py
     NVCCACHE_TEST_SEED=7        the lines of another seed
@@ -45,7 +45,7 @@ def site(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def test_what_nvcc_would_do_is_what_is_planned(site: Site, request: pytest.FixtureRequest) -> None:
-    count = 1500 if request.config.getoption("--every-case") else 150
+    count = 1500 if request.config.getoption("--every-case") else 60
     records = Records(site)
     ends: collections.Counter[str] = collections.Counter()
     wrong: list[str] = []

@@ -38,6 +38,8 @@ _LINKS = (
     ),
     Line("link_undefined", "device_part.cu -o x -Xlinker --no-demangle -lno_such_library", "failed"),
     Line("device_link", "-dlink one.o two.o -o x.o", prepare=_PARTS),
+    Line("device_link_dependencies", "-MD -MF dep.d -dlink one.o two.o -o x.o", "stage_hit", prepare=_PARTS),
+    Line("md_ptx_to_cubin", "-MMD -cubin -arch=sm_80 kernel.ptx", "stage_hit"),
     Line("device_link_unnamed", "-dlink one.o two.o", prepare=_PARTS),
     Line(
         "device_link_two_architectures",
