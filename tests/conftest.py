@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-line",
         action="store_true",
-        help="compare every command line of tests/scenarios with plain nvcc, after edits too, not one of some",
+        help="compare every command line of tests/scenarios with plain nvcc, edited too, not one of some",
     )
     parser.addoption(
         "--every-case",
