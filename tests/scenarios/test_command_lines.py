@@ -155,7 +155,7 @@ class Comparison:
         return counters
 
     def unedited(self) -> bool:
-        """Compare cold, warm and with the stages alone; whether anything is cached."""
+        """Compare cold, warm and with the stages alone; whether there is more to see when edited."""
         workspace, warm = self.bench.workspace, self.bench.warm
         for step, expected in (("cold", ""), ("warm", warm), ("stages", "stage_hit")):
             if step == "stages":
@@ -171,7 +171,7 @@ class Comparison:
                 return False
             if step == "warm" and warm != "direct_hit":
                 break
-        return True
+        return not warm.startswith("bypass:")
 
     def edited(self) -> None:
         line = self.bench.line
