@@ -13,7 +13,17 @@ from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
 # Files of which one case of so many is run by default.
-KEPT_CASES = {"test_soundness": 5, "test_cut_off": 8, "test_device_links": 3}
+KEPT_CASES = {
+    "test_soundness": 5,
+    "test_cut_off": 8,
+    "test_device_links": 3,
+    "test_build_systems": 4,
+    "test_project_arguments": 4,
+    "test_unknown_releases": 12,
+    "test_diagnostics": 14,
+    "test_debug_builds": 16,
+    "test_host_compilers": 14,
+}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
 
@@ -21,12 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-line",
         action="store_true",
-        help="compare every command line of tests/scenarios with plain nvcc, edited too, not one of some",
+        help="compare every command line of tests/scenarios with plain nvcc, also after edits, not some",
     )
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of soundness, cut-offs and device links, not one of some",
+        help="run every case of the files in KEPT_CASES, not one of some",
     )
 
 

@@ -40,6 +40,7 @@ CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
 MEANING = "tests/test_meaning.py"
+TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
 GUARDS = [
     Guard("signatures in a replay record", "replay.py", "signatures.to_bytes(now) != numbers", "False",
@@ -265,6 +266,14 @@ GUARDS = [
           'yield os.path.dirname(path) or ".", PRESENT + os.path.basename(path)', "pass", LINKS, "goes"),
     Guard("links: what nvlink adds to", "plan.py", "if output.role in _ADDED_TO:", "if False:", LINKS,
           "device_link and object and two"),
+    Guard("terminals: stages", "lookup.py", "tried == keys.for_terminal(key, terminal, entry.stderr)", "True",
+          TERMINALS, "pipe and False"),
+    Guard("terminals: replay", "levels.py", "if found and suits and", "if found and", TERMINALS,
+          "pipe and False"),
+    Guard("terminals: direct", "direct.py",
+          "tried == keys.for_terminal(key, asked.terminal, answer.stderr)", "True", TERMINALS, "touched"),
+    Guard("terminals: its width", "terminals.py", "size_of(2).hex(), size_of(0).hex(), ", "", TERMINALS,
+          "wide"),
 ]  # fmt: skip
 
 

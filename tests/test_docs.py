@@ -61,6 +61,16 @@ def test_every_outcome_reason_and_stage_is_described(word):
     assert f"\n| `{word}` |" in read("docs", "reference", "outcomes.md")
 
 
+def test_every_reason_that_is_given_is_one_of_the_list():
+    given = set()
+    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
+        for name in names:
+            if name.endswith(".py"):
+                given |= set(re.findall(r'\bBypass\(\s*"(\w+)"', read(os.path.join(folder, name))))
+    assert len(given) > 10
+    assert given <= outcomes.REASONS.keys()
+
+
 @pytest.mark.parametrize("page", sorted(markdown_files()))
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)#:]+)\)", read(page)):

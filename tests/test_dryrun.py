@@ -60,6 +60,7 @@ PIECES = (
         "!",
         "\r",
     ),
+    *("'x y'", "'$A'", "'"),
     *('"x y"', '"-DA=\\"b c\\""', '"a\\b"', '"a;b"', "\udc81", "\udcff"),
 )
 
@@ -109,7 +110,7 @@ def test_words_of_recorded_commands_are_those_that_a_shell_makes():
     "text",
     [
         *("$HOME", '"$HOME"', '"`id`"', "a;b", "a&", "a|b", "a>b", "a<b", "(a)", "a*", "a?", "[a]", "{a,b}"),
-        *("~", "#a", "!", "'a b'", '"a', "a\\", 'a"b\\"', "a\nb", "a\\\nb", '"a\\\nb"'),
+        *("~", "#a", "!", '"a', "'a", "'a\nb'", "a\\", 'a"b\\"', "a\nb", "a\\\nb", '"a\\\nb"'),
     ],
 )
 def test_what_a_shell_would_do_more_with_is_not_split(text):
@@ -130,6 +131,8 @@ def test_what_a_shell_would_do_more_with_is_not_split(text):
         ('"semi;amp&.cu"', ["semi;amp&.cu"]),
         ('"a\\\\b"', ["a\\b"]),
         ("a\\ b", ["a b"]),
+        ("'-fPIC' 'a b'\"'\"'$HOME'", ["-fPIC", "a b'$HOME"]),
+        ("'a\\b' '\"' ''", ["a\\b", '"', ""]),
     ],
 )
 def test_quotes_and_backslashes_are_those_of_a_shell(text, words):
@@ -164,9 +167,19 @@ def test_variables_are_not_words_of_a_shell():
 
 
 def test_other_lines_are_messages_kept_as_they_are():
-    found = read(b"nvcc warning : \xff old\n#$ gcc\nlast\r\n")
+    found = read(b"nvcc warning : \xff old\nlast\r\n#$ gcc\n")
     assert isinstance(found, Transcript)
     assert found.messages == b"nvcc warning : \xff old\nlast\r\n"
+
+
+def test_a_message_between_commands_is_not_explained():
+    """It would have to stand between what the commands say."""
+    found = read(b"#$ gcc\nstep 1\n#$ gcc\n")
+    assert isinstance(found, Bypass) and found.reason == "unexplained"
+
+
+def test_what_nvcc_would_remove_is_kept():
+    assert _read("#$ gcc\n#$ rm /tmp/a b.ptx\n").removed == ("/tmp/a b.ptx",)
 
 
 def test_the_reference_to_the_directory_of_cicc_is_expanded():

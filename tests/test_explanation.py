@@ -43,7 +43,7 @@ def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **env
     arguments = tuple(line.split())
     call = invocation.parse(arguments, environ)
     assert isinstance(call, invocation.Invocation)
-    request = Request(nvcc, arguments, call, environ, environ, "")
+    request = Request(nvcc, arguments, call, environ, environ, "", "")
     return Case(request, [call.output or "a.o"], is_recaching)
 
 

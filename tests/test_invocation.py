@@ -61,12 +61,7 @@ BYPASSES = {
         "-Xcompiler -ftime-report -c a.cu",
         "-Xcompiler -Q -c a.cu",
     ],
-    "keeps_intermediates": [
-        "-keep -c a.cu",
-        "--save-temps -c a.cu",
-        "-keep-dir k -c a.cu",
-        "-objtemp -c a.cu",
-    ],
+    "keeps_intermediates": ["-objtemp -c a.cu", "-keep -objtemp -c a.cu"],
     "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
     "preprocess_only": ["-E a.cu", "-M a.cu", "-MM a.cu", "-c -E a.cu", "-M -c a.cu", "-ptx -E a.cu"],
     "library": ["-lib a.o", "-lib -c a.cu"],
@@ -211,6 +206,11 @@ COMPILES = [
     ("-dlto --ltoir a.cu", "ltoir"),
     ("-dlto -dc -ltoir a.cu", "ltoir"),
     ("-enable-tile -tilecubin -c a.cu", "tilecubin"),
+    ("-dlink a.cu", "device-link"),
+    ("-dlink -cubin a.o", "device-link"),
+    ("-dlink -fatbin a.o", "device-link"),
+    ("-dlink -c a.cu", "compile"),  # nvcc compiles, and links nothing
+    ("-dlink -cuda a.cu", "cuda"),
 ]
 
 
@@ -219,6 +219,13 @@ def test_calls_that_compile(line, mode):
     found = _compiled(*line.split())
     assert found.mode == mode
     assert found.dryrun_arguments == tuple(line.split())
+
+
+def test_an_option_may_take_its_value_from_the_words_of_a_variable():
+    assert _compiled("-ptx", "a.cu", "-Ofc").inputs == ("a.cu",)
+    assert _reason("-ptx", "a.cu", "-Ofc", NVCC_APPEND_FLAGS="max") == "unknown_option"
+    assert _reason("max", "-ptx", "a.cu", NVCC_PREPEND_FLAGS="-Ofc") == "unknown_option"
+    assert _compiled("-ptx", "a.cu", NVCC_APPEND_FLAGS="-Ofc").inputs == ("a.cu",)
 
 
 def test_every_mode_is_compiled_alone():
@@ -298,9 +305,30 @@ def test_variables_surround_the_arguments():
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "prefix"),
+    [
+        ("-c a.cu", None),
+        ("-keep-dir k -c a.cu", None),
+        ("-keep -c a.cu", ""),
+        ("--save-temps -c a.cu", ""),
+        ("-save-temps --keep-dir=k// -c a.cu", "k/"),
+        ("-keep-dir ./k -c a.cu --keep", "./k/"),
+    ],
+)
+def test_where_intermediate_files_are_kept(line, prefix):
+    found = _compiled(*line.split())
+    assert found.keeps_in == prefix
+    assert found.dryrun_arguments == ("-c", "a.cu")
+
+
+def test_two_directories_to_keep_files_in_are_left_to_nvcc():
+    assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
+
+
 def test_variables_can_make_a_call_something_else():
     assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-E") == "preprocess_only"
-    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-keep") == "keeps_intermediates"
+    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-keep") == "irremovable_option"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --coverage") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
 

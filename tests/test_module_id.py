@@ -97,6 +97,8 @@ def test_names_made_of_an_id_with_a_process_are_seen_in_a_text():
     assert module_id.names_process(text)
     assert not module_id.names_process(b".entry _Z1kPi( .param .u64 _Z1kPi_param_0 ) // 12345678_1")
     assert not module_id.names_process(b"_ZN33_INTERNAL_2d45478c_5_h1_cu_f0cc24166helperEi")
+    nested = b"_ZN37_INTERNAL_1d37e57a_5_dv_cu__Z4lastv37_GLOBAL__N__1d37e57a_5_dv_cu__Z4lastv1vE"
+    assert not module_id.names_process(nested)
 
 
 def test_the_seed_is_made_of_source_products_and_definitions():

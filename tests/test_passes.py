@@ -146,3 +146,12 @@ def test_facts_without_a_part_are_refused(name):
 def test_facts_that_are_none_are_refused(entered):
     with pytest.raises((ValueError, KeyError, TypeError)):
         passes.of_facts({"entered": entered, "reads_in_assembler": False, "free_of": ""})
+
+
+def test_definitions_that_debug_information_keeps_are_no_assembly():
+    """-g3 leaves them in the text, among them those of libraries that rename functions."""
+    definition = b"#define RENAMED(name, alias) name __asm__ (TEXT(alias))\n"
+    assert not reads_in_assembler(MARKERS + definition + b"int x;\n")
+    assert reads_in_assembler(MARKERS + definition + b'asm(".incbin \\"f\\"");\n')
+    assert reads_in_assembler(MARKERS + b'#define READS asm(".incbin \\"f\\"")\nint x;\n')  # one never knows
+    assert reads_in_assembler(MARKERS + definition + b'const char *s = R"(\n)";\n')

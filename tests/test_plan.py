@@ -200,7 +200,12 @@ def test_a_file_in_the_middle_of_a_word_is_a_possible_file():
 def test_ptxas_without_an_output_is_a_stage_without_outputs():
     found = _plan(*PIPELINE[:4], 'ptxas -arch=compute_80 "/s/a.ptx"', *PIPELINE[4:])
     check = next(stage for stage in found.stages if stage.kind == "ptxas")
-    assert (check.inputs, check.outputs) == (("/s/a.ptx",), ())
+    assert (check.inputs, check.outputs, check.grammar.is_cached) == (("/s/a.ptx",), (), True)
+
+
+def test_ptxas_that_writes_a_file_of_its_own_naming_is_not_cached():
+    found = _plan(*PIPELINE[:4], 'ptxas -arch=sm_80 "/s/a.ptx"', *PIPELINE[4:])
+    assert not next(stage for stage in found.stages if stage.kind == "ptxas").grammar.is_cached
 
 
 def test_several_stages_may_read_one_file():
@@ -255,9 +260,42 @@ def test_two_producers_of_one_file_are_two_sources_of_one_name():
     assert _bypass(*PIPELINE, *PIPELINE).reason == "same_base_name"
 
 
+@pytest.mark.parametrize("others", [["one/x.cpp", "two/x.cpp"], ["a.cpp"]])
+def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
+    compiles = [f'gcc -c -x c++ -D__NVCC__ "{name}" -o "/s/{name[-5]}.o"' for name in others]
+    device = COMPILE.replace('"a.o"', '"/s/a.o"')
+    link = 'g++ -o "x" -Wl,--start-group "/s/a.o" -Wl,--end-group'
+    bypass = _bypass(*PIPELINE[:6], device, *compiles, link, words=f"a.cu {' '.join(others)} -o x")
+    assert bypass.reason == "same_base_name"
+
+
 def test_a_plan_that_does_not_write_the_product_is_none():
     assert _bypass(*PIPELINE, words="-c a.cu -o other.o").reason == "unexplained"
     assert _bypass(*PIPELINE[:6]).reason == "unexplained"
+
+
+def test_an_unknown_tool_may_not_read_what_is_not_kept():
+    bypass = _bypass(*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:])
+    assert (bypass.reason, bypass.detail) == ("unexplained", "nothing keeps /s/a.cudafe1.gpu")
+
+
+def test_what_an_unknown_tool_has_written_may_include_any_text():
+    renamed = CICC.replace("cicc ", "cicc-next ", 1)
+    found = _plan(HOST, CUDAFE, DEVICE, renamed, PTXAS, FATBINARY, COMPILE)
+    assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
+    renamed = CUDAFE.replace("cudafe++ ", "cudafe-next ", 1)
+    found = _plan(HOST, renamed, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
+    assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
+
+
+def test_a_file_elsewhere_that_nvcc_would_remove_is_not_explained():
+    assert _bypass(*PIPELINE, "rm /tmp/a.ptx").detail == "nvcc removes /tmp/a.ptx"
+    _plan(*PIPELINE, "rm /s/a.ptx")
+
+
+def test_a_variable_that_nobody_knows_is_named():
+    assert _plan("TOP=/cuda", "PTXAS_FLAGS=-v", *PIPELINE).variables == ()
+    assert _plan("TOP=/cuda", "NEW=1", *PIPELINE).variables == ("NEW",)
 
 
 def test_a_call_of_the_host_compiler_alone_has_nothing_to_cache():

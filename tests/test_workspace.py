@@ -138,6 +138,6 @@ def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, out
 
 def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, output):
     extra = _write(output("input", "a.tile.cubin"), b"extra")
-    workspace.adopt(extra.path)
+    workspace.adopt(extra.path, Path(extra.path).read_bytes())
     assert workspace.digest_of(extra.path) == keys.digest_bytes(b"extra")
     assert workspace.materialise(extra.path, extra)

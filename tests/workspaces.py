@@ -42,10 +42,10 @@ class Workspace:
     def cache(self) -> Path:
         return Path(self.environ["NVCCACHE_DIR"])
 
-    def write(self, name: str, text: str) -> Path:
+    def write(self, name: str, text: str | bytes) -> Path:
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
     def run(self, words: Sequence[str | Path], cwd: Path | None = None, **variables: str) -> Result:

@@ -47,6 +47,7 @@ class Request:
     environ: dict[str, str]
     guarded_environ: dict[str, str]
     replay_key: str
+    terminal: str  # see terminals.py
 
 
 def carry_out(request: Request, config: Config) -> runner.Report:
@@ -102,6 +103,9 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     planned = plan.build(transcript, request.invocation, scratch, places)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, config)
+    unfound = _without_program(planned, transcript.variables.get("PATH", environ.get("PATH", "")))
+    if unfound:
+        return _left_to_nvcc(unfound, config)
     cache = store.Store(config.dir, config.readonly)
     variables = {name: value for name, value in transcript.variables.items() if not name.startswith("NVCC_")}
     context = execution.Context(
@@ -112,6 +116,7 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
         started,
         is_recaching=config.recache,
         base=places.base,
+        terminal=request.terminal,
     )
     missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
     if missing:
@@ -134,6 +139,14 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     if cache.added_bytes:
         eviction.count_and_limit(config.dir, cache.added_bytes, config.max_size)
     return report
+
+
+def _without_program(planned: plan.Plan, search_path: str) -> Bypass | None:
+    """Why a line is no command: nvcc does it itself, or a shell does."""
+    for stage in planned.stages:
+        if stage.kind == plan.OPAQUE and not toolchain.resolve(stage.words[0], search_path):
+            return Bypass("unexplained", f"no program `{stage.words[0]}`")
+    return None
 
 
 def _left_to_nvcc(bypass: Bypass, config: Config) -> runner.Report:

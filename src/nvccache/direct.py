@@ -78,10 +78,17 @@ def variables_of(call: Invocation) -> tuple[str, ...]:
     return (*variables.OF_CALL, *variables.OF_COLOURS) if asks_for_colours else variables.OF_CALL
 
 
+class Asked:
+    """A call that is looked for; `terminal` see terminals.py."""
+
+    __slots__ = ("call", "environ", "nvcc", "terminal")
+
+    def __init__(self, nvcc: str, call: Invocation, environ: Mapping[str, str], terminal: str) -> None:
+        self.nvcc, self.call, self.environ, self.terminal = nvcc, call, environ, terminal
+
+
 def find(
-    nvcc: str,
-    call: Invocation,
-    environ: Mapping[str, str],
+    asked: Asked,
     cache: Store,
     scopes: list[tuple[str, Relocation]],
     seen: Observations,
@@ -89,11 +96,12 @@ def find(
 ) -> tuple[Found, Answer] | None:
     """The reading that holds for this call, and what the call gives."""
     for scope, places in scopes:
-        key = key_of(scope, nvcc, call, places, environ)
-        found = manifest.find(key, cache, places, seen, describe_processor)
-        answer = answer_of(found, call, places) if found else None
-        if found and answer:
-            return found, answer
+        key = key_of(scope, asked.nvcc, asked.call, places, asked.environ)
+        for tried in keys.possible_on_terminal(key, asked.terminal):
+            found = manifest.find(tried, cache, places, seen, describe_processor)
+            answer = answer_of(found, asked.call, places) if found else None
+            if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
+                return found, answer
     return None
 
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
 # In quotes a shell heeds `$` and the backtick, and a backslash only before these two, a quote or another
-# backslash. Unquoted, each of the characters left out of _PLAIN makes it do more than split words.
+# backslash; between apostrophes it heeds nothing. Unquoted, each of the characters left out of _PLAIN makes
+# it do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
+_LITERAL = r"'([^'\n]*)'"
 _ESCAPED = r"\\([^\n])"
 _PLAIN = r"""[^ \t\n"\\$`;&|<>()*?\[\]{}~#!']+"""
-_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_ESCAPED})+)[ \t]*")
-_QUOTING = re.compile(f"{_QUOTED}|{_ESCAPED}")
+_WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_LITERAL}|{_ESCAPED})+)[ \t]*")
+_QUOTING = re.compile(f"{_QUOTED}|{_LITERAL}|{_ESCAPED}")
 _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 
@@ -47,11 +49,15 @@ class DependencyStep:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What nvcc would do: `variables` are set for every command; `messages` are the driver's own lines."""
+    """What nvcc would do: `variables` are set for every command; `messages` are the driver's own lines.
+
+    `removed` are the files that it would remove.
+    """
 
     variables: dict[str, str]
     steps: tuple[Command | DependencyStep, ...]
     messages: bytes
+    removed: tuple[str, ...] = ()
 
 
 def transcribe(
@@ -81,9 +87,12 @@ def read(stderr: bytes) -> Transcript | Bypass:
     variables: dict[str, str] = {}
     steps: list[Command | DependencyStep] = []
     messages: list[bytes] = []
+    removed: list[str] = []
     for raw_line in io.BytesIO(stderr):  # a carriage return ends no line
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
+            if steps:  # between which commands nvcc would say it is not known
+                return Bypass("unexplained", f"a message between commands: {line.strip()}")
             messages.append(raw_line)
             continue
         body = line[len(_MARK) :].rstrip("\n")
@@ -91,7 +100,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
         if not steps and equals and name.isidentifier():
             variables[name] = value
         elif body.startswith("rm "):
-            continue  # nvcc unlinks these itself; our scratch directory goes as a whole
+            removed.append(body.removeprefix("rm "))  # nvcc unlinks these itself
         elif body.startswith(_FILTER):
             steps.append(DependencyStep(body[len(_FILTER) :].removeprefix(" > ")))
         else:
@@ -99,7 +108,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
             if not words:
                 return Bypass("shell_expansion", body)
             steps.append(Command(tuple(words)))
-    return Transcript(variables, tuple(steps), b"".join(messages))
+    return Transcript(variables, tuple(steps), b"".join(messages), tuple(removed))
 
 
 def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:
@@ -124,12 +133,14 @@ def split_words(text: str) -> list[str] | None:
 
 
 def _without_quotes(word: str) -> str:
-    if "\\" in word:
+    if "\\" in word or "'" in word:
         return _QUOTING.sub(_plain, word)
     return word.replace('"', "") if '"' in word else word
 
 
 def _plain(match: re.Match[str]) -> str:
-    quoted, escaped = match.groups()
+    quoted, literal, escaped = match.groups()
+    if quoted is None:
+        return literal if escaped is None else escaped
     # Between quotes a backslash is an ordinary character, except before these.
-    return escaped if quoted is None else _ESCAPE_IN_QUOTES.sub(r"\1", quoted)
+    return _ESCAPE_IN_QUOTES.sub(r"\1", quoted)

@@ -9,9 +9,20 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nvccache import device_code, entries, headers, manifest, module_id, passes, process, reading
+from nvccache import (
+    device_code,
+    entries,
+    headers,
+    keys,
+    line_table,
+    manifest,
+    module_id,
+    passes,
+    process,
+    reading,
+)
 from nvccache.entries import Entry
 from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
@@ -41,7 +52,10 @@ class LostResultError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the stages of one call share: `since_ns` is when it began, `base` the base directory or empty."""
+    """What the stages of one call share.
+
+    `since_ns` is when it began, `base` the base directory or empty, `terminal` see terminals.py.
+    """
 
     plan: Plan
     environ: dict[str, str]
@@ -50,6 +64,7 @@ class Context:
     since_ns: int
     is_recaching: bool = False
     base: str = ""
+    terminal: str = ""
 
 
 class Execution:
@@ -66,6 +81,7 @@ class Execution:
         self.store = context.store
         self.since_ns = context.since_ns
         self.cwd = context.cwd
+        self.terminal = context.terminal
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
         self.workspace = Workspace(self.plan.scratch, context.store, self.plan.included)
         self.seeding = Seeding(context.plan, self.plan.own_ids, context.cwd, context.store, self.workspace)
@@ -73,6 +89,7 @@ class Execution:
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []
         self.objections: list[str] = []
+        self._adopted_assembly = False  # whether text not made by a pass may make the assembler read files
         # Where the tools put what they leave behind when they fail; it goes with the scratch directory.
         self._temporary = os.path.join(self.plan.scratch, "tmp")
         self._users_temporary = context.environ.get("TMPDIR") or "/tmp"
@@ -84,7 +101,10 @@ class Execution:
 
     def is_cached(self, stage: Stage) -> bool:
         """Whether a stage's result may come from the store; known once the passes are done."""
-        if stage.kind == "host_compile" and any(known.reads_in_assembler for known in self.passes.values()):
+        reads_in_assembler = self._adopted_assembly or any(
+            known.reads_in_assembler for known in self.passes.values()
+        )
+        if stage.kind == "host_compile" and reads_in_assembler:
             self.objections.append("the assembler reads further files")
             return False
         if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
@@ -126,13 +146,14 @@ class Execution:
                 shutil.copyfile(output.begins_as, output.path)
 
         def carry_out(words: Sequence[str]) -> Completed:
-            return process.run(words, self.environ, handle=handle)
+            return process.run(words, self.environ, handle=handle, on_terminal=bool(self.terminal))
 
+        before = self._lying_before(stage)
         completed = carry_out(self._words_to_run(stage))
         if completed.status == 0 and module_id.generates(stage):
             completed = self.seeding.settle(stage, completed, self.kept_outputs(stage), carry_out)
         if completed.status == 0:
-            self._take_in(stage)
+            self._take_in(stage, before)
         return completed
 
     def run_again(self, stage: Stage, handle: Handle | None = None) -> Completed:
@@ -158,12 +179,16 @@ class Execution:
         scratch = os.fsencode(self.plan.scratch)
         if any(content is None or scratch in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
+        if nvlink.compiles(stage.words) and any(
+            line_table.holds_dates(made or b"") for made in contents.values()
+        ):
+            return "the line table of a device link holds the dates of sources, which nvlink finds by itself"
         if self.finder.front_key(stage) != lookup.front_key:
             return headers.CHANGED_MEANWHILE
         is_silent = not completed.stdout and not completed.stderr
         front_key = lookup.claim_key if is_silent else lookup.front_key
         try:
-            key = self._key_to_publish(stage, front_key)
+            key = self._key_to_publish(stage, front_key, completed.stderr)
         except UnreadableError as error:
             return str(error)
         if not key:
@@ -229,6 +254,13 @@ class Execution:
         assert content is not None
         return content
 
+    def as_kept(self, output: Output, prefix: str) -> bytes:
+        """An intermediate as nvcc would have left it under its name; raises LostResultError."""
+        with self._making:
+            self._make(output.path)
+        with open(output.path, "rb") as stream:
+            return stream.read().replace(os.fsencode(self.plan.scratch) + b"/", os.fsencode(prefix))
+
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics with intermediates under their base names: the directory's name means nothing."""
         text = text.replace(os.fsencode(self._temporary) + b"/", os.fsencode(self._users_temporary) + b"/")
@@ -270,11 +302,26 @@ class Execution:
                 digest = self.workspace.digest_of(output.path)
                 self.store.add_blob(digest, content, compress=not output.destination)
 
-    def _take_in(self, stage: Stage) -> None:
-        if stage.kind == OPAQUE:
-            for path in stage.inputs:
-                if os.path.isfile(path) and not self.workspace.knows(path):
-                    self.workspace.adopt(path)
+    def _lying_before(self, stage: Stage) -> dict[str, str]:
+        """The digests of the intermediates that a command not understood may change where they lie."""
+        if stage.kind != OPAQUE:
+            return {}
+        paths = [path for path in {*self.outputs, *stage.inputs} if os.path.isfile(path)]
+        return {path: keys.digest_file(path) for path in paths}
+
+    def _adopt_changes(self, stage: Stage, before: dict[str, str]) -> None:
+        for path, digest in self._lying_before(stage).items():
+            if before.get(path) == digest:
+                continue
+            with open(path, "rb") as stream:
+                content = stream.read()
+            self.workspace.adopt(path, content)
+            self._adopted_assembly |= passes.reads_in_assembler(content)
+            if path in self.passes:
+                self.passes[path] = replace(self.passes[path], free_of="", meaning="")
+
+    def _take_in(self, stage: Stage, before: dict[str, str]) -> None:
+        self._adopt_changes(stage, before)
         for output in self.kept_outputs(stage):
             content = self.workspace.read_written(output)
             if stage.is_preprocessor:
@@ -294,9 +341,10 @@ class Execution:
     def _rule_path(self, stage: Stage) -> str:
         return stage.outputs[0].path + ".read"
 
-    def _key_to_publish(self, stage: Stage, front_key: str) -> str:
+    def _key_to_publish(self, stage: Stage, front_key: str, stderr: bytes) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
         if not stage.grammar.may_include:
+            front_key = keys.for_terminal(front_key, self.terminal, stderr)
             if module_id.generates(stage):
                 return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage))
             return front_key
@@ -304,7 +352,7 @@ class Execution:
         found = manifest.Found(reading.key_of(front_key, made), made, b"")
         manifest.add(front_key, found, self.store, Relocation("", self.cwd), self.since_ns)
         self.readings.append(made)
-        return found.key
+        return keys.for_terminal(found.key, self.terminal, stderr)
 
     def _reading_of(self, stage: Stage) -> Reading:
         """What a stage has just read; raises UnreadableError."""
@@ -315,7 +363,9 @@ class Execution:
                     return self.headers.of_pass(stage.words, self.passes[path].entered, stream.read())
             with open(self._rule_path(stage), "rb") as stream:
                 names = headers.read_make_rule(stream.read())
-            read_again = [name for name in names if not name.startswith(self.plan.scratch + "/")]
-            return self.headers.of_rule(stage.words, read_again)
+            made_here = {name for name in names if name.startswith(self.plan.scratch + "/")}
+            if not made_here.issubset(self.read_by(stage)):
+                raise UnreadableError(f"{stage.kind} reads an intermediate that is not known to it")
+            return self.headers.of_rule(stage.words, [name for name in names if name not in made_here])
         except OSError as error:
             raise UnreadableError(str(error)) from None

@@ -97,6 +97,8 @@ _DEVICE_FILES = (
     "trace",
     "xref",
 )
+# What makes a shell do more than split words: unquoted, and between each kind of quotes.
+_MORE_THAN_WORDS = {"": "$`\n\\;&|<>()*?[]{}~#", '"': "$`\n\\", "'": "\n"}
 _DEVICE_SHORT = ("-ias", "-olto", "-optf", "-X", "-L", "-o", "-V", "-h")
 
 
@@ -126,7 +128,7 @@ def _shell_words(text: str) -> list[str] | None:
                 words.append(word)
             word, started = "", False
             continue
-        if character in "$`\n\\" or (quote == "" and character in ";&|<>()*?[]{}~#"):
+        if character in _MORE_THAN_WORDS[quote]:
             return None
         started = True
         if character == quote:

@@ -28,12 +28,13 @@ def of_stage(
     cwd: str,
     store: Store,
     dated_files: Sequence[str] = (),
+    further_variables: Sequence[str] = (),
 ) -> list[Ingredient]:
     """Everything a stage's result depends on, except headers that only running it reveals.
 
     `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
-    `dated_files` are those whose date and size count. Raises OSError when its tool or one of its files
-    cannot be read.
+    `dated_files` are those whose date and size count, `further_variables` those that nvcc sets and nobody
+    knows. Raises OSError when its tool or one of its files cannot be read.
     """
     found: list[Ingredient] = [
         ("stage", (stage.kind,)),
@@ -41,7 +42,7 @@ def of_stage(
         ("arguments", stage.key_words),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
-        ("environment", tuple(_variables(stage, environ))),
+        ("environment", tuple(_variables(stage, environ, further_variables))),
     ]
     if stage.grammar.searches_libraries:
         found.append(("libraries", tuple(_library_parts(stage, environ, store))))
@@ -98,8 +99,8 @@ def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> li
     return parts
 
 
-def _variables(stage: Stage, environ: Mapping[str, str]) -> list[str]:
-    names = variables.OF_STAGE[stage.kind]
+def _variables(stage: Stage, environ: Mapping[str, str], further: Sequence[str]) -> list[str]:
+    names = (*variables.OF_STAGE[stage.kind], *further)
     if stage.kind in _HOST_KINDS and host.asks_for_colours(stage.words):
         names += variables.OF_COLOURS
     return [f"{name}={environ[name]}" for name in names if name in environ]

@@ -23,7 +23,7 @@ from nvccache.flags import (
     split_variable,
 )
 from nvccache.hostflags import device_objection, flatten, host_objection
-from nvccache.options import ALIASES
+from nvccache.options import ALIASES, ARITIES, OPTIONAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ MODES = (
     "compile",
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
 
 # Reason -> the options that mean it, most telling reason first.
 _OBJECTIONS = (
     ("information", ("version", "help", "dryrun", "list-gpu-code", "list-gpu-arch")),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
-    # A lone -keep-dir keeps nothing, but beside the one of our dryrun nvcc would warn of it.
-    ("keeps_intermediates", ("keep", "keep-dir", "objdir-as-tempdir")),
+    ("keeps_intermediates", ("objdir-as-tempdir",)),
     ("run", ("run", "clean-targets")),
     ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
     ("library", ("lib",)),
@@ -62,8 +62,9 @@ _LATE_OBJECTIONS = (
     ("device_tool_files", ("apply-controls",)),
 )
 
-# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4).
-_REMOVED = frozenset(["jobserver", "threads", "time"])
+# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
+# three are in our dryrun already, and nvcc would warn of another directory.
+_REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
 
@@ -111,6 +112,7 @@ class Invocation:
         "dryrun_arguments",
         "host_flags",
         "inputs",
+        "keeps_in",
         "mode",
         "option_files",
         "options",
@@ -123,6 +125,7 @@ class Invocation:
     mode: str  # one of MODES or LINKS
     inputs: tuple[str, ...]
     output: str  # -o as typed, or empty
+    keeps_in: str | None  # where -keep puts intermediate files: a directory with its slash, or empty for here
     output_directory: str  # -odir as typed, or empty
     options: frozenset[str]  # canonical names in force; without those set to false
     option_files: tuple[str, ...]  # --options-file files, which the call reads
@@ -180,6 +183,7 @@ def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[
     invocation.options = options
     invocation.option_files = tuple(words.option_files)
     invocation.host_flags = host_flags
+    invocation.keeps_in = _kept_in(words.arguments) if "keep" in options else None
     kept = [argument for argument in words.own if argument.name not in _REMOVED]
     invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
     invocation.threads = int(last_value(words.own, "threads") or 0)
@@ -190,6 +194,12 @@ def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[
     return invocation
 
 
+def _kept_in(arguments: Sequence[Argument]) -> str:
+    """What nvcc puts before the names of intermediate files: the directory as typed, with one slash."""
+    directory = last_value(arguments, "keep-dir") or ""
+    return directory.rstrip("/") + "/" if directory else ""
+
+
 def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | Bypass:
     words = _Words()
     words.arguments, words.option_files = [], []
@@ -197,18 +207,25 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | B
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
         return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
-    for part in (before, arguments, after):
+    for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
         scanned = scan(part)
         if isinstance(scanned, UnknownOption):
             # nvcc answers --version and --help before it minds the other words.
             asks = any(word in ("--version", "-V", "--help", "-h") for word in part)
             return Bypass("information" if asks else "unknown_option", scanned.word)
+        if following and _lacks_value(scanned):
+            return Bypass("unknown_option", scanned[-1].tokens[0])
         if part is arguments:
             words.own = scanned
         bypass = _expand(scanned, words, 0)
         if bypass:
             return bypass
     return words
+
+
+def _lacks_value(scanned: list[Argument]) -> bool:
+    """Whether the last option would take its value from words behind these: nvcc reads all of them as one."""
+    return bool(scanned) and ARITIES.get(scanned[-1].name) == OPTIONAL and scanned[-1].value is None
 
 
 def _expand(scanned: list[Argument], words: _Words, depth: int) -> Bypass | None:
@@ -240,6 +257,8 @@ def _expand_file(path: str, words: _Words, depth: int) -> Bypass | None:
     scanned = scan(found)
     if isinstance(scanned, UnknownOption):
         return Bypass("unknown_option", scanned.word)
+    if _lacks_value(scanned):
+        return Bypass("unknown_option", scanned[-1].tokens[0])
     words.option_files.append(path)
     return _expand(scanned, words, depth + 1)
 
@@ -284,9 +303,9 @@ def _environment(environ: Mapping[str, str]) -> Bypass | None:
 
 
 def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
-    if "device-link" in options:
-        return "device-link"
     modes = [mode for mode in MODES if mode in options]
+    if "device-link" in options and _OF_LINKS.issuperset(modes):
+        return "device-link"
     if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
         return "link"  # before CUDA 13 it names a library, and the call links
     return modes[0] if modes else "link"
@@ -322,6 +341,8 @@ def _irremovable(words: _Words, environ: Mapping[str, str]) -> Bypass | None:
     threads = {argument.value or "" for argument in own if argument.name == "threads"}
     if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
         return Bypass("irremovable_option", "--threads")  # nvcc warns of it, or rejects it
+    if len({argument.value for argument in own if argument.name == "keep-dir"}) > 1:
+        return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
     jobserver = any(argument.name == "jobserver" for argument in own)
     if jobserver and "--jobserver" not in environ.get("MAKEFLAGS", ""):
         return Bypass("irremovable_option", "--jobserver")  # nvcc warns of it

@@ -50,3 +50,20 @@ class KeyBuilder:
 
     def key(self) -> str:
         return self._state.hexdigest()
+
+
+def for_terminal(key: str, terminal: str, stderr: bytes) -> str:
+    """The key that a result with these diagnostics has on this terminal; see terminals.py."""
+    return _on_terminal(key, terminal) if terminal and stderr else key
+
+
+def possible_on_terminal(key: str, terminal: str) -> tuple[str, ...]:
+    """The keys that a result may have; one under another than its own looks different on this terminal."""
+    return (key, _on_terminal(key, terminal)) if terminal else (key,)
+
+
+def _on_terminal(key: str, terminal: str) -> str:
+    builder = KeyBuilder("on a terminal")
+    builder.add("key", key)
+    builder.add("terminal", terminal)
+    return builder.key()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import replay, signatures
+from nvccache import keys, replay, signatures
 from nvccache.answer import GIVEN, LOST, UNWRITABLE, Answer, give
 from nvccache.store import Store
 
@@ -25,26 +25,31 @@ _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of 
 class Outcome:
     """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
 
-    __slots__ = ("answer", "bypass", "invocation", "replay_key")
+    __slots__ = ("answer", "bypass", "invocation", "replay_key", "terminal")
 
     answer: Answer | None
     bypass: Bypass | None
     invocation: Invocation | None
     replay_key: str
+    terminal: str  # see terminals.py
 
-    def __init__(self, replay_key: str) -> None:
+    def __init__(self, replay_key: str, terminal: str) -> None:
         self.answer, self.bypass, self.invocation = None, None, None
         self.replay_key = replay_key
+        self.terminal = terminal
 
 
 def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str]) -> Outcome:
     """Answer a call from the records, or say what it asks for."""
     cache = Store(config.dir, config.readonly)
-    outcome = Outcome(replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir))
+    key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
+    outcome = Outcome(key, _terminal(environ))
     if not config.recache:
-        found = replay.find(outcome.replay_key, arguments, cache, _describe_processor)
-        if found and _is_over(found, cache, outcome):
-            return outcome
+        for tried in keys.possible_on_terminal(key, outcome.terminal):
+            found = replay.find(tried, arguments, cache, _describe_processor)
+            suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
+            if found and suits and _is_over(found, cache, outcome):
+                return outcome
     from nvccache import invocation
 
     parsed = invocation.parse(arguments, environ)
@@ -82,10 +87,12 @@ def _answer_by_meaning(
     cwd = os.getcwd()
     scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
     seen = Observations()
-    found = direct.find(nvcc, call, environ, cache, scopes, seen, _describe_processor)
+    asked = direct.Asked(nvcc, call, environ, outcome.terminal)
+    found = direct.find(asked, cache, scopes, seen, _describe_processor)
     if found and _is_over(found[1], cache, outcome) and outcome.answer:
         _record_again(found[0].reading, seen, started)
-        replay.add(outcome.replay_key, found[0].reading, found[1], arguments, cache)
+        key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
+        replay.add(key, found[0].reading, found[1], arguments, cache)
         _count_sometimes(cache, config)
 
 
@@ -115,3 +122,12 @@ def _describe_processor() -> str:
     from nvccache import processor
 
     return processor.describe()
+
+
+def _terminal(environ: dict[str, str]) -> str:
+    """What the terminal at standard error is like, if it is one."""
+    if not os.isatty(2):
+        return ""
+    from nvccache import terminals
+
+    return terminals.describe(environ)

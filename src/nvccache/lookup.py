@@ -8,12 +8,12 @@ its every byte. A result without diagnostics is kept under the first, where line
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
-from nvccache import ingredients, lines, manifest, passes, processor, reading, toolchain
+from nvccache import ingredients, keys, lines, manifest, passes, processor, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
-from nvccache.plan import OPAQUE
 from nvccache.relocation import Relocation
 from nvccache.stages import ptxas
 
@@ -86,8 +86,8 @@ class Finder:
         for tried in (before.meaning_key, before.front_key):
             if not tried:
                 continue
-            key, entry = self._execution.seeding.find(tried, stage)
-            if entry and self._is_whole(stage, entry):
+            key, entry = self._find(tried, stage)
+            if entry:
                 is_moved = tried == before.meaning_key and entry.text != self.text_read_by(stage)
                 if not is_moved or self.ignores_lines:
                     return replace(missing, key=key, entry=entry, is_moved=is_moved)
@@ -97,10 +97,21 @@ class Finder:
         found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, processor.describe)
         if not found:
             return missing
-        _, entry = self._execution.seeding.find(found.key, stage)
-        if not entry or not self._is_whole(stage, entry):
-            return missing
-        return replace(missing, key=found.key, entry=entry, reading=found.reading)
+        _, entry = self._find(found.key, stage)
+        return replace(missing, key=found.key, entry=entry, reading=found.reading) if entry else missing
+
+    def _find(self, key: str, stage: Stage) -> tuple[str, Entry | None]:
+        """The whole result under a key that looks as it would look now, with the key it was found under."""
+        terminal = self._execution.terminal
+        for tried in keys.possible_on_terminal(key, terminal):
+            found_under, entry = self._execution.seeding.find(tried, stage)
+            if (
+                entry
+                and tried == keys.for_terminal(key, terminal, entry.stderr)
+                and self._is_whole(stage, entry)
+            ):
+                return found_under, entry
+        return key, None
 
     def _is_whole(self, stage: Stage, entry: Entry) -> bool:
         if stage.is_preprocessor:
@@ -138,7 +149,10 @@ class Finder:
         execution = self._execution
         digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
         dated = self._dated_sources(stage)
-        return ingredients.of_stage(stage, digests, execution.environ, execution.cwd, self._store, dated)
+        further = execution.plan.variables
+        return ingredients.of_stage(
+            stage, digests, execution.environ, execution.cwd, self._store, dated, further
+        )
 
     def text_read_by(self, stage: Stage) -> tuple[str, ...]:
         """The digests of the preprocessed text that a stage reads."""
@@ -147,10 +161,17 @@ class Finder:
 
     def _dated_sources(self, stage: Stage) -> list[str]:
         execution = self._execution
-        if not stage.grammar.dates_sources or stage.kind == OPAQUE:
+        if stage.kind != "ptxas":
             return []
-        contents = [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
-                    if path in execution.outputs]  # fmt: skip
+        # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
+        foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in execution.outputs)]
+        contents = []
+        for path in filter(os.path.isfile, foreign):
+            with open(path, "rb") as stream:
+                contents.append(stream.read())
+        if stage.grammar.dates_sources:
+            contents += [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
+                         if path in execution.outputs]  # fmt: skip
         dated = [name for content in contents for name in ptxas.dated_sources(content)]
         execution.dated_files += dated
         return dated

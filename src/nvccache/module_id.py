@@ -34,7 +34,6 @@ _TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote",
 _VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
 _PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
 _TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
-_NAME_WITH_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def source_path(words: Sequence[str]) -> str:
 
 def names_process(text: bytes) -> bool:
     """Whether the names in a text hold an id with a process id."""
-    return bool(_NAME_WITH_PROCESS.search(text))
+    return any(_TIME_AND_PROCESS.match(text, _end_of_head(match)) for match in _PREFIX.finditer(text))
 
 
 def is_understood(identifier: bytes) -> bool:
@@ -147,5 +146,10 @@ def _split(identifier: bytes) -> tuple[bytes, bytes]:
     match = _PREFIX.match(identifier)
     if not match:
         return identifier, b""
-    end = match.end() + int(match.group(1)) + 1
+    end = _end_of_head(match)
     return identifier[:end], identifier[end:]
+
+
+def _end_of_head(match: re.Match[bytes]) -> int:
+    """Where the rest of an id begins that `_PREFIX` has found: behind the base name and its underscore."""
+    return match.end() + int(match[1]) + 1

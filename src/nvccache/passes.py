@@ -30,6 +30,7 @@ _LITERAL = re.compile(
 _CODED = re.compile(rb"\\(?:[0-7xuUN]|\n)")
 # Loops and macros of the assembler can put a directive together from parts.
 _READS = re.compile(rb"\.\s*(?:incbin|include|macro|irpc?|altmacro)\b", re.IGNORECASE)
+_DEFINITION = re.compile(rb"^#(?:define|undef) [^\n]*", re.MULTILINE)
 # `.incbin`, `".include` and `\t.include` wherever they stand. With IGNORECASE it would be tried at every
 # byte and not only at dots.
 _READS_ANYWHERE = re.compile(
@@ -90,10 +91,19 @@ def of_facts(facts: dict[str, object]) -> Pass:
 
 def reads_in_assembler(text: bytes) -> bool:
     """Whether assembly in the text may name a file: `.incbin`, also over split or coded literals."""
-    if any(_literals_read(text, statement.end()) for statement in _ASSEMBLER.finditer(text)):
+    code = _without_macros(text)
+    if any(_literals_read(code, statement.end()) for statement in _ASSEMBLER.finditer(code)):
         return True
     # In case the literals were not where they were looked for.
     return _READS_ANYWHERE.search(text) is not None
+
+
+def _without_macros(text: bytes) -> bytes:
+    """The text without the definitions that -g3 adds: what is used of them stands there expanded.
+
+    Raw strings apart, no line of preprocessed text that begins so is part of anything else.
+    """
+    return text if b"\n#define " not in text or b'R"' in text else _DEFINITION.sub(b"", text)
 
 
 def _literals_read(text: bytes, start: int) -> bool:

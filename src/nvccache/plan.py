@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
+from nvccache import variables
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
 from nvccache.relocation import MARK
@@ -23,19 +25,23 @@ if TYPE_CHECKING:
 OPAQUE = "opaque"
 _IDENTIFIER = "-D__NV_MODULE_ID="
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
+_ADDED = "+"  # behind the name of such an output
+_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
 
-    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it.
+    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it. `kept_as` is
+    where the user wants an intermediate.
     """
 
     role: str
     path: str
     destination: str = ""
     begins_as: str = ""
+    kept_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +92,15 @@ class Plan:
     destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
     scratch: str
     own_ids: dict[str, str] = field(default_factory=dict)  # see own_ids.py
+    variables: tuple[str, ...] = ()  # those that nvcc sets and nobody knows
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         return tuple(step for step in self.steps if isinstance(step, Stage))
+
+    @property
+    def keeps_intermediates(self) -> bool:
+        return any(output.kept_as for stage in self.stages for output in stage.outputs)
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -116,6 +127,8 @@ def build(
     for step in transcript.steps:
         if isinstance(step, Command):
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), places))
+            if invocation.keeps_in is not None:
+                stage = _keeping(stage, invocation.keeps_in)
             if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
@@ -124,10 +137,17 @@ def build(
             preprocessed = []
     stages = [step for step in steps if isinstance(step, Stage)]
     included = _inclusions(stages, scratch)
-    problem = _problem(steps, stages, included, invocation) or _problem_of_names(stages, scratch)
+    problem = (
+        _problem(steps, stages, included, invocation)
+        or _problem_of_names(stages, scratch)
+        or _problem_of_removal(transcript, scratch)
+        or _problem_of_keeping(stages, invocation.keeps_in)
+    )
     if problem:
         return problem
-    return Plan(tuple(steps), included, _destinations(stages, included), scratch)
+    destinations = _destinations(stages, included)
+    unknown = variables.not_known(transcript.variables)
+    return Plan(tuple(steps), included, destinations, scratch, variables=unknown)
 
 
 class _Versions:
@@ -155,7 +175,7 @@ class _Versions:
         if not name:
             self._latest[output.path] = output.path
             return stage
-        path = self._latest[name] = f"{output.path}+"
+        path = self._latest[name] = output.path + _ADDED
         added_to = replace(output, path=path, begins_as=output.path)
         return replace(
             stage,
@@ -206,6 +226,20 @@ def _read_stage(command: Command, scratch: str, number: int, places: Relocation 
     )
 
 
+def _keeping(stage: Stage, prefix: str) -> Stage:
+    """The stage, with all that it writes kept for the user. The text of a pass is not in the cache."""
+    grammar = stage.grammar
+    is_cached = grammar.is_cached and not stage.is_preprocessor
+    outputs = [
+        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(_ADDED))
+        if not output.destination and output.role not in grammar.unwritten
+        else output
+        for output in stage.outputs
+    ]
+    grammar = replace(grammar, unread=grammar.unwritten, is_cached=is_cached)
+    return replace(stage, grammar=grammar, outputs=tuple(outputs))
+
+
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
     if path.startswith(scratch + "/"):
         return Output(role, path)
@@ -221,9 +255,20 @@ def _possible_files(word: str) -> list[str]:
 
 
 def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]:
-    """Which intermediates an intermediate includes, directly or through others."""
+    """Which intermediates an intermediate includes, directly or through others.
+
+    What a command not understood has written may include any text that was written before.
+    """
     direct: dict[str, tuple[str, ...]] = {}
+    written: dict[str, None] = {}
+    texts: list[str] = []
     for stage in stages:
+        if stage.kind == "host_compile":
+            for path in stage.inputs:
+                if path not in written:
+                    direct[path] = tuple(texts)
+        written |= dict.fromkeys(output.path for output in stage.outputs)
+        texts += [output.path for output in stage.outputs if output.role in _INCLUDED]
         mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
         for output in stage.outputs:
             # cudafe++ mentions the stub in the C++ file; cicc mentions the fatbin's text in the stub.
@@ -231,8 +276,10 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
                 direct[output.path] = mentioned
     included = dict(direct)
     for path, mentioned in direct.items():
-        deeper = [inner for name in mentioned for inner in direct.get(name, ())]
-        included[path] = (*mentioned, *deeper)
+        deeper = [
+            inner for name in mentioned for inner in (direct.get(name, ()) if name in written else texts)
+        ]
+        included[path] = tuple(dict.fromkeys((*mentioned, *deeper)))
     return included
 
 
@@ -270,6 +317,25 @@ def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
     return None
 
 
+def _problem_of_keeping(stages: list[Stage], prefix: str | None) -> Bypass | None:
+    """Why intermediate files cannot be left where `prefix` says, if it says so."""
+    if prefix is None:
+        return None
+    if not os.path.isdir(prefix or "."):
+        return Bypass("unwritable_output", prefix)
+    if any(stage.kind == "host_compile" and stage.grammar.sees_directory for stage in stages):
+        return Bypass("keeps_intermediates", "debug information names them")
+    if any(stage.kind == OPAQUE for stage in stages):
+        return Bypass("keeps_intermediates", "a command that is not understood may write some")
+    return None
+
+
+def _problem_of_removal(transcript: Transcript, scratch: str) -> Bypass | None:
+    """Why something would be left behind: our scratch directory goes as a whole, and nothing else."""
+    left = [path for path in transcript.removed if not path.startswith(scratch + "/")]
+    return Bypass("unexplained", f"nvcc removes {left[0]}") if left else None
+
+
 def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
     written: set[str] = set()
     readable: set[str] = set()
@@ -278,7 +344,13 @@ def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) 
         if stage.kind == "host_compile":
             needed.update(*(included.get(path, ()) for path in stage.inputs))
         if stage.kind == OPAQUE:
+            if needed & (written - readable):
+                return Bypass("unexplained", f"nothing keeps {min(needed & (written - readable))}")
             readable |= needed  # it may read or write any file it names
+            objects = {path for option, path in pairwise(stage.words) if option == "-o" and path in needed}
+            if objects & written:
+                return Bypass("same_base_name", os.path.basename(min(objects & written)))
+            written |= objects
         elif needed - readable:
             return Bypass("unexplained", f"no command writes {min(needed - readable)}")
         for output in stage.outputs:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import FrameType
 
+    from nvccache.pseudoterminal import Pseudoterminal
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:
@@ -147,28 +149,40 @@ def run(
     executable: str | None = None,
     cwd: str | None = None,
     handle: Handle | None = None,
+    on_terminal: bool = False,
 ) -> Completed:
     """Run one tool to its end; raises OSError when it cannot be started.
 
-    `words[0]` is what the tool sees as its own name; `executable` is the file to run.
+    `words[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
+    a terminal like ours for its standard error.
     """
     started = time.monotonic()
+    terminal = _terminal_like_ours() if on_terminal else None
     with subprocess.Popen(
         words,
         executable=executable,
         env=dict(environ),
         cwd=cwd,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=terminal.tools if terminal else subprocess.PIPE,
     ) as child:
         try:
             if handle:
                 handle.hold(child)
+            if terminal:
+                terminal.begin()
             stdout, stderr = child.communicate()
+            stderr = terminal.told() if terminal else stderr
         except BaseException:
             child.terminate()
             raise
     return Completed(child.returncode, stdout, stderr, time.monotonic() - started)
+
+
+def _terminal_like_ours() -> Pseudoterminal:
+    from nvccache.pseudoterminal import Pseudoterminal
+
+    return Pseudoterminal()
 
 
 def run_through(words: Sequence[str], environ: Mapping[str, str]) -> int:

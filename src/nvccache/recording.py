@@ -317,8 +317,11 @@ def record(recorder: Recorder) -> Recorded:
     attached = direct.attach(given, listed, recorder.call, places)
     if attached is None:
         return Recorded(objection="the name of its dependency file follows from nothing known")
-    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, places, recorder.request.environ)
+    request = recorder.request
+    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, places, request.environ)
+    front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
     key = reading.key_of(front_key, made)
     manifest.add(front_key, manifest.Found(key, made, attached), cache, places, recorder.execution.since_ns)
-    replay.add(recorder.request.replay_key, made, given, recorder.request.arguments, cache)
+    replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
+    replay.add(replay_key, made, given, request.arguments, cache)
     return Recorded(front_key, key, scope)

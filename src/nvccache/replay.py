@@ -104,6 +104,8 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     unknown = signatures.UNKNOWN
     if unknown in reading.signatures or not names_its_files(answer, arguments):
         return False
+    if not _dates_only_what_it_reads(reading):
+        return False
     paths, numbers = list(reading.files), list(reading.signatures)
     absent: list[str] = []
     present: list[str] = []
@@ -134,6 +136,17 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
     cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)
     return True
+
+
+def _dates_only_what_it_reads(reading: Reading) -> bool:
+    """Whether all files whose date counts are among those whose signatures are compared.
+
+    PTX that the user compiles names sources that nobody reads.
+    """
+    if not reading.dates:
+        return True
+    read = {os.path.abspath(path) for path in reading.files}
+    return all(os.path.abspath(path) in read for path, _ in reading.dates)
 
 
 def _parts_of_products(answer: Answer) -> list[str]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Stages whose failure is the user's error, told on standard error, and which leave no product behind.
 _TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc", "nvlink", "host_link"})
+# Options that nvcc does not give, and another release may not know.
+_OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
 # What a tool says when the machine is at fault, which may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
@@ -85,7 +87,8 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report
 
     Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
     """
-    relies_on_ids = ignores_lines = True
+    # Intermediates that are kept have to be nvcc's to the letter.
+    relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
     before = None
     ran: set[str] = set()
     while True:
@@ -192,10 +195,11 @@ class _Run:
             self._report.status = completed.status
             # With -t nvcc has a status of its own for whatever fails (255).
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
+            is_odd |= self._execution.plan.keeps_intermediates  # it leaves what it had made until then
             if is_odd or not _is_users_error(task.stage, completed, self._execution):
                 self._report.leave_to_nvcc = "odd_failure"
             return True
-        if not _deliver(task.stage, self._execution):
+        if not _deliver(task.stage, self._execution, self._invocation.keeps_in or ""):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
         self._schedule.delivered(task)
@@ -220,19 +224,21 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
         and completed.status > 0
         and bool(said.strip())
         and scratch not in said
-        and not any(trouble in said for trouble in _MACHINE_TROUBLE)
+        and not any(trouble in said for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
     )
 
 
-def _deliver(stage: Stage, execution: Execution) -> bool:
+def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
     """Write the stage's products where the user wants them; False where nvcc should report why not."""
     for output in stage.outputs:
-        if not output.destination:
+        destination = output.destination or output.kept_as
+        if not destination:
             continue
-        content = execution.content_of(output)
-        blob = execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
+        is_kept = bool(output.kept_as)
+        content = execution.as_kept(output, kept_in) if is_kept else execution.content_of(output)
+        blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
         try:
-            store.restore(content, blob, output.destination, unlink_first=stage.kind == "host_compile")
+            store.restore(content, blob, destination, unlink_first=stage.kind == "host_compile")
         except OSError:
             return False
     return True

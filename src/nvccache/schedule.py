@@ -14,7 +14,7 @@ import signal
 from nvccache import guardian, inflight, memory
 from nvccache.inflight import Claim, Claims, Wait
 from nvccache.jobs import Background, Job, Jobs
-from nvccache.plan import Stage
+from nvccache.plan import OPAQUE, Stage
 from nvccache.process import Completed
 
 TYPE_CHECKING = False
@@ -172,7 +172,9 @@ class Schedule:
             for other in self.tasks
         ):
             # It reads and writes what is only known to itself: it keeps its place in nvcc's order.
-            return all(other.state is State.DONE for other in self.tasks if other.number < task.number)
+            # What is not understood may also work on products, which have to be where it expects them.
+            before = [other for other in self.tasks if other.number < task.number]
+            return all(other.state is State.DONE and other.number < self._delivered_up_to for other in before)
         if self._reads_undelivered(task):
             return False
         if task.stage.kind == "host_compile" and not self._passes_are_known():
@@ -228,6 +230,8 @@ class Schedule:
             self._give_slot_back(task)
             return
         stage = task.stage
+        if stage.kind == OPAQUE:
+            self._background.finish()  # it may change what is about to be stored
         task.state = State.RUNNING
         task.job = self._jobs.start(lambda handle: self._execution.run(stage, handle))
 

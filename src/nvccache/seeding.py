@@ -32,6 +32,7 @@ class Seeding:
         self, plan: Plan, own_ids: Mapping[str, str], cwd: str, store: Store, workspace: Workspace
     ) -> None:
         self.is_bound = False  # whether a result depends on what the products are called
+        self._is_repeatable = False  # see _compare_with_another_run
         self._plan = plan
         self._own_ids = own_ids
         self._cwd = cwd
@@ -90,7 +91,10 @@ class Seeding:
     ) -> Completed:
         """On toolkits that take no seed: `run` again if the id would never be the same twice."""
         output = stage.output(ROLE)
-        if output not in kept or (output and output.path in self._own_ids):
+        if output not in kept:
+            self._compare_with_another_run(stage, kept, run)
+            return completed
+        if output and output.path in self._own_ids:
             return completed
         assert output is not None
         with open(output.path, "rb") as stream:
@@ -100,6 +104,21 @@ class Seeding:
         with open(output.path, "wb") as stream:
             stream.write(replaced)
         return run(module_id.without_generating(stage.words))
+
+    def _compare_with_another_run(
+        self, stage: Stage, kept: Sequence[Output], run: Callable[[Sequence[str]], Completed]
+    ) -> None:
+        """Find out whether code that is no text, with an id that no file tells, holds a process id.
+
+        That is OptiX-IR before CUDA 13. Another process makes other code then; the first stays.
+        """
+        first = [_read(output) for output in kept]
+        if self._takes_seed(stage) or module_id.user_chose_seed(stage) or not _is_code(first):
+            return
+        self._is_repeatable = run(stage.words).status == 0 and [_read(output) for output in kept] == first
+        for output, content in zip(kept, first, strict=True):
+            with open(output.path, "wb") as stream:
+                stream.write(content)
 
     def names_id(self, stage: Stage, kept: Sequence[Output]) -> bool:
         """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
@@ -138,15 +157,15 @@ class Seeding:
     def _key_by_products(self, stage: Stage, front_key: str, kept: Sequence[Output]) -> str:
         """The key where no file tells the id: PTX shows whether it holds one made up, code does not."""
         contents = [self._workspace.content_of(output.path) or b"" for output in kept]
-        is_text = not any(b"\0" in content for content in contents)
         if self._takes_seed(stage):
             rest = self.seed_of(stage).rest
-            depends = not is_text or any(rest in content for content in contents)
+            depends = _is_code(contents) or any(rest in content for content in contents)
             return self._redirect_to_seed(front_key, stage) if depends else front_key
         if module_id.user_chose_seed(stage):
             return front_key
-        is_settled = is_text and not any(module_id.names_process(content) for content in contents)
-        return front_key if is_settled else ""
+        if _is_code(contents):
+            return front_key if self._is_repeatable else ""
+        return "" if any(module_id.names_process(content) for content in contents) else front_key
 
     def _redirect_to_seed(self, key: str, stage: Stage) -> str:
         entries.add(self._store, key, Entry(redirect=SEEDED))
@@ -166,3 +185,13 @@ class Seeding:
     def _preprocessor_of(self, stage: Stage) -> Stage | None:
         producers = [self._producers.get(path) for path in stage.inputs]
         return next((stage for stage in producers if stage and stage.is_preprocessor), None)
+
+
+def _is_code(contents: Sequence[bytes]) -> bool:
+    """Whether this is no text, in which an id may have another form."""
+    return any(b"\0" in content for content in contents)
+
+
+def _read(output: Output) -> bytes:
+    with open(output.path, "rb") as stream:
+        return stream.read()

@@ -102,7 +102,8 @@ def _cached_compile(
         from nvccache.call import Request
 
         guarded = real_nvcc.guarded(environ, nvcc)
-        request = Request(nvcc, tuple(arguments), outcome.invocation, environ, guarded, outcome.replay_key)
+        keys = (outcome.replay_key, outcome.terminal)
+        request = Request(nvcc, tuple(arguments), outcome.invocation, environ, guarded, *keys)
         return _staged_compile(request, config)
     assert outcome.bypass
     _log(config, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")

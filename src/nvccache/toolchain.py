@@ -24,7 +24,10 @@ _HANDING_OVER = re.compile(
     rb"""#![ ]?(?:/usr)?/bin/(?:ba|da)?sh[^\n]*\n(?:[ \t]*(?:\#[^\n]*)?\n)*"""
     rb"""[ \t]*exec[ \t]+(["']?)(/[\w./+-]+)\1[ \t]+"\$@"\s*"""
 )
+_WHOLE_PATH = re.compile(rb"/[\w./+-]+")
+_VARIABLE = re.compile(rb"\$\{?([A-Za-z_]\w*)")
 _LARGEST_SCRIPT = 1 << 16
+_MOST_FILES = 32
 _MOST_SCRIPTS = 4
 _HOST_PROGRAMS = ("cc1plus", "cc1", "as")
 # What decides where a gcc or clang driver looks for its parts.
@@ -114,7 +117,32 @@ def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCo
     identity.add("scripts", *(digest_of_program(path, store) for path in scripts))
     for program in programs:
         identity.add("program", digest_of_program(program, store))
+    if not is_itself:
+        identity.add("script", *_mentioned(driver, environ, store))
     return HostCompiler(driver, tuple(programs), identity.key(), is_itself)
+
+
+def _mentioned(path: str, environ: Mapping[str, str], store: Store) -> list[str]:
+    """What a script may heed: the files that it names by their whole path, and variables.
+
+    So for the scripts among those files. What it finds in another way is not seen.
+    """
+    parts: list[str] = []
+    seen: list[str] = []
+    waiting = [path]
+    while waiting and len(seen) < _MOST_FILES:
+        current = waiting.pop()
+        seen.append(current)
+        with open(current, "rb") as stream:
+            text = stream.read(_LARGEST_SCRIPT)
+        parts += [current, digest_of_program(current, store)]
+        if text.startswith(b"\x7fELF"):
+            continue
+        names = sorted({os.fsdecode(name) for name in _VARIABLE.findall(text)})
+        parts += [f"{name}={environ.get(name)}" for name in names]
+        files = sorted({os.fsdecode(name) for name in _WHOLE_PATH.findall(text)}.difference(seen, waiting))
+        waiting += [name for name in files if is_regular_file(name) and os.access(name, os.R_OK)]
+    return parts
 
 
 def _is_compiler_itself(driver: str) -> bool:

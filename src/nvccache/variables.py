@@ -6,6 +6,10 @@ nothing. Part of the hot path: one list serves the keys of stages and those of w
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _EDG = ("EDG_BASE", "EDG_MODULES_PATH", "USR_INCLUDE")
 _LOCALE = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
 _HOST = (
@@ -106,6 +110,31 @@ _OF_DRIVER = (
     "CLANG_NO_DEFAULT_CONFIG",
     "SDKROOT",
 )
+# What transcripts set: where the toolkit is, and what has gone into the words of commands.
+_OF_TRANSCRIPTS = frozenset(
+    (
+        "CICC_PATH",
+        "CUDAFE_FLAGS",
+        "CUDA_ROOT",
+        "INCLUDES",
+        "LD_LIBRARY_PATH",
+        "LIBRARIES",
+        "NVVMIR_LIBRARY_DIR",
+        "PATH",
+        "PTXAS_FLAGS",
+        "SYSTEM_INCLUDES",
+        "TOP",
+        "_CUDART_",
+        "_HERE_",
+        "_NVVM_BRANCH_",
+        "_NVVM_BRANCH_SUFFIX_",
+        "_SPACE_",
+        "_TARGET_DIR_",
+        "_TARGET_SIZE_",
+        "_THERE_",
+        *OF_ARGUMENTS,
+    )
+)
 # Everything that can make a difference to a call whose arguments are the same; OF_COLOURS for some.
 OF_CALL = tuple(
     sorted(
@@ -116,3 +145,8 @@ OF_CALL = tuple(
         }
     )
 )
+
+
+def not_known(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the variables set by a transcript that may be meant for any tool."""
+    return tuple(sorted(set(names) - _OF_TRANSCRIPTS))

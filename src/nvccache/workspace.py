@@ -31,6 +31,7 @@ class Workspace:
         self._digests: dict[str, str] = {}
         self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
         self._on_disk: set[str] = set()
+        self._adopted: set[str] = set()
         self._left: dict[str, str] = {}  # digests of files that are there from before
 
     def digest_of(self, path: str) -> str:
@@ -60,15 +61,20 @@ class Workspace:
         self._digests[output.path] = keys.digest_bytes(content)
         return content
 
-    def adopt(self, path: str) -> None:
-        """Take in a file that a command not understood has written; raises OSError."""
-        self._digests[path] = keys.digest_file(path)
+    def adopt(self, path: str, content: bytes) -> None:
+        """Take in a file that a command not understood has written, or changed where it lay."""
+        self._digests[path] = keys.digest_bytes(content)
+        self._contents.pop(path, None)
+        self._adopted.add(path)
         self._on_disk.add(path)
 
     def content_of(self, path: str) -> bytes | None:
         """The canonical content of a known file, or None if the store has lost it."""
         if path in self._contents:
             return self._contents[path]
+        if path in self._adopted:
+            with open(path, "rb") as stream:
+                return stream.read()
         return self._store.read_blob(self._digests[path])
 
     def can_make(self, path: str) -> bool:

@@ -70,7 +70,9 @@ def plans(decided) -> dict[str, Plan]:
 @functools.cache
 def _decide(directory: Path) -> Outcomes:
     cases = [recordings.read_case(path) for path in sorted(directory.glob("*.txt"))]
-    return {case.name: recordings.outcome(case) for case in cases}
+    found = {case.name: recordings.outcome(case) for case in cases}
+    # With -keep the recording is no dry run of ours, which names a directory of its own.
+    return {name: (call, end) for name, (call, end) in found.items() if not call or call.keeps_in is None}
 
 
 def _shown(outcome: Plan | Bypass) -> str:

@@ -95,7 +95,7 @@ class Bench:
         else:
             (self.pristine / name).write_text(text)
 
-    def _make(self, files: Mapping[str, str]) -> None:
+    def _make(self, files: Mapping[str, str | bytes]) -> None:
         shutil.rmtree(self.directory)
         self.directory.mkdir()
         for name, text in files.items():
@@ -118,7 +118,7 @@ class Bench:
             words, cwd=self.cwd, env=environ, input=self.line.stdin, capture_output=True, check=False
         )
         files = {name: self._read(name) for name in _names(self.directory)}
-        temporary = [TEMPORARY.sub(b"", os.fsencode(name)).decode() for name in _names(self.temporary)]
+        temporary = [os.fsdecode(TEMPORARY.sub(b"", os.fsencode(name))) for name in _names(self.temporary)]
         return Run(done.returncode, done.stdout, done.stderr, files, temporary)
 
     def _arguments(self) -> list[str]:

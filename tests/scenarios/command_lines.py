@@ -5,7 +5,7 @@ Every option of `nvcc --help` is in one of them at least: see test_command_line_
 
 from __future__ import annotations
 
-from scenarios.lines import code, driver, files, languages, links, messages, options, phases
+from scenarios.lines import code, driver, files, keeping, languages, links, messages, options, phases
 from scenarios.lines.line import Line
 
 LINES: tuple[Line, ...] = (
@@ -17,4 +17,5 @@ LINES: tuple[Line, ...] = (
     *languages.LINES,
     *code.LINES,
     *driver.LINES,
+    *keeping.LINES,
 )

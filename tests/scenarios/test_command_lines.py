@@ -19,7 +19,6 @@ command_line_table.py runs them on several toolkits, and makes a table of what b
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -27,102 +26,17 @@ from pathlib import Path
 import pytest
 
 from nvccache import store
-from scenarios.bench import LISTED, TEMPORARY, Bench, File, Run, release_of
+from scenarios.bench import LISTED, Bench, Run, release_of
 from scenarios.command_lines import LINES
 from scenarios.lines.line import Line
+from scenarios.sameness import assert_same_files, assert_same_streams
 from scenarios.sources import with_change, with_comment
 from workspaces import Counters, Workspace
 
 KEPT_LINES = 6  # One line of so many is run by default,
 EDITED_LINES = 48  # and one of so many edited.
-_MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
-_MODULE_ID = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
-_TIME_AND_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+")
 # Options with which a product tells when its source was changed, or how long it is.
 _DATED = re.compile(r"-g\d?\b|-G\b|line-?info")
-
-
-def _plain_text(text: bytes, bench: Bench) -> bytes:
-    """Diagnostics without what differs from one plain run to the next."""
-    text = TEMPORARY.sub(b"", text.replace(os.fsencode(bench.temporary) + b"/tmpxft_", b"tmpxft_"))
-    return _MILLISECONDS.sub(b"Compile time = # ms", text)
-
-
-def assert_same_streams(plain: Run, cached: Run, bench: Bench) -> None:
-    assert _plain_text(cached.stderr, bench) == _plain_text(plain.stderr, bench)
-    assert cached.status == plain.status
-    assert _plain_text(cached.stdout, bench) == _plain_text(plain.stdout, bench)
-
-
-def assert_same_files(plain: Run, cached: Run, bench: Bench) -> None:
-    assert list(cached.files) == list(plain.files)
-    assert set(cached.temporary) <= set(plain.temporary)
-    kept: Run | None = None
-    for name, expected in plain.files.items():
-        found = cached.files[name]
-        assert _without_content(found) == _without_content(expected), name
-        if name in bench.line.timings:
-            assert _without_numbers(found.content) == _without_numbers(expected.content)
-            continue
-        wanted = expected.content
-        if TEMPORARY.search(wanted) and not TEMPORARY.search(found.content):
-            kept = kept or bench.reference()
-            wanted = kept.files[name].content
-        assert_same_content(found.content, wanted, name, bench)
-
-
-def _without_content(file: File) -> File:
-    return dataclasses.replace(file, content=b"")
-
-
-def _without_numbers(content: bytes) -> bytes:
-    """A table of times without them; nothing of a trace, which leaves out what took little time."""
-    return b"" if content.startswith(b"{") else re.sub(rb"[0-9.]+", b"#", TEMPORARY.sub(b"", content))
-
-
-def assert_same_content(found: bytes, wanted: bytes, name: str, bench: Bench) -> None:
-    found, wanted = TEMPORARY.sub(b"", found), TEMPORARY.sub(b"", wanted)
-    if found == wanted:
-        return
-    heads = _ids_with_process(wanted)
-    assert heads, f"{name} differs"
-    assert bench.warm == "miss" or not _ids_with_process(found), f"{name} has a process id in it"
-    assert _without_ends(_readable(found, bench), heads) == _without_ends(_readable(wanted, bench), heads), (
-        name
-    )
-
-
-def _ids_with_process(content: bytes) -> list[bytes]:
-    """The module ids made of time and process, without these."""
-    ends = (match.end() + int(match[1][-3:]) for match in _MODULE_ID.finditer(content))
-    starts = (match.start() for match in _MODULE_ID.finditer(content))
-    return sorted(
-        {content[s:e] for s, e in zip(starts, ends, strict=True) if _TIME_AND_PROCESS.match(content, e)}
-    )
-
-
-def _without_ends(text: bytes, heads: list[bytes]) -> list[bytes]:
-    """The lines of a text, in any order, without what the last part of a module id decides.
-
-    That is the part itself, and the lengths in mangled names that hold the id.
-    """
-    for head in heads:
-        text = re.sub(re.escape(head) + rb"_[0-9a-f]{8}(_\d+)?", head, text)
-        text = re.sub(rb"\w*" + re.escape(head) + rb"\w*", lambda name: re.sub(rb"\d", b"", name[0]), text)
-    return sorted(text.splitlines())
-
-
-def _readable(content: bytes, bench: Bench) -> bytes:
-    """What an object holds, as far as the length of the module id does not show in it."""
-    if not content.startswith(b"\x7fELF"):
-        return content
-    path = bench.directory.parent / "object"
-    path.write_bytes(content)
-    dumps = [["nm", "--format=just-symbols"], ["objdump", "-d"]]
-    cuobjdump = Path(bench.workspace.nvcc).with_name("cuobjdump")
-    if cuobjdump.exists():
-        dumps.append([str(cuobjdump), "-ptx", "-sass"])
-    return b"".join(bench.workspace.run([*words, path]).stdout for words in dumps)
 
 
 def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> bool:

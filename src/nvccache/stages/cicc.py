@@ -28,8 +28,9 @@ def grammar_of(words: Sequence[str]) -> Grammar:
     generates_id = _GENERATES_ID in words
     has_lines = not _LINE_INFORMATION.isdisjoint(words)
     unread = {"device_c", "gpu"}
-    if generates_id and "--stub_file_name" not in words:
-        unread.add("module_id")  # of -ptx and -optix-ir: cicc is asked for the file, and writes none
+    unwritten = set()
+    if "--stub_file_name" not in words:  # of -ptx and -optix-ir
+        unwritten = {*unread, "module_id"} if generates_id else unread
     (writes if generates_id else reads)["--module_id_file_name"] = "module_id"
     return Grammar(
         kind="cicc",
@@ -39,6 +40,7 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
         # The path reaches the outputs through the module id and through debug or line information.
         ignored=frozenset() if generates_id or has_lines else frozenset({"source path"}),
-        unread=frozenset(unread),
+        unread=frozenset(unread | unwritten),
+        unwritten=frozenset(unwritten),
         sees_directory=has_lines,
     )

@@ -35,6 +35,7 @@ class Grammar:
     placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
     ignored: frozenset[str] = frozenset()  # roles whose value does not reach any output
     unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
+    unwritten: frozenset[str] = frozenset()  # those of them that the tool is asked for, but does not write
     sees_directory: bool = False  # the working directory reaches the outputs
     sees_names: bool = False  # the base names of intermediates reach the outputs
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs

@@ -39,6 +39,11 @@ def grammar_of(words: Sequence[str]) -> Grammar:
     )
 
 
+def compiles(words: Sequence[str]) -> bool:
+    """Whether it compiles what it links, as ptxas does: only then is it told where libnvvm is."""
+    return words[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in words)
+
+
 @dataclass(frozen=True, slots=True)
 class Libraries:
     """What a command finds beside the files that it names, in its order, and where it looks in vain."""

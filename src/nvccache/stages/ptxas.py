@@ -13,15 +13,22 @@ if TYPE_CHECKING:
 
 
 _LINE_INFORMATION = frozenset({"-g", "--device-debug", "-lineinfo", "--generate-line-info"})
+_OUTPUTS = {"-o": "cubin", "--output-file": "cubin"}
+_ONLY_CHECKS = "-arch=compute_"
 _VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _FILE = re.compile(rb'^\s*\.file\s+\d+\s+"([^"\n]*)"', re.MULTILINE)
 _FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
 
 
 def grammar_of(words: Sequence[str]) -> Grammar:
+    # Machine code for which no name is given is written to `elf.o`, where ptxas is called.
+    names_output = any(word.partition("=")[0] in _OUTPUTS for word in words)
+    has_known_output = names_output or any(word.startswith(_ONLY_CHECKS) for word in words)
     return Grammar(
         kind="ptxas",
-        writes={"-o": "cubin", "--output-file": "cubin"},
+        writes=_OUTPUTS,
+        is_cached=has_known_output,
+        keeps_place=not has_known_output,
         # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
         sees_names="-g" in words or "--device-debug" in words,
         dates_sources=not _LINE_INFORMATION.isdisjoint(words),

@@ -36,7 +36,7 @@ class Line:
     until: Release = (99, 0)  # the first one that knows them no more
     needs: str = ""  # a path in the toolkit that not every installation has
     sources: tuple[str, ...] = ()  # beyond those that the command names
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, str | bytes] = dataclasses.field(default_factory=dict)
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prepare: str = ""
     stdin: bytes = b""
@@ -46,9 +46,12 @@ class Line:
     names_keep_directory: bool = False  # its objects hold debug information
 
     @property
-    def all_files(self) -> dict[str, str]:
+    def all_files(self) -> dict[str, str | bytes]:
         """The files there are before anything runs, with their text."""
-        texts = {name: SOURCES.get(text, text) for name, text in self.files.items()}
+        texts = {
+            name: SOURCES.get(text, text) if isinstance(text, str) else text
+            for name, text in self.files.items()
+        }
         headers = [header for name in self._named for header in HEADERS.get(name, ())]
         return {name: SOURCES[name] for name in (*self._named, *headers)} | texts
 

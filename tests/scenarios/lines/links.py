@@ -14,6 +14,12 @@ _LINKS = (
     Line("executable_rdc", "-rdc=true device_link.cu device_part.cu -o x", "stage_hit"),
     Line("executable_two_architectures", f"-rdc=true {_TWO} device_link.cu device_part.cu", "stage_hit"),
     Line("executable_and_cpp", "main.cu host.cpp -o x", "stage_hit"),
+    Line(
+        "executable_of_equal_base_names",
+        "main.cu main.cpp -o x",
+        "bypass:same_base_name",
+        files={"main.cpp": "int other() { return 0; }\n"},
+    ),
     Line("executable_shared_runtime", "-cudart=shared main.cu -o x", "stage_hit"),
     Line("shared_library", "-shared -Xcompiler -fPIC a.cu b.cu -o libx.so", "stage_hit"),
     Line("executable_dependencies", "-MD main.cu -o main", "stage_hit"),

@@ -41,6 +41,7 @@ _OPTIONS = (
     Line("jobserver", "-jobserver -c a.cu -o a.o", "bypass:irremovable_option", since=(12, 0)),
     Line("host_options", "-Xcompiler -fPIC -Xcompiler -fvisibility=hidden,-ffunction-sections -c a.cu"),
     Line("host_options_quoted", "-Xcompiler '-fPIC -O2' --compiler-options=-fno-exceptions -c a.cu"),
+    Line("host_options_apostrophes", "--compiler-options \"'-fPIC'\" -Xcompiler \"'-DX=a b'\" -c macros.cu"),
     Line("host_define", "-Xcompiler -DX=3 -c macros.cu"),
     Line("default_stream", "-default-stream per-thread -fatbin a.cu"),
     Line("no_host_version_check", "-allow-unsupported-compiler -ptx a.cu"),

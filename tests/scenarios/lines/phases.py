@@ -18,7 +18,7 @@ _MODES = (
     Line("cubin", "-cubin -arch=sm_80 a.cu -o a.cubin"),
     Line("fatbin", "-fatbin a.cu -o a.fatbin"),
     Line("fatbins", "-fatbin -gencode arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=sm_86 a.cu"),
-    Line("optix_ir", "-optix-ir a.cu -o a.optixir", warm_before={(13, 0): "miss"}),
+    Line("optix_ir", "-optix-ir a.cu -o a.optixir"),
     Line("dlto", "-dlto -arch=sm_80 -dc a.cu -o a.o"),
     Line("lto_gencode", "-gencode arch=compute_80,code=lto_80 -dc b.cu -o b.o"),
     Line("two_codes", "-gencode arch=compute_80,code=[sm_80,sm_86] -c a.cu -o a.o"),

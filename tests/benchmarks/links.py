@@ -1,0 +1,263 @@
+"""What links and compiles cost that nothing has changed for, as ratios to plain nvcc.
+
+    python tests/benchmarks/links.py [--runs 5] [--objects 20] [--cases dlink,...] [--nvcc PATH]
+
+Plain nvcc and nvccache make the same thing in turn, in alternating order; printed is a Markdown table of
+medians, the ratio of the medians, and that of the pairs with its range. What is linked are objects whose
+device functions call each other. A program's host link always runs, so it is a hit of its stages at best.
+
+Every object is compared with that of `nvcc -keep`, and of programs the device code. Fails when something
+differs, when a stage ran, or when a call did not end as it must. Cases with `-dlto` are left out where the
+toolkit cannot link so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import workbench
+from miss_scenarios import unexpected
+from rows import Row
+from units import Version, text_of, units
+from workbench import OBJECT, OURS, Bench
+
+from nvccache import dryrun, journal, nvcc_search, outcomes
+
+_OWN = "links"  # the directory below --keep that is made anew
+_ONE = ("-arch=sm_80",)
+_LTO = (*_ONE, "-dlto")
+_DEVICE_SECTIONS = (".nv_fatbin", "__nv_relfatbin", "__nv_module_id")
+# Chains of device functions: with -dlto all of it is compiled by the link, and inlined across units.
+_UNIT = """\
+extern __device__ float step_@NEXT@(float value, int index);
+
+template <int Count>
+__device__ float mixed(float value, const float *from) {
+  float sums[Count] = {};
+#pragma unroll
+  for (int index = 0; index < Count; ++index)
+    sums[index] = from[index] * value + sums[index / 2];
+  for (int index = 1; index < Count; ++index)
+    sums[0] += sums[index] * __sinf(sums[index - 1]);
+  return sums[0];
+}
+
+__global__ void kernel_@NUMBER@(float *to, const float *from) {
+  float value = mixed<8>(to[0], from) + mixed<16>(to[1], from) + mixed<24>(to[2], from);
+  to[threadIdx.x] = step_@NEXT@(value + mixed<32>(to[3], from), threadIdx.x);
+}
+
+__device__ float step_@NUMBER@(float value, int index) {
+  return index > @NUMBER@ ? value * @NUMBER@.5f : step_@NEXT@(value, index + 1);
+}
+"""
+_LAST = "__device__ float step_@NUMBER@(float value, int) { return value; }\nint main() { return 0; }\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something that is made again and again: nvcc's words, and how a warm call must end."""
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    outcome: str
+    is_program: bool = False
+
+
+def prepared(bench: Bench, options: argparse.Namespace) -> list[Case]:
+    """The cases that can be had, with their objects."""
+    source = workbench.write(bench, "a.cu", text_of(units(None)["a"], Version()))
+    compiled = [
+        Case("compile", "`-c`", (*_ONE, "-c", str(source)), outcomes.DIRECT_HIT),
+        Case("debug", "`-c -G`", (*_ONE, "-G", "-c", str(source)), outcomes.DIRECT_HIT),
+    ]
+    linked = []
+    for name, words in (("", _ONE), ("lto-", _LTO)):
+        if not any(f"{name}{kind}" in options.cases for kind in ("dlink", "program")):
+            continue
+        objects = _objects(bench, options, words)
+        flags = " -dlto" if name else ""
+        link = (*words, *objects)
+        linked += [
+            Case(f"{name}dlink", f"`-dlink{flags}`", ("-dlink", *link), outcomes.DIRECT_HIT),
+            Case(f"{name}program", f"program{flags and ', `-dlto`'}", link, outcomes.STAGE_HIT, True),
+        ]
+    chosen = [case for case in (*compiled, *linked) if case.name in options.cases]
+    return [case for case in chosen if _can_be_made(bench, case, options)]
+
+
+def _objects(bench: Bench, options: argparse.Namespace, words: Sequence[str]) -> list[str]:
+    """Relocatable objects made by plain nvcc; the last one ends the chain and holds `main`."""
+    folder = bench.work / "objects" / "-".join(words).replace("=", "-")
+    folder.mkdir(parents=True)
+    made = []
+    for number in range(options.objects):
+        template = _UNIT if number < options.objects - 1 else _LAST
+        text = template.replace("@NUMBER@", str(number)).replace("@NEXT@", str(number + 1))
+        source = workbench.write(bench, f"unit{number}.cu", text)
+        made.append(str(folder / f"unit{number}.o"))
+        command = [bench.nvcc, "-dc", *words, *options.host, str(source), "-o", made[-1]]
+        workbench.timed(command, bench.work, bench.environ)
+    return made
+
+
+def _can_be_made(bench: Bench, case: Case, options: argparse.Namespace) -> bool:
+    try:
+        workbench.compile_plain(bench, [*case.words, *options.host])
+    except workbench.CompileError as error:
+        if "-dlto" not in case.words:
+            raise
+        print(f"skipped: {case.name}, {str(error).splitlines()[-1]}")
+        return False
+    return True
+
+
+def measured(bench: Bench, case: Case, options: argparse.Namespace) -> Row:
+    """Make it warm, and then with plain nvcc and from the cache in turn; raises CompileError."""
+    row = Row(case.name, case.title)
+    words = [*case.words, *options.host]
+    wanted = _wanted(bench, case, words)
+    for _ in range(2):  # the second call leaves what the third is answered by
+        workbench.settle()
+        workbench.compile_ours(bench, words)
+    workbench.settle()
+    before = _outcomes(bench)
+    lanes = [lambda: row.base.append(workbench.compile_plain(bench, words)), lambda: _warm(bench, words, row)]
+    for run in range(options.runs):
+        for lane in lanes[:: -1 if run % 2 else 1]:
+            lane()
+        if _content(bench.work / OURS / OBJECT, case) != wanted:
+            row.wrong.append("the product differs")
+    ended = dict(_outcomes(bench) - before)
+    if ended != {case.outcome: options.runs}:
+        row.wrong.append(f"calls ended as {ended}")
+    row.note = case.outcome
+    return row
+
+
+def _warm(bench: Bench, words: Sequence[str], row: Row) -> None:
+    (bench.work / OURS / OBJECT).unlink()
+    compiled = workbench.compile_ours(bench, words)
+    row.ours.append(compiled.seconds)
+    row.wrong += unexpected(dict.fromkeys(outcomes.STAGES, 0), compiled.ran)
+
+
+def _wanted(bench: Bench, case: Case, words: Sequence[str]) -> bytes:
+    """What `nvcc -keep` makes, in the directory in which nvccache makes it."""
+    made, kept = bench.work / "references" / f"{case.name}.o", bench.work / "references" / "kept"
+    workbench.keep(bench, [*words, "-o", str(made)], kept, bench.work / OURS)
+    shutil.rmtree(kept)
+    return _content(made, case)
+
+
+def _content(path: Path, case: Case) -> bytes:
+    """An object as it is, of a program the device code."""
+    if not case.is_program:
+        return path.read_bytes()
+    found = b""
+    for section in _DEVICE_SECTIONS:
+        dumped = path.with_name(f"{path.name}{section}")
+        command = ["objcopy", "-O", "binary", "--only-section", section, str(path), str(dumped)]
+        subprocess.run(command, check=True)
+        found += dumped.read_bytes()
+    return found
+
+
+def _outcomes(bench: Bench) -> Counter[str]:
+    return Counter(journal.totals(str(bench.cache))["calls"])
+
+
+def heading() -> str:
+    return "| case | plain s | nvccache s | ratio | pairs (min-max) | outcome |\n|---|---|---|---|---|---|"
+
+
+def line(row: Row) -> str:
+    """One line of the table, and below it whatever was wrong."""
+    wrong = "".join(f"\n\nWRONG: {fault}\n" for fault in dict.fromkeys(row.wrong))
+    if not row.ours:
+        return f"| {row.scenario} | | | | | {row.note} |{wrong}"
+    pairs = [ours / base for ours, base in zip(row.ours, row.base, strict=True)]
+    base, ours = statistics.median(row.base), statistics.median(row.ours)
+    spread = f"{statistics.median(pairs):.3f} ({min(pairs):.3f}-{max(pairs):.3f})"
+    return f"| {row.scenario} | {base:.2f} | {ours:.3f} | {row.ratio:.3f} | {spread} | {row.note} |{wrong}"
+
+
+NAMES = ("compile", "debug", "dlink", "lto-dlink", "program", "lto-program")
+
+
+def _names(text: str) -> list[str]:
+    unknown = set(text.split(",")) - set(NAMES)
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no case `{min(unknown)}`; there are {', '.join(NAMES)}")
+    return text.split(",")
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="how often each pair is measured")
+    parser.add_argument("--objects", type=int, default=20, help="how many objects are linked")
+    parser.add_argument("--cases", type=_names, default=list(NAMES), metavar="NAME,...")
+    parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
+    parser.add_argument("--ccbin", metavar="PATH", help="another host compiler")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
+    options = parser.parse_args()
+    options.nvcc = options.nvcc or nvcc_search.find_nvcc(os.environ)
+    if not options.nvcc:
+        parser.error("no nvcc found")
+    options.nvcc = os.path.abspath(shutil.which(options.nvcc) or options.nvcc)
+    options.host = ("-ccbin", os.path.abspath(options.ccbin)) if options.ccbin else ()
+    return options
+
+
+def _set_up(work: Path, options: argparse.Namespace) -> Bench:
+    """A bench whose programs find the CUDA runtime: not every profile says where it is."""
+    bench = workbench.set_up(work, options.nvcc, [options.ccbin] if options.ccbin else [])
+    asked = [options.nvcc, "--dryrun", "-c", "x.cu", *options.host]
+    transcript = dryrun.read(subprocess.run(asked, capture_output=True, check=True, cwd=work).stderr)
+    if isinstance(transcript, dryrun.Transcript):
+        toolkit = Path(transcript.variables["_HERE_"]).parent
+        folders = [folder for folder in (toolkit / "lib64", toolkit / "lib") if folder.is_dir()]
+        bench.environ["LIBRARY_PATH"] = ":".join(map(str, folders))
+        if not any((folder / "libcudart_static.a").exists() for folder in folders):
+            options.host = (*options.host, "-cudart=shared")
+    return bench
+
+
+def main() -> int:
+    options = parsed()
+    made = []
+    with tempfile.TemporaryDirectory() as temporary:
+        work = (options.keep or Path(temporary)).resolve() / _OWN
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        try:
+            bench = _set_up(work, options)
+            cases = prepared(bench, options)
+        except workbench.CompileError as error:
+            raise SystemExit(f"nothing can be measured: {error}") from None
+        cores, release = len(os.sched_getaffinity(0)), nvcc_search.release_of(options.nvcc)
+        print(f"nvcc {release}, {cores} cores, {options.runs} pairs, links of {options.objects} objects\n")
+        print(heading(), flush=True)
+        for case in cases:
+            try:
+                row = measured(bench, case, options)
+            except workbench.CompileError as error:
+                row = Row(case.name, case.title, note="failed", wrong=[str(error)])
+            print(line(row), flush=True)
+            made.append(row)
+    return 1 if any(row.wrong for row in made) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,295 @@
+"""What must hold for whatever nvccache makes of a command line, beside what plain nvcc's dry run says of it.
+
+Each claim is a function that yields what is wrong. Most look at nvcc's own commands and not at the command
+line, since a word that nvccache reads otherwise than nvcc does shows there: a value that is an option, an
+earlier value taken for the last one, a list split elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, zip_longest
+from pathlib import Path
+
+from generator import dry_runs
+from generator.dry_runs import DryRun, TemporaryNames
+from generator.lines import RandomLine
+from nvccache import dryrun, outcomes, plan
+from nvccache.dryrun import Transcript
+from nvccache.flags import FORWARDED, INPUT
+from nvccache.hostflags import host_objection
+from nvccache.invocation import Bypass, Invocation, parse
+from nvccache.plan import OPAQUE, Plan, Stage
+from nvccache.stages.grammar import STUB_PLACEHOLDER
+
+SCRATCH = "nvccache-0123456789abcdef"
+_WRITING = ("-o", "-olto")
+_STARTS_LINK = "-Wl,--start-group"
+# The words nvcc itself writes into a host compiler's command, by how they begin.
+_OF_NVCC = (
+    "-D",
+    "-U",
+    "-I",
+    "-isystem",
+    "-include",
+    "-m64",
+    "-E",
+    "-x",
+    "-c",
+    "-Wno-psabi",
+    "-o",
+    "-std",
+    "-O",
+)
+# What nvcc writes there for options of its own, as it is or by how it begins.
+_BY_OPTIONS = ("-fno-exceptions", "-g", "-fPIC", "-w", "-pg", "cu", "-Wno-deprecated-declarations")
+_BEGINNINGS_BY_OPTIONS = ("-Werror", "-frandom-seed=", "-ftemplate-")
+_FOLLOWED = ("-D", "-U", "-I", "-isystem", "-include", "-x", "-o")
+_MAKERS = {
+    "ptx": ("cicc",),
+    "cubin": ("ptxas", "nvlink"),
+    "fatbin": ("fatbinary",),
+    "optix-ir": ("cicc",),
+    "ltoir": ("cicc",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Where lines are looked at: the working directory is that of this process, too."""
+
+    nvcc: str
+    release: tuple[int, int]
+    directory: Path
+    temporary: Path
+    environ: dict[str, str]
+
+    @property
+    def scratch(self) -> str:
+        return str(self.temporary / SCRATCH)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A line, what plain nvcc says of it, and what nvccache makes of it, as far as it gets."""
+
+    line: RandomLine
+    plain: DryRun
+    commands: tuple[tuple[str, ...], ...]  # nvcc's, split by a shell; none without a plan
+    bypass: Bypass | None
+    call: Invocation | None
+    transcript: Transcript | None
+    plan: Plan | None
+
+    @property
+    def end(self) -> str:
+        return self.bypass.reason if self.bypass else "plan"
+
+
+def examine(line: RandomLine, site: Site) -> Case:
+    """Ask nvcc and nvccache; nothing is compiled."""
+    for name, text in line.files.items():
+        (site.directory / name).write_bytes(os.fsencode(text))
+    environ = {**site.environ, **line.environ}
+    plain = dry_runs.ask(site.nvcc, line.arguments, environ, site.directory, site.temporary)
+    call = parse(line.arguments, environ)
+    if isinstance(call, Bypass):
+        return Case(line, plain, (), call, None, None, None)
+    if "threads" in call.options and (plain.is_scattered or site.release < (13, 0)):
+        # With -t the commands come in any order; before CUDA 13 the dry run even fails, unlike the compile.
+        in_order = dry_runs.ask(site.nvcc, call.dryrun_arguments, environ, site.directory, site.temporary)
+        plain = dataclasses.replace(in_order, is_scattered=plain.is_scattered)
+    transcript = dryrun.transcribe(site.nvcc, call.dryrun_arguments, site.scratch, environ)
+    if isinstance(transcript, Bypass):
+        return Case(line, plain, (), transcript, call, None, None)
+    planned = plan.build(transcript, call, site.scratch)
+    if isinstance(planned, Bypass):
+        return Case(line, plain, (), planned, call, transcript, None)
+    commands = tuple(dry_runs.split_by_shell(plain, site.directory)) if plain.status == 0 else ()
+    return Case(line, plain, commands, None, call, transcript, planned)
+
+
+def violations(case: Case, site: Site) -> list[str]:
+    """Everything that does not hold for a line."""
+    found = list(_of_rejection(case, site))
+    if case.call and case.line.options is not None:
+        read = [
+            (argument.name, argument.tokens[0] if argument.name in (INPUT, FORWARDED) else argument.value)
+            for argument in case.call.arguments
+        ]
+        if read != list(case.line.options):
+            found.append(f"read as {read}, meant as {list(case.line.options)}")
+    if case.plan and case.plain.status == 0:
+        for claim in (_of_commands, _of_surroundings, _of_products, _of_mode, _of_host_flags, _of_files):
+            found += claim(case, site)
+    return found
+
+
+def _of_rejection(case: Case, site: Site) -> Iterator[str]:
+    if case.bypass and case.bypass.reason not in outcomes.REASONS:
+        yield f"no such reason: {case.bypass}"
+    if case.plain.status and case.plan:
+        yield f"nvcc rejects the line: {case.plain.messages.decode(errors='replace')}"
+    if not case.plain.status and case.end == "dryrun_failed":
+        yield "nvcc takes the line, but not with -keep"
+    if not case.plain.status and case.end == "unexplained" and case.plain.dependency_files:
+        yield f"not understood: {case.bypass}"
+
+
+def _of_commands(case: Case, site: Site) -> Iterator[str]:
+    """The stages are nvcc's commands, in their order, but for the names of temporary files."""
+    assert case.plan
+    theirs, ours = TemporaryNames.of_nvcc(site.temporary), TemporaryNames.within(site.scratch)
+    expected = [theirs.numbered(_without_container(words, site)) for words in case.commands]
+    found = [ours.numbered(_without_container(words, site)) for words in _as_dry_run(case, site)]
+    if len(expected) != len(found):
+        yield f"nvcc runs {len(expected)} commands, the plan has {len(found)}"
+    for wanted, got in zip(expected, found, strict=False):
+        if wanted != got:
+            difference = [pair for pair in zip_longest(wanted, got) if pair[0] != pair[1]]
+            yield f"another command: {difference}"
+
+
+def _as_dry_run(case: Case, site: Site) -> list[tuple[str, ...]]:
+    """The commands of the stages as nvcc would have written them with -keep."""
+    assert case.plan and case.transcript
+    written = [step.words for step in case.transcript.steps if isinstance(step, dryrun.Command)]
+    found = []
+    for stage, original in zip(case.plan.stages, written, strict=True):
+        words = stage.words
+        for output in stage.outputs:
+            words = tuple(word.replace(output.path, output.destination or output.path) for word in words)
+        # What several nvlinks add to is a new file each time.
+        words = tuple(re.sub(r"(\.reg\.c)\++", r"\1", word) for word in words)
+        # The stub is given another name, which is put back when it is read.
+        words = tuple(
+            old if new == STUB_PLACEHOLDER else new for old, new in zip(original, words, strict=True)
+        )
+        found.append(words)
+    return found
+
+
+def _without_container(words: Sequence[str], site: Site) -> tuple[str, ...]:
+    """The words without the file that fatbinary writes beside the one in C; mostly only -keep asks for it."""
+    if not any(word.startswith("--embedded-fatbin=") for word in words):
+        return tuple(words)
+    return tuple(word for word in words if not word.startswith(f"--create={site.temporary}/"))
+
+
+def _of_surroundings(case: Case, site: Site) -> Iterator[str]:
+    """Variables, messages, dependency files and -t are those of the plain dry run."""
+    assert case.plan and case.transcript and case.call
+    ours = {name: value for name, value in case.transcript.variables.items() if not name.startswith("NVCC_")}
+    plain = {name: value for name, value in case.plain.variables.items() if not name.startswith("NVCC_")}
+    if ours != plain:
+        yield f"other variables: {set(ours.items()) ^ set(plain.items())}"
+    if case.transcript.messages != case.plain.messages or case.plain.stdout:
+        yield f"other messages: {case.plain.messages!r}, here {case.transcript.messages!r}"
+    paths = tuple(step.path for step in case.plan.dependency_files)
+    if paths != case.plain.dependency_files:
+        yield f"dependency files {case.plain.dependency_files}, here {paths}"
+    asked = case.call.dependencies
+    if asked and asked.output and set(paths) - {asked.output}:
+        yield f"not the dependency file {asked.output}"
+    if case.plain.is_scattered and ("threads" not in case.call.options or case.call.threads == 1):
+        yield "nvcc would run commands at once"
+
+
+def _of_products(case: Case, site: Site) -> Iterator[str]:
+    """The products of the plan are the files that nvcc's commands write beside temporary ones."""
+    assert case.plan and case.call
+    written = [path for words in case.commands for path in products_of(words, site)]
+    opaque = [
+        path for stage in case.plan.stages if stage.kind == OPAQUE for path in products_of(stage.words, site)
+    ]
+    ours = sorted([*case.plan.products, *opaque])
+    if ours != sorted(written):
+        yield f"nvcc writes {sorted(written)}, the plan {ours}"
+    if case.call.output and case.call.output not in written:
+        yield f"nvcc does not write {case.call.output}"
+
+
+def products_of(words: Sequence[str], site: Site) -> list[str]:
+    """The files beside temporary ones that a command's words say it writes."""
+    found = []
+    for previous, word in pairwise(("", *words)):
+        path = word if previous in _WRITING else word.removeprefix("--create=")
+        if (previous in _WRITING or path != word) and not path.startswith(f"{site.temporary}/"):
+            found.append(path)
+    return found
+
+
+def _of_mode(case: Case, site: Site) -> Iterator[str]:
+    """The mode is the one that shows in the tools that nvcc runs, and in which of them makes the product."""
+    assert case.call
+    mode = case.call.mode
+    links = any(_STARTS_LINK in words for words in case.commands)
+    if links and mode != "link":
+        yield f"nvcc links, the mode is {mode}"
+    tools = [os.path.basename(words[0]) for words in case.commands]
+    if not links and mode == "link" and "nvlink" not in tools and "-ltoir" not in case.line.arguments:
+        yield "nvcc does not link"  # what -ltoir means depends on the version
+    if (mode == "device-link") != ("nvlink" in tools and not links) and mode != "link":
+        yield f"{tools} for the mode {mode}"
+    makers = [tool for tool, words in zip(tools, case.commands, strict=True) if products_of(words, site)]
+    if mode in _MAKERS and not set(makers) <= set(_MAKERS[mode]):
+        yield f"{makers} make the products of the mode {mode}"
+    if mode in ("compile", "device-c", "device-w") and {"cicc", "ptxas", "fatbinary", "nvlink"} & set(makers):
+        yield f"{makers} make the products of the mode {mode}"
+
+
+def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
+    """What is said to be given to the host compiler is, and nothing that would keep a call from the cache."""
+    assert case.plan and case.call
+    is_for_linker = "forward-unknown-to-host-linker" in case.call.options
+    flags = case.call.host_flags if not is_for_linker else ()
+    for stage, words in zip(case.plan.stages, case.commands, strict=False):
+        if not stage.kind.startswith("host_") or stage.kind == "host_link":
+            continue
+        starts = range(len(words) - len(flags) + 1)
+        if not any(tuple(words[start : start + len(flags)]) == flags for start in starts):
+            yield f"{flags} are not in {words}"
+        objection = host_objection(_beyond_nvcc(words[1:]))
+        if objection:
+            yield f"not objected to: {objection}"
+        known = (*flags, *case.call.inputs, *_BY_OPTIONS)
+        unknown = [word for word in _beyond_nvcc(words[1:]) if word not in known and site.scratch not in word]
+        expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
+        unknown = [word for word in unknown if not word.startswith(expected)]
+        if unknown and not is_for_linker and not any(word.endswith(".stub") for word in unknown):
+            yield f"given to the host compiler, and not known: {unknown}"
+
+
+def _beyond_nvcc(words: Sequence[str]) -> list[str]:
+    """The words of a host compiler's command that nvcc does not write by itself."""
+    found = []
+    previous = ""
+    for word in words:
+        if previous not in _FOLLOWED and not word.startswith(_OF_NVCC):
+            found.append(word)
+        previous = word if previous not in _FOLLOWED else ""
+    return found
+
+
+def _of_files(case: Case, site: Site) -> Iterator[str]:
+    """Every file here that a command names is known to be read, and every source is in some command."""
+    assert case.plan and case.call
+    everything = {word for words in case.commands for word in words}
+    for name in case.call.inputs:
+        if name.endswith(".cu") and name not in everything:
+            yield f"no command reads {name}"
+    for stage in case.plan.stages:
+        if stage.kind in ("ptxas", "fatbinary", "nvlink"):
+            yield from _unknown_files(stage)
+
+
+def _unknown_files(stage: Stage) -> Iterator[str]:
+    known = {*stage.inputs, *stage.possible_files, *(value for _, value in stage.names)}
+    known |= {path for output in stage.outputs for path in (output.path, output.destination)}
+    for word in set(stage.words[1:]) - known:
+        for part in (word, word.rpartition("=")[2]):
+            if part not in known and os.path.isfile(part):
+                yield f"{stage.kind} reads {part}"

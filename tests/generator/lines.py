@@ -1,0 +1,315 @@
+"""Random command lines of nvcc's, the same for the same seed.
+
+A line is made of options from nvccache's own table, with values from values.py, in every spelling that
+nvcc takes and in any order. Three in five are meant to be valid; the others have odd values, or words that
+were damaged afterwards. What a line without damage says is known: `RandomLine.options`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+from generator import values
+from generator.damage import damaged
+from nvccache.flags import FORWARDED, INPUT
+from nvccache.options import (
+    ARITIES,
+    GLUED_NUMBER,
+    GLUED_TEXT,
+    OPTIONAL,
+    SPELLINGS,
+    SWITCH,
+    UNSUPPORTED,
+)
+
+Option = tuple[str, str | None]  # long name, INPUT or FORWARDED, and value
+
+VALID, ODD, DAMAGED = "valid", "odd", "damaged"
+_ODDITY = {VALID: 0.0, ODD: 0.2, DAMAGED: 0.08}
+_WORDS: dict[str, list[str]] = {}  # long name -> its spellings
+for _word, _name in SPELLINGS.items():
+    _WORDS.setdefault(_name, []).append(_word)
+_COMMON_SWITCHES = (
+    "debug",
+    "device-debug",
+    "generate-line-info",
+    "use_fast_math",
+    "expt-relaxed-constexpr",
+    "extended-lambda",
+    "disable-warnings",
+    "resource-usage",
+    "restrict",
+    "m64",
+    "no-exceptions",
+    "keep-device-functions",
+    "Wno-deprecated-gpu-targets",
+    "extra-device-vectorization",
+    "dlink-time-opt",
+    "source-in-ptx",
+)
+_COMMON_VALUES = (
+    *("define-macro", "include-path", "compiler-options", "ptxas-options") * 3,
+    *("undefine-macro", "pre-include", "system-include", "std", "optimize", "threads", "library") * 2,
+    "library-path",
+    "relocatable-device-code",
+    "default-stream",
+    "maxrregcount",
+    "frandom-seed",
+    "diag-suppress",
+    "Werror",
+    "fmad",
+    "cudart",
+    "linker-options",
+    "nvlink-options",
+    "cicc-options",
+    "cudafe-options",
+    "x",
+    "compiler-bindir",
+    "Ofast-compile",
+    "host-linker-script",
+)
+# They ask for something else than a compile, and would leave few lines that compile.
+_RARE_SWITCHES = frozenset(
+    ["clean-targets", "dryrun", "help", "list-gpu-arch", "list-gpu-code", "version", "run", "lib", "m32"]
+)
+_SIMPLE = re.compile(r"[^\s\"\\\0]+")
+_PLAIN_IN_FILE = re.compile(r"[^\"\\\0]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomLine:
+    """A command line without the compiler, its environment, and the files it reads its options from."""
+
+    seed: str
+    arguments: tuple[str, ...]
+    environ: Mapping[str, str]
+    files: Mapping[str, str]
+    options: tuple[Option, ...] | None  # in nvcc's order; None where it is not certain
+
+    def __str__(self) -> str:
+        return f"NVCCACHE_TEST_SEED={self.seed}\n{list(self.arguments)!r}\n{self.environ!r}\n{self.files!r}"
+
+
+def make(seed: str, is_compiled: bool = False) -> RandomLine:
+    """The line of a seed; one that `is_compiled` names few architectures."""
+    return _Maker(seed, is_compiled).line()
+
+
+def spell(option: Option, chance: random.Random) -> list[str]:
+    """The words of an option, in one of its spellings."""
+    name, value = option
+    if name in (INPUT, FORWARDED):
+        return [value or ""]
+    word = chance.choice(_WORDS[name])
+    if value is None:
+        return [word]
+    spellings = [[word, value]]
+    if value:
+        spellings.append([f"{word}={value}"])
+    glued = [letter for letter, of in {**GLUED_TEXT, **GLUED_NUMBER}.items() if of == name]
+    if glued and _may_be_glued(glued[0], value):
+        spellings += [[f"-{glued[0]}{value}"]] * 2
+    if ARITIES[name] == OPTIONAL and value.startswith("-"):
+        spellings.remove([word, value])
+    return chance.choice(spellings)
+
+
+def _may_be_glued(letter: str, value: str) -> bool:
+    if letter in GLUED_NUMBER:
+        return value.isascii() and value.isdecimal()
+    start = f"-{letter}{value}".partition("=")[0]
+    return bool(value) and value[0] != "=" and start not in SPELLINGS and start.lstrip("-") not in UNSUPPORTED
+
+
+def _apart(options: list[Option]) -> list[Option]:
+    """The options in another order where a value that was left out would be found in an input behind it."""
+    ends = [option for option in options if ARITIES.get(option[0]) == OPTIONAL and option[1] is None]
+    return [*(option for option in options if option not in ends), *ends]
+
+
+class _Maker:
+    def __init__(self, seed: str, is_compiled: bool) -> None:
+        self._seed = seed
+        self._chance = random.Random(f"{seed} compiled" if is_compiled else seed)
+        self._is_compiled = is_compiled
+        self._kind = self._chance.choices((VALID, ODD, DAMAGED), (60, 25, 15))[0]
+
+    def line(self) -> RandomLine:
+        options = self._options()
+        if self._happens(0.8):
+            self._chance.shuffle(options)
+        environ, files, certain = {}, {}, True
+        before, after = self._variable(options), self._variable(options)
+        moved = self._moved_to_file(options)
+        options = _apart(options)
+        words = [word for option in options for word in spell(option, self._chance)]
+        said = options
+        if moved:
+            text = self._text_of_file(moved)
+            files["flags.txt"] = text
+            words += spell(("options-file", "flags.txt"), self._chance)
+            said = [*options, ("options-file", "flags.txt"), *moved]
+        for variable, part in (("NVCC_PREPEND_FLAGS", before), ("NVCC_APPEND_FLAGS", after)):
+            if part:
+                environ[variable] = " ".join(word for option in part for word in spell(option, self._chance))
+        if self._kind == DAMAGED:
+            words, certain = damaged(words, self._chance), False
+        everything = (*before, *said, *after) if certain else None
+        return RandomLine(self._seed, tuple(words), environ, files, everything)
+
+    def _happens(self, probability: float) -> bool:
+        return self._chance.random() < probability
+
+    def _pick(self, good: Sequence[str], odd: Sequence[str]) -> str:
+        return self._chance.choice(odd if odd and self._happens(_ODDITY[self._kind]) else good)
+
+    def _value(self, name: str) -> str:
+        return self._pick(*values.VALUES.get(name, values.ANY))
+
+    def _options(self) -> list[Option]:
+        (mode,) = self._chance.choices(list(values.MODES), list(values.MODES.values()))
+        options = [(mode, None)] if mode else []
+        options += self._architectures(mode)
+        options += self._extras()
+        if self._happens(0.06):
+            options += self._forwarded()
+        options += [(INPUT, name) for name in self._inputs(mode)]
+        options += self._outputs(mode, sum(name == INPUT for name, _ in options))
+        if self._kind != VALID and self._happens(0.15):
+            options.append((self._chance.choice(list(values.MODES)) or "link", None))
+        if self._happens(0.08):
+            options.append(self._chance.choice(options))
+        return options
+
+    def _architectures(self, mode: str) -> list[Option]:
+        if self._is_compiled and self._happens(0.75):
+            return [("gpu-architecture", "sm_80")]
+        draw = self._chance.random()
+        if draw < 0.15:
+            return []
+        if draw < 0.75 or mode in ("cubin", "ptx", "optix-ir"):
+            return [("gpu-architecture", self._pick(values.ARCHITECTURES, values.ODD_ARCHITECTURES))]
+        if draw < 0.8 and not self._is_compiled:
+            return [("gpu-architecture", self._chance.choice(values.MANY_ARCHITECTURES))]
+        if draw < 0.87:
+            return [("gpu-architecture", "compute_80"), ("gpu-code", self._value("gpu-code"))]
+        count = self._chance.choice((1, 1, 2, 3))
+        return [("generate-code", self._value("generate-code")) for _ in range(count)]
+
+    def _extras(self) -> list[Option]:
+        found: list[Option] = []
+        for _ in range(self._chance.choice((0, 1, 1, 2, 2, 3, 4, 6))):
+            draw = self._chance.random()
+            if draw < 0.2:
+                found += self._dependencies()
+            elif draw < 0.4:
+                found.append((self._chance.choice(_COMMON_SWITCHES), None))
+            elif draw < 0.85:
+                name = self._chance.choice(_COMMON_VALUES)
+                is_left_out = ARITIES[name] == OPTIONAL and self._happens(0.6)
+                found.append((name, None if is_left_out else self._value(name)))
+            else:
+                found.append(self._any_option())
+        return found
+
+    def _forwarded(self) -> list[Option]:
+        asking = self._chance.choice(("forward-unknown-to-host-compiler", "forward-unknown-opts"))
+        words = [self._pick(*values.FORWARDED_WORDS) for _ in range(self._chance.choice((0, 1, 2)))]
+        return [(asking, None), *((FORWARDED, word) for word in words)]
+
+    def _any_option(self) -> Option:
+        """Any option of the table: a switch, or one with a value."""
+        name = self._chance.choice(sorted(ARITIES))
+        if name in _RARE_SWITCHES and not self._happens(0.3):
+            name = "disable-warnings"
+        if name == "options-file":
+            return (name, self._pick(("empty.txt",), ("no.txt", "", "empty.txt,empty.txt", "dir.cu")))
+        if name == "output-file":
+            return (name, self._pick(values.OUTPUTS, values.ODD_OUTPUTS))
+        return (name, None if ARITIES[name] == SWITCH else self._value(name))
+
+    def _dependencies(self) -> list[Option]:
+        asks = self._chance.choice(
+            ("generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile")
+        )
+        found: list[Option] = [(asks, None)]
+        for name in ("dependency-output", "dependency-target-name"):
+            if self._happens(0.4):
+                found.append((name, self._value(name)))
+        if self._happens(0.3):
+            found.append(("generate-dependency-targets", None))
+        return found
+
+    def _inputs(self, mode: str) -> list[str]:
+        count = self._chance.choices((1, 2, 3, 0), (80, 14, 4, 2))[0]
+        is_link = mode in ("device-link", "relocatable-link")
+        found = []
+        for _ in range(count + is_link):
+            good = values.SOURCES
+            if is_link or self._happens(0.12):
+                good = ("one.o", "two.o", "libtwo.a") if is_link else values.OTHER_INPUTS
+            found.append(self._pick(good, values.ODD_INPUTS))
+        return found
+
+    def _outputs(self, mode: str, inputs: int) -> list[Option]:
+        found: list[Option] = []
+        if self._happens(0.1):
+            found.append(("output-directory", self._value("output-directory")))
+        if self._happens(0.65 if inputs < 2 or mode in ("", "shared", "device-link") else 0.05):
+            name = self._pick(values.OUTPUTS, values.ODD_OUTPUTS)
+            if self._happens(0.4):
+                name = "x" + values.OUTPUT_EXTENSIONS.get(mode, ".o")
+            found.append(("output-file", name))
+        return found
+
+    def _variable(self, options: list[Option]) -> list[Option]:
+        """Take some options away for NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS."""
+        return self._taken(options, _SIMPLE) if self._happens(0.05) else []
+
+    def _moved_to_file(self, options: list[Option]) -> list[Option]:
+        return self._taken(options, _PLAIN_IN_FILE) if self._happens(0.07) else []
+
+    def _taken(self, options: list[Option], form: re.Pattern[str]) -> list[Option]:
+        fitting = [option for option in options if option[1] is None or form.fullmatch(option[1])]
+        taken = self._chance.sample(fitting, min(len(fitting), self._chance.choice((1, 2, 3))))
+        for option in taken:
+            options.remove(option)
+        return _apart(taken)
+
+    def _text_of_file(self, options: list[Option]) -> str:
+        words = [word for option in options for word in spell(option, self._chance)]
+        shown = [f'"{word}"' if re.search(r"\s", word) or self._happens(0.2) else word for word in words]
+        return "".join(word + self._chance.choice((" ", "\n", "\t", "  ", "\r\n")) for word in shown)
+
+
+def seeds(count: int) -> list[str]:
+    """The seeds of a run: NVCCACHE_TEST_SEED, and the number of the line; one line where it names that."""
+    base = os.environ.get("NVCCACHE_TEST_SEED", "") or "1"
+    return [base] if ":" in base else [f"{base}:{number}" for number in range(count)]
+
+
+def variants(line: RandomLine) -> list[RandomLine]:
+    """Lines near this one: with other names for its outputs, and with one thing done to its words."""
+    chance = random.Random(f"{line.seed} variants")
+    near = dataclasses.replace(line, arguments=tuple(damaged(list(line.arguments), chance, 1)), options=None)
+    found = [dataclasses.replace(near, seed=f"{line.seed} (words)")]
+    if line.options and not line.environ and not line.files:
+        renamed = [_renamed(option, chance) for option in line.options]
+        words = tuple(word for option in renamed for word in spell(option, chance))
+        found.append(
+            dataclasses.replace(line, seed=f"{line.seed} (names)", arguments=words, options=tuple(renamed))
+        )
+    return found
+
+
+def _renamed(option: Option, chance: random.Random) -> Option:
+    name, value = option
+    if name == "output-file" and value:
+        return name, chance.choice([*values.OUTPUTS, "z" + os.path.splitext(value)[1]])
+    if name in ("output-directory", "dependency-output", "dependency-target-name", "threads"):
+        return name, chance.choice(values.VALUES[name][0])
+    return option

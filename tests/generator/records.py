@@ -1,0 +1,97 @@
+"""What must hold between two command lines that one record would answer.
+
+The key of a record leaves out what its outputs are called. So two lines with one key must have the same
+commands but for that, and the names that follow from the record must be those of the line it answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+
+from generator import dry_runs
+from generator.claims import Case, Site, products_of
+from nvccache import direct
+from nvccache.answer import Answer
+from nvccache.manifest import Found
+from nvccache.plan import OPAQUE
+from nvccache.reading import Reading
+from nvccache.relocation import Relocation
+
+_Commands = list[tuple[str, ...]]
+_UNRECORDED = ("host_link", OPAQUE)
+
+
+def _names_product(previous: str, word: str, products: set[str]) -> bool:
+    """Whether a word is one of the products; one called like an option is, behind -o alone."""
+    is_named = word.removeprefix("--create=") in products
+    return is_named and (previous == "-o" or not word.removeprefix("--create=").startswith("-"))
+
+
+class Records:
+    """All lines that could be recorded, by their keys."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._cases: dict[str, tuple[Case, _Commands]] = {}
+        self.shared = 0  # how many lines met another one under their key
+
+    def violations(self, case: Case) -> list[str]:
+        """What does not hold between this line and the first one with its key."""
+        if not case.plan or case.plain.status or len(case.plan.dependency_files) > 1:
+            return []
+        if any(stage.kind in _UNRECORDED for stage in case.plan.stages):
+            return []
+        places = Relocation("", os.getcwd())
+        environ = {**self._site.environ, **case.line.environ}
+        commands = self._commands(case)
+        found: list[str] = []
+        for scope in (direct.PLACED, direct.BOUND):
+            assert case.call
+            key = direct.key_of(scope, self._site.nvcc, case.call, places, environ)
+            other, known = self._cases.setdefault(key, (case, commands))
+            if other is not case and other.line.arguments != case.line.arguments:
+                self.shared += 1
+                found += [
+                    f"{scope}, beside {other.line}: {problem}" for problem in self._between(other, case)
+                ]
+                if known != commands:
+                    difference = sorted({*map(repr, known)} ^ {*map(repr, commands)})
+                    found.append(f"{scope}, the key of other commands: {other.line}\n{difference}")
+        return found
+
+    def _commands(self, case: Case) -> _Commands:
+        """nvcc's commands, without the names of products."""
+        names = dry_runs.TemporaryNames.of_nvcc(self._site.temporary)
+        products = {path for words in case.commands for path in products_of(words, self._site)}
+        found = []
+        for words in case.commands:
+            shown = [
+                "<product>" if _names_product(*pair, products) else pair[1] for pair in pairwise(("", *words))
+            ]
+            found.append(names.numbered(shown))
+        return found
+
+    @staticmethod
+    def _between(one: Case, other: Case) -> Iterator[str]:
+        """What is wrong with the names that a record of one line gives the outputs of the other."""
+        assert one.plan and one.call and other.plan and other.call
+        places = Relocation("", os.getcwd())
+        given = Answer()
+        given.products = [(path, "0" * 32, False) for path in one.plan.products]
+        for step in one.plan.dependency_files:
+            given.dependency_file, given.rule = step.path, b""
+        source = other.call.inputs[0]
+        attached = direct.attach(given, [(source, False)], one.call, places)
+        if attached is None:
+            return
+        answer = direct.answer_of(Found("", Reading(), attached), other.call, places)
+        if answer is None:
+            return
+        products = tuple(path for path, _, _ in answer.products)
+        if products != other.plan.products:
+            yield f"the products would be {products} and not {other.plan.products}"
+        paths = tuple(step.path for step in other.plan.dependency_files)
+        if paths and answer.dependency_file not in paths:
+            yield f"the dependency file would be {answer.dependency_file} and not {paths}"

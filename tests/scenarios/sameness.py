@@ -1,0 +1,103 @@
+"""Whether what nvccache left and said is what plain nvcc did.
+
+Compared are the exit status, standard output, standard error, and the files afterwards: which there are,
+their modes, links, contents, and whether they were written at all. What plain nvcc makes differently on
+every run, since it names its temporary files in it, is compared with `nvcc -keep`, which does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+from scenarios.bench import TEMPORARY, Bench, File, Run
+
+_FATBIN = b"\x50\xed\x55\xba"  # the beginning of such a file
+_MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
+_MODULE_ID = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
+_TIME_AND_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+")
+
+
+def _plain_text(text: bytes, bench: Bench) -> bytes:
+    """Diagnostics without what differs from one plain run to the next."""
+    text = TEMPORARY.sub(b"", text.replace(os.fsencode(bench.temporary) + b"/tmpxft_", b"tmpxft_"))
+    return _MILLISECONDS.sub(b"Compile time = # ms", text)
+
+
+def assert_same_streams(plain: Run, cached: Run, bench: Bench) -> None:
+    assert _plain_text(cached.stderr, bench) == _plain_text(plain.stderr, bench)
+    assert cached.status == plain.status
+    assert _plain_text(cached.stdout, bench) == _plain_text(plain.stdout, bench)
+
+
+def assert_same_files(plain: Run, cached: Run, bench: Bench) -> None:
+    assert list(cached.files) == list(plain.files)
+    assert set(cached.temporary) <= set(plain.temporary)
+    kept: Run | None = None
+    for name, expected in plain.files.items():
+        found = cached.files[name]
+        assert _without_content(found) == _without_content(expected), name
+        if name in bench.line.timings:
+            assert _without_numbers(found.content) == _without_numbers(expected.content)
+            continue
+        wanted = expected.content
+        if TEMPORARY.search(wanted) and not TEMPORARY.search(found.content):
+            kept = kept or bench.reference()
+            wanted = kept.files[name].content
+        assert_same_content(found.content, wanted, name, bench)
+
+
+def _without_content(file: File) -> File:
+    return dataclasses.replace(file, content=b"")
+
+
+def _without_numbers(content: bytes) -> bytes:
+    """A table of times without them; nothing of a trace, which leaves out what took little time."""
+    return b"" if content.startswith(b"{") else re.sub(rb"[0-9.]+", b"#", TEMPORARY.sub(b"", content))
+
+
+def assert_same_content(found: bytes, wanted: bytes, name: str, bench: Bench) -> None:
+    found, wanted = TEMPORARY.sub(b"", found), TEMPORARY.sub(b"", wanted)
+    if found == wanted:
+        return
+    heads = _ids_with_process(wanted)
+    assert heads, f"{name} differs"
+    assert bench.warm == "miss" or not _ids_with_process(found), f"{name} has a process id in it"
+    assert _without_ends(_readable(found, bench), heads) == _without_ends(_readable(wanted, bench), heads), (
+        name
+    )
+
+
+def _ids_with_process(content: bytes) -> list[bytes]:
+    """The module ids made of time and process, without these."""
+    ends = (match.end() + int(match[1][-3:]) for match in _MODULE_ID.finditer(content))
+    starts = (match.start() for match in _MODULE_ID.finditer(content))
+    return sorted(
+        {content[s:e] for s, e in zip(starts, ends, strict=True) if _TIME_AND_PROCESS.match(content, e)}
+    )
+
+
+def _without_ends(text: bytes, heads: list[bytes]) -> list[bytes]:
+    """The lines of a text, in any order, without what the last part of a module id decides.
+
+    That is the part itself, and the lengths in mangled names that hold the id.
+    """
+    for head in heads:
+        text = re.sub(re.escape(head) + rb"_[0-9a-f]{8}(_\d+)?", head, text)
+        text = re.sub(rb"\w*" + re.escape(head) + rb"\w*", lambda name: re.sub(rb"\d", b"", name[0]), text)
+    return sorted(text.splitlines())
+
+
+def _readable(content: bytes, bench: Bench) -> bytes:
+    """What an object holds, as far as the length of the module id does not show in it."""
+    if not content.startswith((b"\x7fELF", _FATBIN)):
+        return content
+    path = bench.directory.parent / "object"
+    path.write_bytes(content)
+    dumps = [["nm", "--format=just-symbols"], ["objdump", "-d"]]
+    cuobjdump = Path(bench.workspace.nvcc).with_name("cuobjdump")
+    if cuobjdump.exists():
+        dumps.append([str(cuobjdump), "-ptx", "-sass"])
+    return b"".join(bench.workspace.run([*words, path]).stdout for words in dumps)

@@ -1,0 +1,204 @@
+"""Builds for debuggers and profilers: lines, paths and further files are those of this compile.
+
+Objects with debug information are compared byte by byte with those of plain nvcc, which keeps its
+intermediates where nvccache says that they were. Some cases are run by default, all with --every-case.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scenarios.both_ways import Files, both_ways
+from scenarios.light_toolkit import light_toolkit
+from scenarios.rebuilds import cuda_release
+from workspaces import Workspace
+
+HEADER = """#include <stdlib.h>
+template <class T> __device__ T scaled(T value) {
+  T twice = value * 2;
+  return twice + 1;
+}
+inline int counted(int i) { return i + 1; }
+"""
+SOURCE = """
+#include "h.h"
+__global__ void kernel(float *values) { values[threadIdx.x] = scaled(values[threadIdx.x]); }
+int launch(float *values) { kernel<<<1, 32>>>(values); return counted(3); }
+"""
+ABOVE = "// a comment\n\n"
+COMPILES = (
+    "-g -c",
+    "-G -c",
+    "-g -G -c",
+    "-lineinfo -c",
+    "-g -lineinfo -dc",
+    "-g -G -dc",
+    "-G -cubin",
+    "-lineinfo -ptx",
+    "-lineinfo -fatbin",
+    "-G -ptx",
+    "-Xcompiler -g3 -c",
+    "-Xcompiler -ggdb -c",
+    "-Xcompiler=-ggdb3,-O1 -G -c",
+    "-Xcompiler -gdwarf-4 -c",
+    "-Xcompiler -g1,-O2 -c",
+    "-g -Xcompiler -g0 -c",
+    "-g -Xcompiler -gz -c",
+    "-g -Xcompiler -gno-column-info -c",
+    "-g -Xcompiler -fdebug-prefix-map={work}=/source -c",
+    "-g -Xcompiler -ffile-prefix-map={work}=. -dc",
+    "-Xcompiler -fdebug-prefix-map={work}=/source -c",
+    "-pg -c",
+    "-Xcompiler -pg -c",
+)
+LEFT_TO_NVCC = (
+    "-g -Xcompiler -gsplit-dwarf",
+    "-Xcompiler --coverage",
+    "-Xcompiler -fprofile-arcs",
+    "-Xcompiler -ftest-coverage,-fprofile-arcs",
+    "-Xcompiler -fprofile-generate",
+    "-Xcompiler -save-temps",
+    "-Xcompiler -save-temps=obj",
+    "-Xcompiler -fstack-usage",
+    "-Xcompiler -fdump-tree-original",
+)
+
+
+@pytest.fixture
+def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
+    light_toolkit(workspace, tmp_path / "toolkit")
+    (workspace.directory / "sub").mkdir()
+    workspace.write("h.h", HEADER)
+    workspace.write("a.cu", SOURCE)
+    return workspace
+
+
+def words_of(bench: Workspace, options: str) -> list[str]:
+    return [word.replace("{work}", str(bench.directory)) for word in options.split()]
+
+
+@pytest.mark.parametrize("options", COMPILES)
+def test_lines_and_paths_are_those_of_this_compile(
+    bench: Workspace, reference_directory: Path, options: str
+) -> None:
+    """Cold, warm, with lines moved in the source and in the header, and from elsewhere."""
+    own = bench.directory
+    made: list[Files] = []
+
+    def compile_it(source: str = "a.cu", cwd: Path = own) -> str:
+        words = [*words_of(bench, options), source, "-o", f"{own}/a.out", "-arch=sm_80"]
+        result, files, counters = both_ways(bench, *words, cwd=cwd, keep=reference_directory)
+        assert result.status == 0 and not counters.calls["bypass"]
+        made.append(files)
+        return counters.outcome
+
+    assert compile_it() == "miss"
+    assert compile_it() == "direct_hit"
+    bench.forget_calls()
+    assert compile_it() == "stage_hit"
+    bench.write("a.cu", ABOVE + SOURCE)
+    compile_it()
+    bench.write("h.h", ABOVE + HEADER)
+    compile_it()
+    compile_it("../a.cu", own / "sub")
+    compile_it(f"{own}/a.cu", own / "sub")
+    compile_it("sub/../a.cu")
+    bench.write("h.h", HEADER)
+    bench.write("a.cu", SOURCE)
+    compile_it()
+
+
+@pytest.mark.parametrize("base", ["", "{project}"])
+@pytest.mark.parametrize("options", ["-g -c", "-G -c", "-lineinfo -c", "-g -G -c", "-lineinfo -ptx"])
+def test_a_project_that_is_moved(
+    bench: Workspace, reference_directory: Path, options: str, base: str
+) -> None:
+    for name in ("one", "two", "one"):
+        project = bench.directory / name
+        (project / "build").mkdir(parents=True, exist_ok=True)
+        for file in ("a.cu", "h.h"):
+            shutil.copy2(bench.directory / file, project / file)
+        variables = {"NVCCACHE_BASE_DIR": str(project)} if base else {}
+        words = (*options.split(), "../a.cu", "-o", "a.out", "-arch=sm_80", f"-I{project}")
+        _, files, _ = both_ways(bench, *words, cwd=project / "build", keep=reference_directory, **variables)
+        others = {"one", "two"} - {name}
+        assert not any(
+            os.fsencode(bench.directory / other) in files[f"{name}/build/a.out"] for other in others
+        )
+
+
+def test_the_host_compilers_information_is_that_of_the_source(
+    bench: Workspace, reference_directory: Path
+) -> None:
+    """As a debugger reads it, so that equal objects are no comparison of nothing."""
+    if not shutil.which("readelf"):
+        pytest.skip("there is no readelf")
+    seen = []
+    for text in (SOURCE, ABOVE + SOURCE):
+        bench.write("a.cu", text)
+        words = ("-g", "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+        _, files, _ = both_ways(bench, *words, keep=reference_directory)
+        (bench.directory.parent / "a.o").write_bytes(files["a.o"])
+        dump = bench.run(["readelf", "--debug-dump=info,decodedline", bench.directory.parent / "a.o"])
+        said = dump.stdout.decode(errors="replace")
+        assert re.search(rf"DW_AT_comp_dir.*: {re.escape(str(bench.directory))}\n", said)
+        seen.append({int(line) for line in re.findall(r"^a\.cu +(\d+) ", said, re.MULTILINE)})
+    assert max(seen[0]) + 2 == max(seen[1])
+
+
+def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> None:
+    seen = []
+    for text in (SOURCE, ABOVE + SOURCE):
+        bench.write("a.cu", text)
+        _, files, _ = both_ways(bench, "-lineinfo", "-ptx", "a.cu", "-o", "a.ptx", "-arch=sm_80")
+        (number,) = re.findall(rb'\.file\s+(\d+) "[^"]*/a\.cu"', files["a.ptx"])
+        seen.append({int(line) for line in re.findall(rb"\.loc\s+%s (\d+)" % number, files["a.ptx"])})
+    assert {line + 2 for line in seen[0]} == seen[1]
+
+
+@pytest.mark.parametrize("options", LEFT_TO_NVCC)
+def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, options: str) -> None:
+    """Which are all there."""
+    words = (*options.split(), "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+    for _ in ("cold", "warm"):
+        _, files, counters = both_ways(bench, *words)
+        assert counters.bypass_reasons == {"host_side_output": 1}
+        assert len(files) > 1 or "generate" in options or options.endswith("-fprofile-arcs")
+
+
+PTX_OPTIONS = ("-lineinfo -cubin", "-cubin", "-fatbin")
+
+
+@pytest.mark.parametrize("options", PTX_OPTIONS)
+def test_the_dates_of_sources_that_the_users_ptx_names(bench: Workspace, options: str) -> None:
+    """Up to 13.2 ptxas looks at the files that `.file` names, which nothing else reads."""
+    words = ("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80")
+    assert bench.plain(*words).status == 0
+    made = []
+    for date in (1_000_000_000, 1_000_000_000, 1_100_000_000, 1_100_000_000):
+        os.utime(bench.directory / "a.cu", (date, date))
+        _, files, _ = both_ways(bench, *options.split(), "k.ptx", "-o", "k.out", "-arch=sm_80")
+        made.append(files["k.out"])
+    assert made[0] == made[1] and made[2] == made[3]
+    assert (made[1] != made[2]) == (cuda_release(bench) <= (13, 2))
+
+
+def test_the_dates_of_sources_in_a_link_that_compiles(workspace: Workspace) -> None:
+    """With -dlto nvlink looks at the sources of the objects."""
+    workspace.write(
+        "a.cu", "__global__ void kernel(float *x) { x[0] = x[1] * 2; }\nint main() { return 0; }\n"
+    )
+    words = ("-dlto", "-arch=sm_80")
+    assert workspace.plain(*words, "-lineinfo", "-dc", "a.cu", "-o", "a.o").status == 0
+    link = (*words, "-dlink", "-cubin", "a.o", "-o", "a.cubin")
+    if workspace.plain(*link).status != 0:
+        pytest.skip("this toolkit cannot link with -dlto")
+    (workspace.directory / "a.cubin").unlink()
+    for date in (1_000_000_000, 1_000_000_000, 1_100_000_000):
+        os.utime(workspace.directory / "a.cu", (date, date))
+        both_ways(workspace, *link)
