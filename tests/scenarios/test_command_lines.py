@@ -35,8 +35,8 @@ from workspaces import Counters, Workspace
 
 KEPT_LINES = 6  # One line of so many is run by default,
 EDITED_LINES = 48  # and one of so many edited.
-# Options with which a product tells when its source was changed, or how long it is.
-_DATED = re.compile(r"-g\d?\b|-G\b|line-?info")
+# Options with which a comment shows in what is made: in the date or length of a source, or in its text.
+_SHOWING = re.compile(r"-g\d?\b|-G\b|line-?info|keep|save-temps")
 
 
 def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> bool:
@@ -90,7 +90,7 @@ class Comparison:
     def edited(self) -> None:
         line = self.bench.line
         self.bench.edit(with_comment)
-        if "$NVCC" in line.prepare or _DATED.search(f"{line.command} {line.environ} {line.files}"):
+        if "$NVCC" in line.prepare or _SHOWING.search(f"{line.command} {line.environ} {line.files}"):
             self.plain = self.bench.plain()
         else:  # The comment makes no difference to it.
             source = self.plain.files[line.edited_file]
