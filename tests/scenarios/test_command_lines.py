@@ -35,8 +35,8 @@ from workspaces import Counters, Workspace
 
 KEPT_LINES = 6  # One line of so many is run by default,
 EDITED_LINES = 48  # and one of so many edited.
-# Options with which a product tells when its source was changed, or how long it is.
-_DATED = re.compile(r"-g\d?\b|-G\b|line-?info")
+# Options with which a comment shows in what is made: in the date or length of a source, or in its text.
+_SHOWING = re.compile(r"-g\d?\b|-G\b|line-?info|keep|save-temps")
 
 
 def _is_expected(bench: Bench, warm: str, plain: Run, counters: Counters) -> bool:
@@ -69,7 +69,7 @@ class Comparison:
         return counters
 
     def unedited(self) -> bool:
-        """Compare cold, warm and with the stages alone; whether anything is cached."""
+        """Compare cold, warm and with the stages alone; whether there is more to see when edited."""
         workspace, warm = self.bench.workspace, self.bench.warm
         for step, expected in (("cold", ""), ("warm", warm), ("stages", "stage_hit")):
             if step == "stages":
@@ -85,12 +85,12 @@ class Comparison:
                 return False
             if step == "warm" and warm != "direct_hit":
                 break
-        return True
+        return not warm.startswith("bypass:")
 
     def edited(self) -> None:
         line = self.bench.line
         self.bench.edit(with_comment)
-        if "$NVCC" in line.prepare or _DATED.search(f"{line.command} {line.environ} {line.files}"):
+        if "$NVCC" in line.prepare or _SHOWING.search(f"{line.command} {line.environ} {line.files}"):
             self.plain = self.bench.plain()
         else:  # The comment makes no difference to it.
             source = self.plain.files[line.edited_file]
