@@ -17,10 +17,10 @@ KEPT_CASES = {
     "test_soundness": 5,
     "test_cut_off": 8,
     "test_device_links": 3,
-    "test_unknown_releases": 12,
-    "test_diagnostics": 14,
+    "test_unknown_releases": 16,
+    "test_diagnostics": 20,
     "test_debug_builds": 16,
-    "test_host_compilers": 14,
+    "test_host_compilers": 20,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
