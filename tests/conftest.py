@@ -25,7 +25,7 @@ KEPT_CASES = {
     "test_unknown_releases": 12,
     "test_diagnostics": 14,
     "test_debug_builds": 16,
-    "test_host_compilers": 14,
+    "test_host_compilers": 20,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

@@ -18,7 +18,7 @@ import pytest
 from scenarios import other_nvcc
 from scenarios.light_toolkit import BIN, light_toolkit
 from scenarios.other_nvcc import ALTERATIONS, TOOLS
-from scenarios.rebuilds import HOST_OPTIONS, replace
+from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, replace
 from workspaces import Result, Workspace
 
 SOURCE = """
@@ -61,7 +61,7 @@ PROGRAMS = {
     "nvreport": 'wc -c <"$1" >"$2"',
     "nvtalk": "echo said on stdout; echo said on stderr >&2",
     "nvfail": "echo nvfail: no such luck >&2; exit 3",
-    "nvpp": 'exec g++ -D__CUDA_ARCH_LIST__=800 -D__CUDACC__ -D__NVCC__ "$@"',
+    "nvpp": f'exec {HOST_COMPILER} -D__CUDA_ARCH_LIST__=800 -D__CUDACC__ -D__NVCC__ "$@"',
 }
 # The options that only these releases have are taken by all tools; ptxas heeds a variable, too.
 TOOL = """#!/bin/sh
