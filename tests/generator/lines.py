@@ -316,11 +316,18 @@ def variants(line: RandomLine) -> list[RandomLine]:
     found = [dataclasses.replace(near, seed=f"{line.seed} (words)")]
     if line.options and not line.environ and not line.files:
         renamed = [_renamed(option, chance) for option in line.options]
-        words = tuple(word for option in renamed for word in spell(option, chance))
+        words = tuple(word for option in renamed for word in _spelled_alike(option, line, chance))
         found.append(
             dataclasses.replace(line, seed=f"{line.seed} (names)", arguments=words, options=tuple(renamed))
         )
     return found
+
+
+def _spelled_alike(option: Option, line: RandomLine, chance: random.Random) -> list[str]:
+    """The words of an option; of a switch as the line spells it, since that is in the key of its record."""
+    if option[1] is None:
+        return [word for word in _WORDS[option[0]] if word in line.arguments][:1]
+    return spell(option, chance)
 
 
 def _renamed(option: Option, chance: random.Random) -> Option:
