@@ -356,3 +356,12 @@ def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, line):
     assert [os.path.normpath(path) for path in written(answer_of(kept, other))] == (
         moved if "x.o" in line else [product, rule]
     )
+
+
+def test_a_product_beside_the_one_that_is_named_is_not_recorded():
+    given = Answer()
+    given.products = [("x.ptx", "0" * 32, False), ("x.ltoir", "1" * 32, False)]
+    call = invocation.parse(["-ptx", "a.cu", "-o", "x.ptx"], {})
+    assert direct.attach(given, [], call, Relocation("", "/")) is None
+    call = invocation.parse(["-ptx", "x.cu"], {})
+    assert direct.attach(given, [], call, Relocation("", "/")) is not None

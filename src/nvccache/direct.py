@@ -122,7 +122,7 @@ def attach(
     products: list[str] = []
     for destination, digest, unlink_first in answer.products:
         rule = _rule_of_product(destination, call)
-        if rule[1:].count("/"):
+        if not rule or rule[1:].count("/"):
             return None
         products += (rule, digest, "1" if unlink_first else "0")
     dependency_rule = ""
@@ -173,7 +173,8 @@ def _rule_of_product(destination: str, call: Invocation) -> str:
         return _OUTPUT
     if call.output_directory and destination.startswith(call.output_directory + "/"):
         return _DIRECTORY + destination[len(call.output_directory) + 1 :]
-    return _LITERAL + destination
+    # Beside the one that -o names, a name follows from it by rules unknown here: LTO-IR beside PTX.
+    return "" if call.output else _LITERAL + destination
 
 
 def _rule_of_dependency_file(path: str, call: Invocation) -> str:
