@@ -50,7 +50,7 @@ STAGE_TEXTS = {
     "ptxas": "PTX to a cubin, once for each real architecture",
     "fatbinary": "packs cubins and PTX into one fatbin",
     "host_compile": "the host compiler, on what `cudafe++` wrote and the fatbin",
-    "nvlink": "links device code; such calls are left to nvcc, so it is never counted yet",
+    "nvlink": "links device code; with `-dlto` it compiles it",
 }
 
 

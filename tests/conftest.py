@@ -22,8 +22,8 @@ KEPT_CASES = {
     "test_build_arguments": 2,
     "test_build_systems": 4,
     "test_project_arguments": 4,
-    "test_unknown_releases": 12,
-    "test_diagnostics": 14,
+    "test_unknown_releases": 16,
+    "test_diagnostics": 20,
     "test_debug_builds": 16,
     "test_host_compilers": 20,
 }

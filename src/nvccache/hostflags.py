@@ -11,7 +11,7 @@ from nvccache.flags import UnknownOption, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from nvccache.flags import Argument
 
@@ -21,13 +21,7 @@ _WRITES = (
     "-d",  # -dumpdir, -dumpbase, -da, ...
     "-aux-info",
     "-save-temps",
-    "-coverage",
-    "-ftest-coverage",
-    "-fprofile",  # .gcno files, and the names of .gcda files
-    "-gsplit-dwarf",
     "-fdump",
-    "-fstack-usage",
-    "-fcallgraph-info",
     "-fopt-info",
     "-fdiagnostics-format",
     "-fdiagnostics-add-output",
@@ -49,6 +43,15 @@ _WRITES = (
     "-dump",
     "-emit",
     "-analyze",
+)
+# These write their files beside the object, and none when preprocessing; of profiles, they also read some.
+_WRITES_BESIDE_OBJECT = (
+    "-coverage",
+    "-ftest-coverage",
+    "-fprofile",  # .gcno files, and the names of .gcda files
+    "-gsplit-dwarf",
+    "-fstack-usage",
+    "-fcallgraph-info",
 )
 _READS = (
     "@",
@@ -159,6 +162,13 @@ def host_objection(words: Sequence[str]) -> tuple[str, str] | None:
         if reason:
             return reason, word
     return None
+
+
+def writes_beside_object(words: Iterable[str]) -> bool:
+    """Whether the host compile writes further files, which are called after the object."""
+    return any(
+        ("-" + word.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for word in words if word[:1] == "-"
+    )
 
 
 def _objection(word: str, assembler: bool) -> str | None:

@@ -22,7 +22,7 @@ from nvccache.flags import (
     split_list,
     split_variable,
 )
-from nvccache.hostflags import device_objection, flatten, host_objection
+from nvccache.hostflags import device_objection, flatten, host_objection, writes_beside_object
 from nvccache.options import ALIASES, ARITIES, OPTIONAL
 
 TYPE_CHECKING = False
@@ -168,7 +168,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
         return Bypass("shell_expansion", "-Xcompiler")
     return (
         _files(words.arguments)
-        or _tools(words.arguments, host_flags)
+        or _tools(words.arguments, host_flags, mode)
         or _objection(_LATE_OBJECTIONS, options)
         or _environment(environ)
         or _irremovable(words, environ)
@@ -332,10 +332,12 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
     return None
 
 
-def _tools(arguments: Sequence[Argument], host_flags: Sequence[str]) -> Bypass | None:
+def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:
     objection = host_objection(host_flags)
     if objection:
         return Bypass(*objection)
+    if mode in LINKS and writes_beside_object(host_flags):
+        return Bypass("host_side_output", "beside a temporary object")
     word = device_objection(arguments)
     return Bypass("device_tool_files", word) if word else None
 

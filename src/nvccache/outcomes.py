@@ -47,7 +47,7 @@ REASONS = {
     "keeps_intermediates": "-objtemp, or -keep with commands or debug information that may name what is kept",
     "verbose": "the call asks nvcc to print its commands (-v)",
     "time_report": "the call asks for the time of each stage (-time, -fdevice-time-trace)",
-    "host_side_output": "a host compiler option writes further files (--coverage, -gsplit-dwarf, -MD, ...)",
+    "host_side_output": "a host compiler option writes files (-save-temps, -MD; of a link also --coverage)",
     "host_hidden_inputs": "a host compiler option reads files that no line marker names (@file, -specs, ...)",
     "host_hides_sources": "a host compiler option removes the line markers (-P)",
     "device_tool_files": "an option of ptxas, cicc or another device tool names a file",

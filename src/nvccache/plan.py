@@ -371,6 +371,8 @@ def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> 
     flows: dict[str, set[str]] = {}
     for stage in reversed(stages):
         ends = {output.destination for output in stage.outputs if output.destination}
+        if stage.kind == "host_compile" and stage.name("program"):
+            ends.add(stage.name("program"))
         for output in stage.outputs:
             ends |= flows.get(output.path, set())
         for path in stage.inputs:

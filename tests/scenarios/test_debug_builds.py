@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.both_ways import Files, both_ways
+from scenarios.both_ways import Files, both_ways, readable
 from scenarios.light_toolkit import light_toolkit
-from scenarios.rebuilds import cuda_release
+from scenarios.rebuilds import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
 HEADER = """#include <stdlib.h>
@@ -56,17 +56,24 @@ COMPILES = (
     "-pg -c",
     "-Xcompiler -pg -c",
 )
-LEFT_TO_NVCC = (
+BESIDE_OBJECT = (
     "-g -Xcompiler -gsplit-dwarf",
     "-Xcompiler --coverage",
     "-Xcompiler -fprofile-arcs",
     "-Xcompiler -ftest-coverage,-fprofile-arcs",
     "-Xcompiler -fprofile-generate",
-    "-Xcompiler -save-temps",
-    "-Xcompiler -save-temps=obj",
+    "-Xcompiler -fprofile-use",
     "-Xcompiler -fstack-usage",
-    "-Xcompiler -fdump-tree-original",
 )
+LEFT_TO_NVCC = (
+    "-Xcompiler -save-temps -c",
+    "-Xcompiler -save-temps=obj -c",
+    "-Xcompiler -fdump-tree-original -c",
+    "-Xcompiler --coverage -shared -Xcompiler -fPIC",
+)
+# Lines about the user's sources, without what gcc makes of the time, and without symbols of their files.
+_OF_SOURCES = re.compile(rb"^.*(?:\ba\.cu|\bh\.h|launch|kernel)\b.*$", re.MULTILINE)
+_NEVER_THE_SAME = re.compile(rb"(?:ident|checksum)=\w+|\b\d+:FUNCTION|\b[0-9a-f]{16}\b|^ *\d+:|FILE .*")
 
 
 @pytest.fixture
@@ -164,11 +171,49 @@ def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> N
 @pytest.mark.parametrize("options", LEFT_TO_NVCC)
 def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, options: str) -> None:
     """Which are all there."""
-    words = (*options.split(), "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+    words = (*options.split(), "a.cu", "-o", "a.o", "-arch=sm_80")
     for _ in ("cold", "warm"):
         _, files, counters = both_ways(bench, *words)
         assert counters.bypass_reasons == {"host_side_output": 1}
-        assert len(files) > 1 or "generate" in options or options.endswith("-fprofile-arcs")
+        assert len(files) > 1 or "-shared" in options
+
+
+@pytest.mark.parametrize("options", BESIDE_OBJECT)
+def test_files_beside_the_object_are_those_of_this_compile(bench: Workspace, options: str) -> None:
+    """The host compiler writes them anew each time; what is made of device code is cached."""
+    (bench.directory / "out").mkdir()
+    words = (*options.split(), "-c", "a.cu", "-o", "out/a.b.o", "-arch=sm_80")
+    for text in (SOURCE, SOURCE, ABOVE + SOURCE):
+        bench.write("a.cu", text)
+        before = set(bench.directory.rglob("*"))
+        result, counters = bench.since(lambda: bench.cached(*words, *HOST_OPTIONS))
+        said, made = result, _take_readable(bench, before)
+        assert counters.outcome in ("miss", "stage_hit", "partial_hit")
+        plain = bench.plain(*words, *HOST_OPTIONS)
+        assert (said.status, readable(said.stderr, Path("/"))) == (
+            plain.status,
+            readable(plain.stderr, Path("/")),
+        )
+        assert made == _take_readable(bench, before)
+        assert len(made) > 1 or "generate" in options or options.endswith(("-fprofile-arcs", "-fprofile-use"))
+    assert counters.ran().get("ptxas", 0) == 0
+
+
+def _take_readable(bench: Workspace, before: set[Path]) -> dict[str, bytes]:
+    """What new files hold, as far as it is the same on every run; they are gone then."""
+    found = {}
+    for path in sorted(set(bench.directory.rglob("*")) - before):
+        dump = ["readelf", "-sW", "--debug-dump=decodedline"]
+        if path.suffix == ".gcno":
+            dump = ["gcov-dump", "-l"]
+        elif path.suffix == ".su":
+            dump = ["cat"]
+        if not shutil.which(dump[0]):
+            pytest.skip(f"there is no {dump[0]}")
+        said = bench.run([*dump, path], cwd=path.parent).stdout
+        found[str(path)] = _NEVER_THE_SAME.sub(b"#", b"\n".join(_OF_SOURCES.findall(said)))
+        path.unlink()
+    return found
 
 
 PTX_OPTIONS = ("-lineinfo -cubin", "-cubin", "-fatbin")

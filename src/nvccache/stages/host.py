@@ -6,6 +6,7 @@ It can have any name, so its commands are known by the macros that nvcc defines 
 from __future__ import annotations
 
 from nvccache import variables
+from nvccache.hostflags import writes_beside_object
 from nvccache.stages.grammar import Grammar
 
 TYPE_CHECKING = False
@@ -58,6 +59,15 @@ def grammar_of(words: Sequence[str]) -> Grammar | None:
 
 
 def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
+    if writes_beside_object(words[1:]):  # which it does where the object is to lie
+        return Grammar(
+            kind="host_compile",
+            names={"-o": "program"},
+            sees_directory=asks_for_debug_info(words),
+            is_cached=False,
+            may_include=True,
+            keeps_place=True,
+        )
     return Grammar(
         kind="host_compile",
         writes={"-o": "object"},
