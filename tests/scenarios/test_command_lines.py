@@ -12,6 +12,7 @@ Some lines are run, and few of them edited; all of them with
     pytest --every-line tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++     and host compiler
+    NVCCACHE_TEST_LIGHT=1                next to no CUDA headers, three times as fast
 
 command_line_table.py runs them on several toolkits, and makes a table of what became of each line.
 """
@@ -19,6 +20,7 @@ command_line_table.py runs them on several toolkits, and makes a table of what b
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +30,7 @@ import pytest
 from nvccache import store
 from scenarios.bench import LISTED, Bench, Run, release_of
 from scenarios.command_lines import LINES
+from scenarios.light_toolkit import light_toolkit
 from scenarios.lines.line import Line
 from scenarios.sameness import assert_same_files, assert_same_streams
 from scenarios.sources import with_change, with_comment
@@ -128,6 +131,8 @@ def test_does_what_nvcc_does(
     missing = line.missing_in(release, Path(workspace.nvcc).parents[1])
     if missing:
         pytest.skip(missing)
+    if os.environ.get("NVCCACHE_TEST_LIGHT"):
+        light_toolkit(workspace, workspace.directory.parent / "toolkit")
     comparison = Comparison(Bench(line, workspace, release), record_property)
     if comparison.unedited() and is_edited and line.edited_file:
         comparison.edited()
