@@ -18,7 +18,7 @@ import pytest
 
 from nvccache import journal
 from nvccache.calls import LOG, Call
-from scenarios.light_toolkit import light_toolkit
+from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.rebuilds import CCBIN, toolkit_of
 from scenarios.small_project import System
 from scenarios.test_device_links import device_sections
@@ -174,25 +174,13 @@ def prepare(workspace: Workspace, system: System, tmp_path: Path) -> None:
             pytest.skip(f"needs {program}")
     original = toolkit_of(workspace)
     if not system.needs_headers:
-        use_light_toolkit(workspace, original, tmp_path)
+        light_toolkit_on_path(workspace, tmp_path / "toolkit")
     present = [original / name for name in _LIBRARIES if (original / name).is_dir()]
     environ["LIBRARY_PATH"] = ":".join(map(str, present))
     if not any((folder / "libcudart_static.a").exists() for folder in present):
         environ[KEPT] = "-cudart=shared"
     if CCBIN:
         environ["NVCC_PREPEND_FLAGS"] = f"-ccbin {CCBIN}"
-
-
-def use_light_toolkit(workspace: Workspace, original: Path, tmp_path: Path) -> None:
-    """One with next to no headers, but with all that a link needs."""
-    made = light_toolkit(workspace, tmp_path / "toolkit")
-    shutil.copytree(original / "bin" / "crt", made / "bin" / "crt")
-    for name in ("lib64", "lib"):
-        if (original / name).exists():
-            (made / name).symlink_to((original / name).resolve())
-    if (original / "nvvm" / "lib64").exists():
-        (made / "nvvm" / "lib64").symlink_to(original / "nvvm" / "lib64")
-    workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
 
 
 def touch(path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scenarios.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, replace
+from scenarios.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, replace, toolkit_of
 from workspaces import Workspace
 
 # What a stub needs of cuda_runtime.h. The macro keeps the internal headers from warning.
@@ -18,6 +18,7 @@ _RUNTIME = """#pragma once
 #include "crt/host_defines.h"
 #include "device_launch_parameters.h"
 #include <stddef.h>
+#include <stdlib.h>
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = 0);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
 extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
@@ -49,6 +50,17 @@ def light_toolkit(workspace: Workspace, destination: Path) -> Path:
     for name in ("probe.cu", "probe.o"):
         (workspace.directory / name).unlink(missing_ok=True)
     return toolkit
+
+
+def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
+    """Make it the one that a shell finds, too, with all that a link needs."""
+    original = toolkit_of(workspace)
+    made = light_toolkit(workspace, destination)
+    for folder in (".", "bin", "nvvm"):
+        for child in (original / folder).iterdir():
+            if not (made / folder / child.name).exists():
+                (made / folder / child.name).symlink_to(child.resolve())
+    workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
 
 
 def precede(toolkit: Path, tool: str, commands: str) -> None:
