@@ -40,6 +40,7 @@ CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
 MEANING = "tests/test_meaning.py"
+LINES_LISTED = "tests/scenarios/test_command_lines.py --every-line"
 TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
 GUARDS = [
@@ -144,7 +145,7 @@ GUARDS = [
     Guard("programs", "recording.py",
           "digests[path] = toolchain.digest_of_program(path, self.execution.store)", "pass", TOOLS,
           "ptxas or profile"),
-    Guard("the profile of nvcc", "recording.py", "*self._profiles()]", "]", TOOLS, "profile"),
+    Guard("the profile of nvcc", "recording.py", "*self._profiles(), ", "", TOOLS, "profile"),
     Guard("option files", "recording.py", "others = [*self.call.option_files, ", "others = [", CALLS,
           "option and file and changes and not host"),
     Guard("programs that appear earlier on PATH", "recording.py", "yield from self._before_on_path(word)",
@@ -219,7 +220,7 @@ GUARDS = [
           'if stage.kind == "host_compile":\n        return False\n    if False:', LINES,
           "option_by_which and Xcompiler"),
     Guard("cut-off: commands that are not understood", "lines.py",
-          'return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary")', "return False",
+          'return not stage.is_preprocessor and stage.kind not in ("ptxas",', 'return False and ("ptxas",',
           "tests/test_lines.py", "not_understood"),
     Guard("cut-off: options that only begin alike", "lines.py", "_HOST_OPTIONS.fullmatch(option)",
           "_HOST_OPTIONS.match(option)", "tests/test_lines.py", "matter_to_the_host"),
@@ -266,6 +267,12 @@ GUARDS = [
           'yield os.path.dirname(path) or ".", PRESENT + os.path.basename(path)', "pass", LINKS, "goes"),
     Guard("links: what nvlink adds to", "plan.py", "if output.role in _ADDED_TO:", "if False:", LINKS,
           "device_link and object and two"),
+    Guard("kept files: the name of their directory", "execution.py",
+          '.replace(os.fsencode(self.plan.scratch) + b"/", os.fsencode(prefix))', "", LINES_LISTED,
+          "keep_directory_slashes"),
+    Guard("kept files: lines as they are", "runner.py",
+          "relies_on_ids = ignores_lines = not context.plan.keeps_intermediates",
+          "relies_on_ids = ignores_lines = True", LINES_LISTED, "keep_directory_slashes or keep_two"),
     Guard("terminals: stages", "lookup.py", "tried == keys.for_terminal(key, terminal, entry.stderr)", "True",
           TERMINALS, "pipe and False"),
     Guard("terminals: replay", "levels.py", "if found and suits and", "if found and", TERMINALS,
