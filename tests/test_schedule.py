@@ -248,6 +248,36 @@ def test_what_comes_before_a_failure_is_still_carried_out():
     assert [task.stage.kind for task in schedule.tasks if task.has_failed] == ["cudafe", "cicc"]
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_passes_behind_a_failure_are_not_waited_for(slots):
+    """The first source is compiled to its end, though the second one is missing."""
+    missing, behind = stage("host_preprocess", "b.cpp4.ii"), stage("device_preprocess", "b.cpp1.ii")
+    may_end = threading.Event()
+
+    def does(one: Stage) -> int:
+        if one is behind:
+            may_end.wait(30)
+        return int(one is missing)
+
+    execution = execution_of(*PIPELINE, missing, behind, does=does)
+    caller = threading.Thread(target=carry_out, args=(execution, slots), daemon=True)
+    caller.start()
+    for _ in range(200):
+        if "ended host_compile" in execution.events:
+            break
+        caller.join(0.1)
+    may_end.set()
+    caller.join(30)
+    assert execution.events.index("ended host_compile") and not caller.is_alive()
+
+
+def test_a_plan_that_cannot_go_on_is_a_fault():
+    """Whatever the reason, the call must not hang: nvcc does it."""
+    looped = (stage("cudafe", "x", "y"), stage("cicc", "y", "x"))
+    with pytest.raises(RuntimeError, match="go on"):
+        carry_out(execution_of(HOST, *looped))
+
+
 def test_a_failure_is_not_stored():
     execution = execution_of(*PIPELINE, does=lambda one: one.kind == "cudafe")
     carry_out(execution)

@@ -58,6 +58,11 @@ class Jobs:
         finally:
             self._ended.put(job)
 
+    @property
+    def are_running(self) -> bool:
+        """Whether there are any, those included that have ended and were not waited for."""
+        return bool(self._running)
+
     def wait(self, seconds: float) -> list[Job]:
         """The jobs that have ended, after waiting for one of them for at most so long."""
         found: list[Job] = []

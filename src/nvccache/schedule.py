@@ -127,8 +127,13 @@ class Schedule:
         return sum(task.state is State.DONE for task in self.tasks)
 
     def wait(self) -> list[Task]:
-        """The stages that have come to their end, after waiting for one; some more may be ready now."""
-        states = {task.state for task in self.tasks}
+        """The stages that have come to their end, after waiting for one; some more may be ready now.
+
+        Raises RuntimeError where nothing would ever end, which nvcc is better than.
+        """
+        states = {task.state for task in self.tasks if task.number < self._limit}
+        if not self._jobs.are_running and states.isdisjoint((State.READY, State.ELSEWHERE)):
+            raise RuntimeError("no stage can go on")
         waits_for_slots = State.READY in states and self._slots.may_become_free()
         idle = _POLL_FOR_SLOTS_SECONDS if waits_for_slots else _IDLE_SECONDS
         jobs = self._jobs.wait(_POLL_SECONDS if State.ELSEWHERE in states else idle)
@@ -192,7 +197,9 @@ class Schedule:
         )
 
     def _passes_are_known(self) -> bool:
-        return all(task.state is State.DONE for task in self.tasks if task.stage.is_preprocessor)
+        """Whether all passes are done that are going to run: not those behind a stage that failed."""
+        passes = [task for task in self.tasks if task.stage.is_preprocessor and task.number <= self._limit]
+        return all(task.state is State.DONE for task in passes)
 
     def _look_up(self, task: Task) -> bool:
         """Whether the stage does not have to run."""
