@@ -106,9 +106,6 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     planned = plan.build(transcript, request.invocation, scratch, places)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, config)
-    unfound = _without_program(planned, transcript.variables.get("PATH", environ.get("PATH", "")))
-    if unfound:
-        return _left_to_nvcc(unfound, config)
     cache = store.Store(config.dir, config.readonly)
     variables = {name: value for name, value in transcript.variables.items() if not name.startswith("NVCC_")}
     context = execution.Context(
@@ -142,14 +139,6 @@ def _compile(request: Request, config: Config, scratch: str, at_once: slots.Slot
     if cache.added_bytes:
         eviction.count_and_limit(config.dir, cache.added_bytes, config.max_size)
     return report
-
-
-def _without_program(planned: plan.Plan, search_path: str) -> Bypass | None:
-    """Why a line is no command: nvcc does it itself, or a shell does."""
-    for stage in planned.stages:
-        if stage.kind == plan.OPAQUE and not toolchain.resolve(stage.words[0], search_path):
-            return Bypass("unexplained", f"no program `{stage.words[0]}`")
-    return None
 
 
 def _left_to_nvcc(bypass: Bypass, config: Config) -> runner.Report:

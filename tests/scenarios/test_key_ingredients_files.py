@@ -212,7 +212,7 @@ def test_a_file_that_an_option_names(workspace: Workspace) -> None:
 def test_profiles_of_earlier_runs_are_read_each_time(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     words = ("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS, "-Xcompiler", "-fprofile-use")
-    for outcome in ("miss", "stage_hit"):
+    for outcome in ("miss", "partial_hit"):
         _, counters = workspace.since(lambda: workspace.cached(*words))
         assert counters.outcome == outcome
 

@@ -76,7 +76,6 @@ _LEFT_TO_NVCC = (
     Line("preprocess_to_file", "-E headers.cu -o h.ii", "bypass:preprocess_only"),
     Line("library", "-lib a.cu b.cu -o libx.a", "bypass:library"),
     Line("run", "-run main.cu -o main", "bypass:run"),
-    Line("side_output", "-Xcompiler -fstack-usage -c a.cu -o a.o", "stage_hit"),
     Line("host_dependencies", "-Xcompiler -MD,-MF,host.d -c a.cu -o a.o", "bypass:host_side_output"),
     Line("ptxas_file", "-Xptxas --no-such=1,-o,x.cubin -c a.cu -o a.o", "bypass:device_tool_files"),
 )
