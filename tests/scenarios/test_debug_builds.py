@@ -199,6 +199,19 @@ def test_files_beside_the_object_are_those_of_this_compile(bench: Workspace, opt
     assert counters.ran().get("ptxas", 0) == 0
 
 
+def test_two_objects_of_one_source_can_be_told_apart(bench: Workspace) -> None:
+    """A unit without external definition has its id from the object's name, also where gcc writes it."""
+    kernel = "static __global__ void hidden(int *x) { x[0] = 1; }\n"
+    bench.write("a.cu", f"{kernel}static void (*const keep)(int *) __attribute__((used)) = hidden;\n")
+    found = []
+    for name in ("one.o", "two.o"):
+        words = ("-dc", "a.cu", "-o", name, "-arch=sm_80", "-Xcompiler", "-fstack-usage", *HOST_OPTIONS)
+        assert bench.cached(*words).status == 0
+        content = (bench.directory / name).read_bytes()
+        found.append(set(re.findall(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}", content)))
+    assert found[0] and found[1] and found[0].isdisjoint(found[1])
+
+
 def _take_readable(bench: Workspace, before: set[Path]) -> dict[str, bytes]:
     """What new files hold, as far as it is the same on every run; they are gone then."""
     found = {}
