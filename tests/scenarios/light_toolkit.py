@@ -21,13 +21,15 @@ _RUNTIME = """#pragma once
 #include <stdlib.h>
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = 0);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
-extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
 extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+#if __CUDACC_VER_MAJOR__ >= 12
+extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaStream_t);
 static inline cudaError_t __cudaLaunchKernel_helper(cudaKernel_t kernel, dim3 grid, dim3 block,
                                                     void **arguments, size_t bytes, cudaStream_t stream) {
   return __cudaLaunchKernel(kernel, grid, block, arguments, bytes, stream);
 }
+#endif
 """
 BIN = {
     "cicc": "nvvm/bin/cicc",

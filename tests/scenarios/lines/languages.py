@@ -23,7 +23,11 @@ __global__ void kernel(int *x) { *x = 2; }
 _THREE_ERRORS = "__global__ void kernel(int *x) { one(); two(); three(); }\n"
 
 _DIALECT = (
-    Line("extended_lambda_old_name", "-expt-extended-lambda -expt-relaxed-constexpr -ptx features.cu"),
+    Line(
+        "extended_lambda_old_name",
+        "-expt-extended-lambda -expt-relaxed-constexpr -ptx features.cu",
+        needs_cuda_headers=True,
+    ),
     Line("no_exceptions", "--no-exceptions -c a.cu -o a.o"),
     Line("no_exceptions_short", "-noeh -dc a.cu -o a.o"),
     Line("no_initializer_list", "-nohdinitlist -c a.cu -o a.o"),
@@ -64,6 +68,7 @@ _WARNINGS = (
         "warn_captures_this",
         "-extended-lambda -Wext-lambda-captures-this -c lambda.cu",
         files={"lambda.cu": _LAMBDA},
+        needs_cuda_headers=True,
     ),
     Line("no_warn_deprecated", "-Wno-deprecated-declarations -c warnings.cu -o w.o"),
     Line("warn_deprecated_error", "-Werror deprecated-declarations -c warnings.cu -o w.o", "failed"),

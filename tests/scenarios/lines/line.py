@@ -44,6 +44,7 @@ class Line:
     is_shim: bool = False  # called as `nvcc` through a symbolic link
     timings: tuple[str, ...] = ()  # files of times, which differ on every run
     names_keep_directory: bool = False  # its objects hold debug information
+    needs_cuda_headers: bool = False  # it compiles more than kernels and their launches
 
     @property
     def all_files(self) -> dict[str, str | bytes]:
