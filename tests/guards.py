@@ -43,6 +43,7 @@ MEANING = "tests/test_meaning.py"
 LINES_LISTED = "tests/scenarios/test_command_lines.py --every-line"
 TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
+RELINK, RELINKS = "tests/test_relink.py", "tests/scenarios/test_relinks.py"
 GUARDS = [
     Guard("signatures in a replay record", "replay.py", "signatures.to_bytes(now) != numbers", "False",
           FILES, "seen and the and source and not link and not header"),
@@ -281,6 +282,18 @@ GUARDS = [
           "tried == keys.for_terminal(key, asked.terminal, answer.stderr)", "True", TERMINALS, "touched"),
     Guard("terminals: its width", "terminals.py", "size_of(2).hex(), size_of(0).hex(), ", "", TERMINALS,
           "wide"),
+    Guard("relink: its records are for these outputs", "recording.py", " or given.intermediates:", ":",
+          RELINKS, "other and outputs"),
+    Guard("relink: the link reads what the record names", "relink.py",
+          "or _read_by(words, path) != set(contents)", "", RELINK, "unknown or unread or another"),
+    Guard("relink: the last command is a link", "relink.py",
+          "if isinstance(last, Command) and host.is_link(last.words) else ()", "", RELINK, "no and link"),
+    Guard("relink: a link that fails", "relink.py",
+          "    if completed.status != 0:\n        return None\n", "", RELINKS, "fails"),
+    Guard("relink: what the link says is not in its record", "recording.py",
+          "        given.stdout, given.stderr = self._report.told_before_link\n", "", RELINKS, "messages"),
+    Guard("relink: names in its record", "answer.py", 'if "/" in name or name in ("", ".", ".."):',
+          "if False:", "tests/test_replay_damage.py", "sense"),
 ]  # fmt: skip
 
 

@@ -277,7 +277,7 @@ def test_damaged_answers_are_no_answers_or_stay_within_the_call():
         answer_of(kept, "-c a.cu -MD -odir out")
 
 
-@pytest.mark.parametrize("kept", [b"", b"\0", WHOLE.replace(b"answer-1", b"answer-2"), WHOLE + b"x"])
+@pytest.mark.parametrize("kept", [b"", b"\0", WHOLE.replace(b"answer-2", b"answer-1"), WHOLE + b"x"])
 def test_an_answer_of_another_version_is_none(kept):
     assert answer_of(kept, "-c a.cu -MD -odir out") is None
 
@@ -285,9 +285,9 @@ def test_an_answer_of_another_version_is_none(kept):
 @pytest.mark.parametrize("rule", ["", "x", "d../x", "dx/../../y", "=", "b", "f", "o", "=\x010/x", "=/x"])
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_output_that_does_not_follow_from_the_call_is_none(rule, index):
-    parts = sections.unpack("answer-1", WHOLE, 7)
+    parts = sections.unpack("answer-2", WHOLE, 9)
     parts[index] = sections.join([rule, DIGEST, "0"]) if index == 0 else rule.encode()
-    assert answer_of(sections.pack("answer-1", parts), "-c a.cu -MD -odir out") is None
+    assert answer_of(sections.pack("answer-2", parts), "-c a.cu -MD -odir out") is None
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -299,7 +299,7 @@ def test_a_record_that_somebody_tampered_with_writes_no_file_that_the_call_does_
     monkeypatch.chdir(tmp_path / "work")
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    parts = sections.unpack("answer-1", WHOLE, 7)
+    parts = sections.unpack("answer-2", WHOLE, 9)
     literal = f"={victim}"
     parts[index] = sections.join([literal, DIGEST, "0"]) if index == 0 else literal.encode()
     environ = {
@@ -313,7 +313,7 @@ def test_a_record_that_somebody_tampered_with_writes_no_file_that_the_call_does_
     places = Relocation(settings.base_dir, os.getcwd())
     scope = SHARED if base else PLACED
     front_key = key(line, scope, places=places, environ=environ)
-    made = Found(keys.digest_bytes(b"any"), Reading(), sections.pack("answer-1", parts))
+    made = Found(keys.digest_bytes(b"any"), Reading(), sections.pack("answer-2", parts))
     manifest.add(front_key, made, cache, places, time.time_ns())
     assert levels.answer("nvcc", line.split(), settings, environ).answer is None
     assert victim.read_text() == "precious"

@@ -9,12 +9,12 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache import direct, explanation, invocation, keys, manifest, reading, sections, store
-from nvccache.call import Request
 from nvccache.explanation import Case
 from nvccache.reading import Reading
 from nvccache.recording import Recorded
 from nvccache.relocation import Relocation
-from nvccache.runner import Report
+from nvccache.report import Report
+from nvccache.request import Request
 from nvccache.signatures import UNKNOWN
 from nvccache.store import Store
 

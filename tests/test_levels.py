@@ -128,6 +128,24 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place, is_replay):
     assert (outcome.answer, outcome.bypass.reason) == (None, "unwritable_output")
 
 
+def test_of_a_program_nothing_is_given_before_it_is_linked(place):
+    """The record names what the link reads; the call asks for more than that."""
+    settle()
+    given = Answer()
+    given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
+    given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
+    made = reading_of_source()
+    made.signatures = [signatures.of("a.cu")]
+    line = ["a.cu", "-o", "a"]
+    key = replay.key_of("nvcc", line, os.getcwd(), {}, "")
+    replay.add(key, made, given, line, Store(str(place.parent / "cache")))
+    outcome = answer(place, line)
+    assert outcome.answer is None
+    assert outcome.program.intermediates == given.intermediates
+    assert outcome.invocation.output == "a"
+    assert os.listdir(place) == ["a.cu"]
+
+
 def test_recaching_asks_no_record(place):
     settle()
     answer(place)

@@ -58,9 +58,9 @@ def put(cache: Store, record: bytes, key: str = KEY) -> None:
 
 
 def put_part(cache: Store, index: int, part: bytes) -> None:
-    parts = sections.unpack("replay-1", body(cache), 12)
+    parts = sections.unpack("replay-2", body(cache), 14)
     parts[index] = part
-    put(cache, sections.pack("replay-1", parts))
+    put(cache, sections.pack("replay-2", parts))
 
 
 def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
@@ -84,28 +84,29 @@ def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
         found = find(cache)
         if found:
             written = [destination for destination, _, _ in found.products]
+            written += [name for name, _ in found.intermediates]
             assert all("/" not in path and path not in ("", ".", "..") for path in written)
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        b"nvccache replay-2",
+        b"nvccache replay-1",
         b"nvccache replay-",
         b"nvccache reading-1",
-        b"ccache replay-1",
-        b"nvccache  replay-1",
+        b"ccache replay-2",
+        b"nvccache  replay-2",
     ],
 )
 def test_a_record_of_another_version_is_a_miss(cache, header):
-    put(cache, body(cache).replace(b"nvccache replay-1", header, 1))
+    put(cache, body(cache).replace(b"nvccache replay-2", header, 1))
     assert find(cache) is None
 
 
 def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
-    parts = sections.unpack("replay-1", body(cache), 12)
+    parts = sections.unpack("replay-2", body(cache), 14)
     for others in (parts[:-1], [*parts, b""]):
-        put(cache, sections.pack("replay-1", others))
+        put(cache, sections.pack("replay-2", others))
         assert find(cache) is None
 
 
@@ -229,6 +230,11 @@ def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
         (11, b""),
         (11, b"many"),
         (11, b"\xff"),
+        (12, b"a.o"),
+        (12, b"a.o\0"),
+        (12, b"../a.o\0" + DIGEST.encode() + b"\0"),
+        (12, b"..\0" + DIGEST.encode() + b"\0"),
+        (12, b"\0" + DIGEST.encode() + b"\0"),
     ],
 )
 def test_a_section_that_makes_no_sense_is_a_miss(cache, index, part):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nvccache import journal
+from nvccache import journal, store
 
 # What a developer's shell may hold and a test must not see.
 HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")
@@ -70,9 +70,9 @@ class Workspace:
 
     def forget_calls(self) -> None:
         """Remove what answers whole calls from records, so that the stages are asked."""
-        shutil.rmtree(self.cache / "replay-v1", ignore_errors=True)
-        for path in self.cache.glob("reading-v1/*/*"):
-            if b"answer-1" in path.read_bytes():
+        shutil.rmtree(self.cache / store.REPLAY, ignore_errors=True)
+        for path in self.cache.glob(f"{store.READING}/*/*"):
+            if b"answer-" in path.read_bytes():
                 path.unlink()
 
     def counters(self) -> Counters:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import store
+from nvccache import sections, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +20,21 @@ GIVEN, LOST, UNWRITABLE = "given", "lost", "unwritable"
 class Answer:
     """`products` are (destination, digest of its content, whether an existing file is unlinked first).
 
-    `rule` is the content of the dependency file, None where the call asks for none.
+    `rule` is the content of the dependency file, None where the call asks for none. Where a host's link has
+    to follow (relink.py), `intermediates` are what it reads of the scratch directory, (base name, digest),
+    and `stages` what came before it, (kind, seconds).
     """
 
-    __slots__ = ("dependency_file", "products", "rule", "seconds_saved", "stderr", "stdout")
+    __slots__ = (
+        "dependency_file",
+        "intermediates",
+        "products",
+        "rule",
+        "seconds_saved",
+        "stages",
+        "stderr",
+        "stdout",
+    )
 
     products: list[tuple[str, str, bool]]
     dependency_file: str
@@ -31,12 +42,28 @@ class Answer:
     stdout: bytes
     stderr: bytes
     seconds_saved: float
+    intermediates: list[tuple[str, str]]
+    stages: list[tuple[str, float]]
 
     def __init__(self) -> None:
         self.products = []
         self.dependency_file, self.rule = "", None
         self.stdout, self.stderr = b"", b""
         self.seconds_saved = 0.0
+        self.intermediates, self.stages = [], []
+
+    def parts_of_link(self) -> list[bytes]:
+        """Two sections of a record (sections.py) about what comes before a link."""
+        stages = [text for kind, seconds in self.stages for text in (kind, f"{seconds:.6f}")]
+        return [sections.join([text for pair in self.intermediates for text in pair]), sections.join(stages)]
+
+    def take_parts_of_link(self, intermediates: bytes, stages: bytes) -> None:
+        """The inverse of `parts_of_link`; raises ValueError."""
+        for name, digest in sections.split_tuples(intermediates, 2):
+            if "/" in name or name in ("", ".", ".."):
+                raise ValueError("no name of a file in a directory")
+            self.intermediates.append((name, digest))
+        self.stages = [(kind, float(seconds)) for kind, seconds in sections.split_tuples(stages, 2)]
 
 
 def give(answer: Answer, cache: Store) -> str:

@@ -16,8 +16,9 @@ _APPEND_TRIES = 5
 class Call:
     """What became of one call. Seconds are wall-clock seconds.
 
-    `stages` holds (stage, hit, seconds): seconds spent on a miss, saved on a hit. `product` is the
-    absolute path of what the call makes, empty where that is not known.
+    `reason` is why it was a bypass, or `outcomes.LINKED`. `stages` holds (stage, hit, seconds): seconds spent
+    on a miss, saved on a hit. `product` is the absolute path of what the call makes, empty where that is not
+    known.
     """
 
     __slots__ = ("outcome", "product", "reason", "seconds", "seconds_saved", "stages")

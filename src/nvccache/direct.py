@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 SHARED, PLACED, BOUND = "shared", "placed", "bound"
-_KIND = "answer-1"
-_SECTIONS = 7
+_KIND = "answer-2"
+_SECTIONS = 9
 # They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
 _OF_OUTPUTS = frozenset(
     [
@@ -138,6 +138,7 @@ def attach(
         answer.stdout,
         answer.stderr,
         f"{answer.seconds_saved:.6f}".encode(),
+        *answer.parts_of_link(),
     ]
     return sections.pack(_KIND, parts)
 
@@ -145,9 +146,8 @@ def attach(
 def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | None:
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
-        products, rule, entered, flags, stdout, stderr, seconds = sections.unpack(
-            _KIND, found.attached, _SECTIONS
-        )
+        parts = sections.unpack(_KIND, found.attached, _SECTIONS)
+        products, rule, entered, flags, stdout, stderr, seconds = parts[:7]
         answer = Answer()
         for kept, digest, unlink_first in sections.split_tuples(products, 3):
             destination = _follow(kept, call)
@@ -163,6 +163,7 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | No
             answer.rule = dependencies.rule(listed, call)
         answer.stdout, answer.stderr = stdout, stderr
         answer.seconds_saved = float(seconds)
+        answer.take_parts_of_link(*parts[7:])
     except (ValueError, IndexError):
         return None
     return answer

@@ -13,11 +13,15 @@ import re
 from dataclasses import dataclass
 
 from nvccache import process
+from nvccache.guardian import SCRATCH_VARIABLE
 from nvccache.invocation import Bypass
+from nvccache.variables import OF_ARGUMENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from nvccache.request import Request
 
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
@@ -58,6 +62,19 @@ class Transcript:
     steps: tuple[Command | DependencyStep, ...]
     messages: bytes
     removed: tuple[str, ...] = ()
+
+    @property
+    def variables_of_commands(self) -> dict[str, str]:
+        """The variables but for those that only nvcc itself reads."""
+        return {name: value for name, value in self.variables.items() if not name.startswith("NVCC_")}
+
+
+def of_request(request: Request, scratch: str) -> Transcript | Bypass:
+    """Ask nvcc what it would do for a call."""
+    environ = {**request.guarded_environ, SCRATCH_VARIABLE: scratch}
+    if request.invocation.replaces_variables:
+        environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
+    return transcribe(request.nvcc, request.invocation.dryrun_arguments, scratch, environ)
 
 
 def transcribe(

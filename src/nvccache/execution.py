@@ -22,13 +22,14 @@ from nvccache import (
     passes,
     process,
     reading,
+    scratch,
 )
 from nvccache.entries import Entry
 from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
 from nvccache.own_ids import ROLE, independent
 from nvccache.passes import Pass
-from nvccache.plan import OPAQUE, Output, Plan, Stage
+from nvccache.plan import HOST_LINK, OPAQUE, Output, Plan, Stage
 from nvccache.process import Completed, Handle
 from nvccache.reading import Reading, UnreadableError
 from nvccache.relocation import Relocation
@@ -90,14 +91,12 @@ class Execution:
         self.dated_files: list[str] = []
         self.objections: list[str] = []
         self._adopted_assembly = False  # whether text not made by a pass may make the assembler read files
-        # Where the tools put what they leave behind when they fail; it goes with the scratch directory.
-        self._temporary = os.path.join(self.plan.scratch, "tmp")
-        self._users_temporary = context.environ.get("TMPDIR") or "/tmp"
-        self.environ = {**context.environ, "TMPDIR": self._temporary}
+        temporary = scratch.temporary_below(self.plan.scratch)
+        self.environ = {**context.environ, "TMPDIR": temporary}
         self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         self.finder = Finder(self, ignores_lines, context.is_recaching)
         self._making = threading.RLock()
-        os.makedirs(self._temporary, exist_ok=True)
+        os.makedirs(temporary, exist_ok=True)
 
     def is_cached(self, stage: Stage) -> bool:
         """Whether a stage's result may come from the store; known once the passes are done."""
@@ -110,7 +109,7 @@ class Execution:
         if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
             self.objections.append("it links a thin archive, whose members are not looked at")
             return False
-        if not stage.grammar.is_cached:
+        if not stage.grammar.is_cached and not (stage.kind == HOST_LINK and self.plan.host_link):
             self.objections.append(f"its stage {stage.kind} is not cached")
         return stage.grammar.is_cached
 
@@ -157,12 +156,17 @@ class Execution:
         return completed
 
     def run_again(self, stage: Stage, handle: Handle | None = None) -> Completed:
-        """Run a stage whose output is lost; what came after it relies on the same bytes."""
+        """Run a stage whose output is lost, and keep it; what came after it relies on the same bytes."""
         expected = [self.workspace.digest_of(output.path) for output in self._known_outputs(stage)]
         completed = self.run(stage, handle)
         made = [self.workspace.digest_of(output.path) for output in self._known_outputs(stage)]
         if completed.status != 0 or made[: len(expected)] != expected:
             raise LostResultError(f"running {stage.kind} again did not give the same result")
+        for output in self._known_outputs(stage):
+            content = self.workspace.content_of(output.path)
+            if content is not None and stage.grammar.is_cached:
+                digest = self.workspace.digest_of(output.path)
+                self.store.add_blob(digest, content, compress=not output.destination)
         return completed
 
     def publish(self, stage: Stage, lookup: Lookup, completed: Completed) -> None:
@@ -176,8 +180,8 @@ class Execution:
         """The reason why a result cannot be stored, or empty."""
         kept = [output for output in self.kept_outputs(stage) if not stage.is_preprocessor]
         contents = {output.role: self.workspace.content_of(output.path) for output in kept}
-        scratch = os.fsencode(self.plan.scratch)
-        if any(content is None or scratch in content for content in contents.values()):
+        directory = os.fsencode(self.plan.scratch)
+        if any(content is None or directory in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
         if nvlink.compiles(stage.words) and any(
             line_table.holds_dates(made or b"") for made in contents.values()
@@ -262,9 +266,8 @@ class Execution:
             return stream.read().replace(os.fsencode(self.plan.scratch) + b"/", os.fsencode(prefix))
 
     def without_scratch(self, text: bytes) -> bytes:
-        """Diagnostics with intermediates under their base names: the directory's name means nothing."""
-        text = text.replace(os.fsencode(self._temporary) + b"/", os.fsencode(self._users_temporary) + b"/")
-        return text.replace(os.fsencode(self.plan.scratch) + b"/", b"")
+        """Diagnostics as they may be told and kept."""
+        return scratch.hide(text, self.plan.scratch, self._context.environ)
 
     def read_by(self, stage: Stage) -> list[str]:
         """The intermediates a stage reads: those its command names, and those that they include."""
@@ -296,11 +299,6 @@ class Execution:
         """Run the stage whose output the store has lost."""
         stage, _ = self.outputs[path]
         self.run_again(stage)
-        for output in self._known_outputs(stage):
-            content = self.workspace.content_of(output.path)
-            if content is not None and stage.grammar.is_cached:
-                digest = self.workspace.digest_of(output.path)
-                self.store.add_blob(digest, content, compress=not output.destination)
 
     def _lying_before(self, stage: Stage) -> dict[str, str]:
         """The digests of the intermediates that a command not understood may change where they lie."""

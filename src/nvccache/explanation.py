@@ -27,9 +27,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nvccache.call import Request
     from nvccache.recording import Recorded
-    from nvccache.runner import Report
+    from nvccache.report import Report
+    from nvccache.request import Request
     from nvccache.store import Store
 
 _KIND = "object-1"

@@ -25,16 +25,17 @@ _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of 
 class Outcome:
     """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
 
-    __slots__ = ("answer", "bypass", "invocation", "replay_key", "terminal")
+    __slots__ = ("answer", "bypass", "invocation", "program", "replay_key", "terminal")
 
     answer: Answer | None
+    program: Answer | None  # an answer but for the host's link, which has to follow (relink.py)
     bypass: Bypass | None
     invocation: Invocation | None
     replay_key: str
     terminal: str  # see terminals.py
 
     def __init__(self, replay_key: str, terminal: str) -> None:
-        self.answer, self.bypass, self.invocation = None, None, None
+        self.answer, self.bypass, self.invocation, self.program = None, None, None, None
         self.replay_key = replay_key
         self.terminal = terminal
 
@@ -49,7 +50,9 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
             found = replay.find(tried, arguments, cache, _describe_processor)
             suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
             if found and suits and _is_over(found, cache, outcome):
-                return outcome
+                break
+        if outcome.answer or outcome.bypass:
+            return outcome
     from nvccache import invocation
 
     parsed = invocation.parse(arguments, environ)
@@ -57,13 +60,16 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
         outcome.bypass = parsed
         return outcome
     outcome.invocation = parsed
-    if not config.recache:
+    if not config.recache and not outcome.program:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
     return outcome
 
 
 def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
     """Give an answer; false, with nothing done, if a product has been evicted."""
+    if found.intermediates:
+        outcome.program = found
+        return True
     given = give(found, cache)
     if given == GIVEN:
         outcome.answer = found
@@ -89,7 +95,7 @@ def _answer_by_meaning(
     seen = Observations()
     asked = direct.Asked(nvcc, call, environ, outcome.terminal)
     found = direct.find(asked, cache, scopes, seen, _describe_processor)
-    if found and _is_over(found[1], cache, outcome) and outcome.answer:
+    if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
         _record_again(found[0].reading, seen, started)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
         replay.add(key, found[0].reading, found[1], arguments, cache)

@@ -27,6 +27,9 @@ STAGES = (
     "nvlink",
 )
 
+# The reason in the journal of a stage hit of which only the host's link had to run.
+LINKED = "linked"
+
 # Why a call was handed to nvcc. Each word is documented in docs/reference/outcomes.md.
 REASONS = {
     "disabled": "NVCCACHE_DISABLE is set",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nvccache.relocation import Relocation
 
 OPAQUE = "opaque"
+HOST_LINK = "host_link"
 _IDENTIFIER = "-D__NV_MODULE_ID="
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
 _ADDED = "+"  # behind the name of such an output
@@ -101,6 +102,12 @@ class Plan:
     @property
     def keeps_intermediates(self) -> bool:
         return any(output.kept_as for stage in self.stages for output in stage.outputs)
+
+    @property
+    def host_link(self) -> Stage | None:
+        """The link of a program by the host's linker, if that is what comes last."""
+        last = self.steps[-1]
+        return last if isinstance(last, Stage) and last.kind == HOST_LINK else None
 
     @property
     def products(self) -> tuple[str, ...]:

@@ -30,11 +30,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nvccache.call import Request
     from nvccache.execution import Execution
     from nvccache.invocation import Invocation
     from nvccache.plan import Plan, Stage
-    from nvccache.runner import Report
+    from nvccache.report import Report
+    from nvccache.request import Request
 
 _HOST_PASSES = ("host_preprocess", "device_preprocess", "host_compile")
 _PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
@@ -210,7 +210,17 @@ class Recorder:
             given.rule = dependencies.rule(self.entered(), self.call)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
         given.seconds_saved = sum(seconds for _, _, seconds in self._report.stages)
+        if execution.plan.host_link:
+            self._leave_out(execution.plan.host_link, given)
         return given
+
+    def _leave_out(self, link: Stage, given: Answer) -> None:
+        """Have an answer say what the host's link reads, instead of what it said."""
+        given.stdout, given.stderr = self._report.told_before_link
+        for path in dict.fromkeys(link.inputs):
+            name = os.path.relpath(path, self.execution.plan.scratch)
+            given.intermediates.append((name, self.execution.workspace.digest_of(path)))
+        given.stages = [(kind, seconds) for kind, _, seconds in self._report.stages]
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.execution.plan.dependency_files:
@@ -219,7 +229,7 @@ class Recorder:
 
     def scope(self, given: Answer) -> str:
         """How widely the record may be shared."""
-        if self.execution.seeding.is_bound or self._names_outputs(given):
+        if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
         return direct.SHARED if self._is_relocatable(given) else direct.PLACED
 

@@ -12,6 +12,8 @@ record is (see sections.py for the form):
     products        (destination, digest, "1" to unlink an existing file first)
     dependency file its path, and its content
     stdout, stderr, seconds saved
+    intermediates   (base name, digest) of what a host's link still has to link (relink.py)
+    stages          (kind, seconds) of what came before it
 
 What stands in the record of another version, or of somebody hostile, ends in a miss.
 """
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from nvccache.reading import Reading
     from nvccache.store import Store
 
-_KIND = "replay-1"
-_SECTIONS = 12
+_KIND = "replay-2"
+_SECTIONS = 14
 
 
 def key_of(
@@ -83,7 +85,7 @@ def _holds(parts: list[bytes], describe_processor: Callable[[], str]) -> bool:
 
 
 def _answer(parts: list[bytes]) -> Answer:
-    products, dependency_file, rule, stdout, stderr, seconds = parts
+    products, dependency_file, rule, stdout, stderr, seconds, intermediates, stages = parts
     answer = Answer()
     for destination, digest, unlink_first in sections.split_tuples(products, 3):
         answer.products.append((destination, digest, unlink_first == "1"))
@@ -91,6 +93,7 @@ def _answer(parts: list[bytes]) -> Answer:
     answer.rule = rule if dependency_file else None
     answer.stdout, answer.stderr = stdout, stderr
     answer.seconds_saved = float(seconds)
+    answer.take_parts_of_link(intermediates, stages)
     return answer
 
 
@@ -132,6 +135,7 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
         answer.stdout,
         answer.stderr,
         f"{answer.seconds_saved:.6f}".encode(),
+        *answer.parts_of_link(),
     ]
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
     cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)

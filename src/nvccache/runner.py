@@ -8,11 +8,12 @@ back, so that a call can still be left to nvcc up to the last moment.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nvccache import dependencies, markers, outcomes, store
 from nvccache.execution import Execution
-from nvccache.plan import DependencyFile
+from nvccache.plan import HOST_LINK, DependencyFile
+from nvccache.report import Report
 from nvccache.schedule import Schedule, State
 
 TYPE_CHECKING = False
@@ -32,35 +33,6 @@ _TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "
 _OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
 # What a tool says when the machine is at fault, which may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
-
-
-@dataclass(slots=True)
-class Report:
-    """What became of a call: exit code, output, and what each stage cost or saved in seconds.
-
-    `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty.
-    """
-
-    status: int = 0
-    stdout: bytes = b""
-    stderr: bytes = b""
-    leave_to_nvcc: str = ""
-    stages: list[tuple[str, bool, float]] = field(default_factory=list)
-    products: tuple[str, ...] = ()
-
-    @property
-    def seconds_saved(self) -> float:
-        return sum(seconds for _, is_hit, seconds in self.stages if is_hit)
-
-    @property
-    def outcome(self) -> str:
-        """The word for it in `nvccache stats`."""
-        if self.status != 0:
-            return outcomes.FAILED
-        counted = [hit for kind, hit, _ in self.stages if not kind.endswith("_preprocess")]
-        if all(counted):
-            return outcomes.STAGE_HIT
-        return outcomes.PARTIAL_HIT if any(counted) else outcomes.MISS
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +161,8 @@ class _Run:
         """Whether this was the last stage, since it failed or its product cannot be written."""
         completed = task.completed
         assert completed
+        if task.stage.kind == HOST_LINK:
+            self._report.told_before_link = (self._report.stdout, self._report.stderr)
         self._report.stdout += self._execution.without_scratch(completed.stdout)
         self._report.stderr += self._execution.without_scratch(completed.stderr)
         if completed.status != 0:

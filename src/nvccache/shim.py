@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nvccache.answer import Answer
-    from nvccache.call import Request
+    from nvccache.report import Report
+    from nvccache.request import Request
 
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
 
@@ -99,11 +100,18 @@ def _cached_compile(
         _hand_over(outcome.answer, config, started)
     gc.enable()
     if outcome.invocation and not outcome.bypass:
-        from nvccache.call import Request
+        from nvccache.request import Request
 
-        guarded = real_nvcc.guarded(environ, nvcc)
-        keys = (outcome.replay_key, outcome.terminal)
-        request = Request(nvcc, tuple(arguments), outcome.invocation, environ, guarded, *keys)
+        request = Request(
+            nvcc,
+            tuple(arguments),
+            outcome.invocation,
+            environ,
+            real_nvcc.guarded(environ, nvcc),
+            outcome.replay_key,
+            outcome.terminal,
+            outcome.program,
+        )
         return _staged_compile(request, config)
     assert outcome.bypass
     _log(config, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")
@@ -158,15 +166,15 @@ def _staged_compile(request: Request, config: Config) -> int:
 
 
 def _carry_out(request: Request, config: Config) -> int:
-    from nvccache import call, process
-
     nvcc, arguments = request.nvcc, list(request.arguments)
     started = time.monotonic()
-    report = call.carry_out(request, config)
+    report = _make(request, config)
     record = Call(outcomes.BYPASS)
     record.seconds = time.monotonic() - started
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     if report.leave_to_nvcc == "odd_failure":
+        from nvccache import process
+
         # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
         status = process.run_through([nvcc, *arguments], request.guarded_environ)
         record.outcome = outcomes.FAILED if status else outcomes.BYPASS
@@ -178,11 +186,24 @@ def _carry_out(request: Request, config: Config) -> int:
         _record(config, record)
         _become(nvcc, arguments, request.environ)
     record.outcome, record.stages = report.outcome, report.stages
+    record.reason = outcomes.LINKED if report.is_linked else ""
     record.seconds_saved = report.seconds_saved
     _record(config, record)
     _write(1, report.stdout)
     _write(2, report.stderr)
     return report.status
+
+
+def _make(request: Request, config: Config) -> Report:
+    if request.program:
+        from nvccache import relink
+
+        linked = relink.carry_out(request, request.program, config)
+        if linked:
+            return linked
+    from nvccache import call
+
+    return call.carry_out(request, config)
 
 
 def _log(config: Config, message: str) -> None:

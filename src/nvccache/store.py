@@ -2,9 +2,9 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v1/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      replay-v2/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
       manifest-v2/ab/<key>       the readings of a command, newest first
-      reading-v1/ab/<key>        what a command was seen to read, with digests; for a call also its answer
+      reading-v2/ab/<key>        what a command was seen to read, with digests; for a call also its answer
       stage-v3/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v1", "reading-v1", "object-v1", "survey-v1"
+REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v1", "survey-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT, SURVEY)
 _KEY_LENGTH = 32
 _WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load

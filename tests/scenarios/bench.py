@@ -25,6 +25,7 @@ from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 LISTED = "and by the list"  # In messages about an outcome that is not the one expected.
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
+_RANDOM = re.compile(rb"(?<=-)[0-9a-f]{6}(?=\.\.)")  # in what cicc of CUDA 11 leaves when it fails
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Bench:
             words, cwd=self.cwd, env=environ, input=self.line.stdin, capture_output=True, check=False
         )
         files = {name: self._read(name) for name in _names(self.directory)}
-        temporary = [os.fsdecode(TEMPORARY.sub(b"", os.fsencode(name))) for name in _names(self.temporary)]
+        temporary = [_without_random_parts(name) for name in _names(self.temporary)]
         return Run(done.returncode, done.stdout, done.stderr, files, temporary)
 
     def _arguments(self) -> list[str]:
@@ -175,6 +176,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def _names(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+def _without_random_parts(name: str) -> str:
+    return os.fsdecode(_RANDOM.sub(b"", TEMPORARY.sub(b"", os.fsencode(name))))
 
 
 @functools.cache

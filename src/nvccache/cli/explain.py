@@ -11,6 +11,7 @@ from nvccache.calls import Call
 from nvccache.store import Store
 
 _UNCHANGED = "nothing it depends on has changed"
+_LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
 
 
 @click.command()
@@ -38,6 +39,8 @@ def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list
     details: list[str] = []
     if outcome == outcomes.DIRECT_HIT:
         cause = _UNCHANGED
+    elif call and call.reason == outcomes.LINKED:
+        cause = _LINKED
     elif outcome == outcomes.BYPASS and call:
         cause = outcomes.REASONS.get(call.reason, call.reason)
     elif outcome == outcomes.FAILED:

@@ -37,7 +37,7 @@ _UNCACHED = (
 
 def grammar_of(words: Sequence[str]) -> Grammar | None:
     """None for what is none of the commands that nvcc gives to a host compiler for CUDA code."""
-    if _STARTS_LINK in words:
+    if is_link(words):
         return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, keeps_place=True)
     if "-c" in words and any(word.endswith(_STUBS_OF_LINKS) for word in words):
         return _compile(words, sees_names=asks_for_debug_info(words))
@@ -56,6 +56,11 @@ def grammar_of(words: Sequence[str]) -> Grammar | None:
     if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
         return _compile(words, sees_names=True)  # the symbol table names the file compiled
     return None
+
+
+def is_link(words: Sequence[str]) -> bool:
+    """Whether a command links a program or a shared library."""
+    return _STARTS_LINK in words
 
 
 def _compile(words: Sequence[str], sees_names: bool) -> Grammar:

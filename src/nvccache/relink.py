@@ -1,0 +1,84 @@
+"""A program whose device code is all known: only the host's link runs.
+
+The host linker's inputs are not guessed, so it runs each time. What comes before it in nvcc's order is
+answered by a record like a direct hit, and found in the store; neither plan nor keys are needed. The
+command is that of a dry run and never one of a record: whoever can write into the cache must not be able to
+have commands run.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import answer, dryrun, log, process, scratch
+from nvccache.dryrun import Command, Transcript
+from nvccache.report import Report
+from nvccache.stages import host
+from nvccache.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nvccache.answer import Answer
+    from nvccache.config import Config
+    from nvccache.request import Request
+
+
+def carry_out(request: Request, known: Answer, config: Config) -> Report | None:
+    """Link the program; None, with nothing told, where it has to be made in the long way.
+
+    That is so where the store has lost something, and where the link fails, which is then told in nvcc's
+    order and with its status.
+    """
+    cache = Store(config.dir, config.readonly)
+    contents = {name: cache.read_blob(digest) for name, digest in known.intermediates}
+    path = scratch.choose(request.environ)
+    if not scratch.can_be_named(path):
+        return None
+    try:
+        return scratch.within(path, None, lambda _: _link(request, known, contents, path, config))
+    except OSError as error:
+        log.write(config.log, f"not linked by itself: {error}")
+        return None
+
+
+def _link(
+    request: Request, known: Answer, contents: dict[str, bytes | None], path: str, config: Config
+) -> Report | None:
+    transcript = dryrun.of_request(request, path)
+    words = _command(transcript) if isinstance(transcript, Transcript) else ()
+    if not isinstance(transcript, Transcript) or _read_by(words, path) != set(contents):
+        return None
+    for name, content in contents.items():
+        if content is None:
+            return None
+        with open(os.path.join(path, name), "wb") as stream:
+            stream.write(content)
+    if answer.give(known, cache=Store(config.dir, config.readonly)) != answer.GIVEN:
+        return None
+    temporary = scratch.temporary_below(path)
+    os.mkdir(temporary)
+    environ = {**request.guarded_environ, **transcript.variables_of_commands, "TMPDIR": temporary}
+    completed = process.run(words, environ, on_terminal=bool(request.terminal))
+    if completed.status != 0:
+        return None
+    log.write(config.log, f"linked in {completed.seconds:.3f} s; the rest came from a record")
+    return Report(
+        is_linked=True,
+        stdout=known.stdout + scratch.hide(completed.stdout, path, request.environ),
+        stderr=known.stderr + scratch.hide(completed.stderr, path, request.environ),
+        stages=[(kind, True, seconds) for kind, seconds in known.stages],
+        products=tuple(words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"),
+    )
+
+
+def _command(transcript: Transcript) -> Sequence[str]:
+    """The words of the host's link; none if that is not what nvcc does last."""
+    last = transcript.steps[-1] if transcript.steps else None
+    return last.words if isinstance(last, Command) and host.is_link(last.words) else ()
+
+
+def _read_by(words: Sequence[str], path: str) -> set[str]:
+    """The intermediates that a command speaks of, relative to the scratch directory."""
+    return {word.partition(path + "/")[2] for word in words if path + "/" in word}
