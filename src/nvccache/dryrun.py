@@ -1,6 +1,7 @@
 """The transcript of `nvcc --dryrun`: asking for it, and reading it.
 
-Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. Each line that begins with
+Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. No dataclasses here, which cost a
+program's link more than the rest of this module (design-notes: the host's link). Each line that begins with
 `#$ ` is a variable, an internal step of nvcc, or the very string that nvcc hands to `sh -c`; every
 other line is a message of the driver. What a command means is not known here.
 """
@@ -10,7 +11,6 @@ from __future__ import annotations
 import io
 import os
 import re
-from dataclasses import dataclass
 
 from nvccache import process
 from nvccache.guardian import SCRATCH_VARIABLE
@@ -37,31 +37,43 @@ _QUOTING = re.compile(f"{_QUOTED}|{_LITERAL}|{_ESCAPED}")
 _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 
-@dataclass(frozen=True, slots=True)
 class Command:
     """One command of the transcript, split into words as `sh` splits them."""
 
-    words: tuple[str, ...]
+    __slots__ = ("words",)
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
 
 
-@dataclass(frozen=True, slots=True)
 class DependencyStep:
     """nvcc's own step between the preprocessors and the compilers: write the dependency file."""
 
-    path: str
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
 
 
-@dataclass(frozen=True, slots=True)
 class Transcript:
     """What nvcc would do: `variables` are set for every command; `messages` are the driver's own lines.
 
     `removed` are the files that it would remove.
     """
 
-    variables: dict[str, str]
-    steps: tuple[Command | DependencyStep, ...]
-    messages: bytes
-    removed: tuple[str, ...] = ()
+    __slots__ = ("messages", "removed", "steps", "variables")
+
+    def __init__(
+        self,
+        variables: dict[str, str],
+        steps: tuple[Command | DependencyStep, ...],
+        messages: bytes,
+        removed: tuple[str, ...] = (),
+    ) -> None:
+        self.variables = variables
+        self.steps = steps
+        self.messages = messages
+        self.removed = removed
 
     @property
     def variables_of_commands(self) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Which options handed through nvcc to its tools keep a call from being cached.
 
 Owns the lists of host compiler and device tool options that write files of their own, read files that no
-line marker names, or take the line markers away. Learnt from the manuals of GCC 14 and Clang 19; what is
-not listed is taken to touch nothing but the product and the diagnostics.
+line marker names, or take the line markers away, and the word by which a link is known. Learnt from the
+manuals of GCC 14 and Clang 19; what is not listed is taken to touch nothing but the product and the
+diagnostics.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from nvccache.flags import Argument
 
+_STARTS_LINK = "-Wl,--start-group"  # which nvcc itself writes
 _WRITES = (
     "-M",  # -MD, -MF, ...; -MJ of Clang
     "-o",
@@ -169,6 +171,11 @@ def writes_beside_object(words: Iterable[str]) -> bool:
     return any(
         ("-" + word.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for word in words if word[:1] == "-"
     )
+
+
+def is_link(words: Iterable[str]) -> bool:
+    """Whether a command of nvcc's to the host compiler links a program or a shared library."""
+    return _STARTS_LINK in words
 
 
 def _objection(word: str, assembler: bool) -> str | None:

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +22,16 @@ if TYPE_CHECKING:
     from nvccache.pseudoterminal import Pseudoterminal
 
 
-@dataclass(frozen=True, slots=True)
 class Completed:
     """What a tool left behind: `status` is its exit code, or minus the signal that ended it."""
 
-    status: int
-    stdout: bytes
-    stderr: bytes
-    seconds: float
+    __slots__ = ("seconds", "status", "stderr", "stdout")
+
+    def __init__(self, status: int, stdout: bytes, stderr: bytes, seconds: float) -> None:
+        self.status = status
+        self.stdout = stdout
+        self.stderr = stderr
+        self.seconds = seconds
 
 
 class Interrupted(BaseException):

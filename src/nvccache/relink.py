@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 
-from nvccache import answer, dryrun, log, process, scratch
+from nvccache import answer, dryrun, hostflags, log, process, scratch
 from nvccache.dryrun import Command, Transcript
 from nvccache.report import Report
-from nvccache.stages import host
 from nvccache.store import Store
 
 TYPE_CHECKING = False
@@ -64,19 +63,20 @@ def _link(
     if completed.status != 0:
         return None
     log.write(config.log, f"linked in {completed.seconds:.3f} s; the rest came from a record")
-    return Report(
-        is_linked=True,
-        stdout=known.stdout + scratch.hide(completed.stdout, path, request.environ),
-        stderr=known.stderr + scratch.hide(completed.stderr, path, request.environ),
-        stages=[(kind, True, seconds) for kind, seconds in known.stages],
-        products=tuple(words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"),
+    report = Report(
+        known.stdout + scratch.hide(completed.stdout, path, request.environ),
+        known.stderr + scratch.hide(completed.stderr, path, request.environ),
     )
+    report.is_linked = True
+    report.stages = [(kind, True, seconds) for kind, seconds in known.stages]
+    report.products = tuple(words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o")
+    return report
 
 
 def _command(transcript: Transcript) -> Sequence[str]:
     """The words of the host's link; none if that is not what nvcc does last."""
     last = transcript.steps[-1] if transcript.steps else None
-    return last.words if isinstance(last, Command) and host.is_link(last.words) else ()
+    return last.words if isinstance(last, Command) and hostflags.is_link(last.words) else ()
 
 
 def _read_by(words: Sequence[str], path: str) -> set[str]:

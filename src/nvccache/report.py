@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from nvccache import outcomes
 
 
-@dataclass(slots=True)
 class Report:
     """Exit code, output, and what each stage cost or saved: (kind, whether it was a hit, seconds).
 
-    `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty.
+    `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see relink.py;
+    `told_before_link` are standard output and error up to there, where a program is linked.
     """
 
-    status: int = 0
-    stdout: bytes = b""
-    stderr: bytes = b""
-    leave_to_nvcc: str = ""
-    stages: list[tuple[str, bool, float]] = field(default_factory=list)
-    products: tuple[str, ...] = ()
-    is_linked: bool = False  # see relink.py
-    told_before_link: tuple[bytes, bytes] = (b"", b"")  # standard output and error, where a program is linked
+    __slots__ = (
+        "is_linked",
+        "leave_to_nvcc",
+        "products",
+        "stages",
+        "status",
+        "stderr",
+        "stdout",
+        "told_before_link",
+    )
+
+    products: tuple[str, ...]
+
+    def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
+        self.status = 0
+        self.stdout = stdout
+        self.stderr = stderr
+        self.leave_to_nvcc = leave_to_nvcc
+        self.stages: list[tuple[str, bool, float]] = []
+        self.products = ()
+        self.is_linked = False
+        self.told_before_link = (b"", b"")
 
     @property
     def seconds_saved(self) -> float:

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.answer import Answer
     from nvccache.invocation import Invocation
 
 
-@dataclass(frozen=True, slots=True)
 class Request:
     """`environ` is the caller's, `nvcc` the program behind us.
 
     `terminal` see terminals.py; `program` is what a record holds of the program that the call links, if any.
     """
 
-    nvcc: str
-    arguments: tuple[str, ...]
-    invocation: Invocation
-    environ: dict[str, str]
-    guarded_environ: dict[str, str]
-    replay_key: str
-    terminal: str
-    program: Answer | None = None
+    __slots__ = (
+        "arguments",
+        "environ",
+        "guarded_environ",
+        "invocation",
+        "nvcc",
+        "program",
+        "replay_key",
+        "terminal",
+    )
+
+    def __init__(
+        self,
+        nvcc: str,
+        arguments: tuple[str, ...],
+        invocation: Invocation,
+        environ: dict[str, str],
+        guarded_environ: dict[str, str],
+        replay_key: str,
+        terminal: str,
+        program: Answer | None = None,
+    ) -> None:
+        self.nvcc = nvcc
+        self.arguments = arguments
+        self.invocation = invocation
+        self.environ = environ
+        self.guarded_environ = guarded_environ
+        self.replay_key = replay_key
+        self.terminal = terminal
+        self.program = program

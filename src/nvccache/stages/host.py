@@ -6,14 +6,13 @@ It can have any name, so its commands are known by the macros that nvcc defines 
 from __future__ import annotations
 
 from nvccache import variables
-from nvccache.hostflags import writes_beside_object
+from nvccache.hostflags import is_link, writes_beside_object
 from nvccache.stages.grammar import Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_STARTS_LINK = "-Wl,--start-group"
 # nvcc's own sources, which include what nvlink and fatbinary wrote.
 _STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")
 _DEVICE_PASS = "-D__CUDA_ARCH__="
@@ -56,11 +55,6 @@ def grammar_of(words: Sequence[str]) -> Grammar | None:
     if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
         return _compile(words, sees_names=True)  # the symbol table names the file compiled
     return None
-
-
-def is_link(words: Sequence[str]) -> bool:
-    """Whether a command links a program or a shared library."""
-    return _STARTS_LINK in words
 
 
 def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
