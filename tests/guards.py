@@ -285,7 +285,7 @@ GUARDS = [
     Guard("relink: its records are for these outputs", "recording.py", " or given.intermediates:", ":",
           RELINKS, "other and outputs"),
     Guard("relink: the link reads what the record names", "relink.py",
-          "or _read_by(words, path) != set(contents)", "", RELINK, "unknown or unread or another"),
+          " or _read_by(words, path) != names", "", RELINK, "unknown or unread or another"),
     Guard("relink: the last command is a link", "relink.py",
           "if isinstance(last, Command) and hostflags.is_link(last.words) else ()", "", RELINK,
           "no and link"),

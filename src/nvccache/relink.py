@@ -31,30 +31,31 @@ def carry_out(request: Request, known: Answer, config: Config) -> Report | None:
     order and with its status.
     """
     cache = Store(config.dir, config.readonly)
-    contents = {name: cache.read_blob(digest) for name, digest in known.intermediates}
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return None
     try:
-        return scratch.within(path, None, lambda _: _link(request, known, contents, path, config))
+        report = scratch.within(path, None, lambda _: _link(request, known, path, cache))
     except OSError as error:
         log.write(config.log, f"not linked by itself: {error}")
         return None
+    log.write(config.log, "linked by itself" if report else "not linked by itself")
+    return report
 
 
-def _link(
-    request: Request, known: Answer, contents: dict[str, bytes | None], path: str, config: Config
-) -> Report | None:
+def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | None:
     transcript = dryrun.of_request(request, path)
     words = _command(transcript) if isinstance(transcript, Transcript) else ()
-    if not isinstance(transcript, Transcript) or _read_by(words, path) != set(contents):
+    names = {name for name, _ in known.intermediates}
+    if not isinstance(transcript, Transcript) or _read_by(words, path) != names:
         return None
-    for name, content in contents.items():
+    for name, digest in known.intermediates:
+        content = cache.read_blob(digest)
         if content is None:
             return None
         with open(os.path.join(path, name), "wb") as stream:
             stream.write(content)
-    if answer.give(known, cache=Store(config.dir, config.readonly)) != answer.GIVEN:
+    if answer.give(known, cache) != answer.GIVEN:
         return None
     temporary = scratch.temporary_below(path)
     os.mkdir(temporary)
@@ -62,7 +63,6 @@ def _link(
     completed = process.run(words, environ, on_terminal=bool(request.terminal))
     if completed.status != 0:
         return None
-    log.write(config.log, f"linked in {completed.seconds:.3f} s; the rest came from a record")
     report = Report(
         known.stdout + scratch.hide(completed.stdout, path, request.environ),
         known.stderr + scratch.hide(completed.stderr, path, request.environ),
