@@ -19,6 +19,7 @@ KEPT_CASES = {
     "test_soundness": 5,
     "test_cut_off": 8,
     "test_device_links": 3,
+    "test_relinks": 3,
     "test_terminals": 3,
     "test_build_arguments": 2,
     "test_build_systems": 4,

@@ -19,9 +19,9 @@ import pytest
 from nvccache import journal
 from nvccache.calls import LOG, Call
 from scenarios.light_toolkit import light_toolkit_on_path
+from scenarios.linking import device_sections
 from scenarios.rebuilds import CCBIN, toolkit_of
 from scenarios.small_project import System
-from scenarios.test_device_links import device_sections
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 KEPT = "NVCC_APPEND_FLAGS"

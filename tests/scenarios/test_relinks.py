@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import journal, outcomes, store
+from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.linking import (
     CALLER,
     LTO,
@@ -38,7 +39,8 @@ WARNED = "int unused_in_host() { int nobody; return 1; }\n"
 
 
 @pytest.fixture
-def place(workspace: Workspace) -> Workspace:
+def place(workspace: Workspace, tmp_path: Path) -> Workspace:
+    light_toolkit_on_path(workspace, tmp_path / "toolkit")
     workspace.write("one.cu", CALLER)
     workspace.write("two.cu", called())
     workspace.write("main.cu", MAIN)
