@@ -110,7 +110,18 @@ def examine(line: RandomLine, site: Site) -> Case:
     if isinstance(planned, Bypass):
         return Case(line, plain, (), planned, call, transcript, None)
     commands = tuple(dry_runs.split_by_shell(plain, site.directory)) if plain.status == 0 else ()
+    if call.keeps_in is not None:
+        commands = tuple(_unkept(words, planned, call.keeps_in) for words in commands)
     return Case(line, plain, commands, None, call, transcript, planned)
+
+
+def _unkept(words: Sequence[str], planned: Plan, prefix: str) -> tuple[str, ...]:
+    """nvcc's words with the names of what it keeps in the scratch directory, where the plan has them."""
+    outputs = [output for stage in planned.stages for output in stage.outputs if not output.destination]
+    paths = {prefix + os.path.basename(output.path): output.path for output in outputs}
+    names = "|".join(re.escape(name) for name in sorted(paths, key=len, reverse=True))
+    whole = re.compile(rf'(?<![^=,"])(?:{names})(?![^,"])')
+    return tuple(whole.sub(lambda match: paths[match[0]], word) for word in words)
 
 
 def violations(case: Case, site: Site) -> list[str]:
@@ -136,14 +147,18 @@ def _of_rejection(case: Case, site: Site) -> Iterator[str]:
         yield f"nvcc rejects the line: {case.plain.messages.decode(errors='replace')}"
     if not case.plain.status and case.end == "dryrun_failed":
         yield "nvcc takes the line, but not with -keep"
-    if not case.plain.status and case.end == "unexplained":
+    has_newline = any("\n" in word for word in case.line.arguments)  # which ends a line of the transcript
+    if not case.plain.status and case.end == "unexplained" and not has_newline:
         yield f"not understood: {case.bypass}"
 
 
 def _of_commands(case: Case, site: Site) -> Iterator[str]:
     """The stages are nvcc's commands, in their order, but for the names of temporary files."""
     assert case.plan
-    theirs, ours = TemporaryNames.of_nvcc(site.temporary), TemporaryNames.within(site.scratch)
+    ours = TemporaryNames.within(site.scratch)
+    theirs = TemporaryNames.within(site.scratch)
+    if not case.plan.keeps_intermediates:
+        theirs = TemporaryNames.of_nvcc(site.temporary)
     expected = [theirs.numbered(_without_container(words, site)) for words in case.commands]
     found = [ours.numbered(_without_container(words, site)) for words in _as_dry_run(case, site)]
     if len(expected) != len(found):

@@ -24,9 +24,9 @@ _UNRECORDED = ("host_link", OPAQUE)
 
 
 def _names_product(previous: str, word: str, products: set[str]) -> bool:
-    """Whether a word is one of the products; one called like an option is, behind -o alone."""
-    is_named = word.removeprefix("--create=") in products
-    return is_named and (previous == "-o" or not word.removeprefix("--create=").startswith("-"))
+    """Whether a word is one of the products; one called like an option is, behind an option for it."""
+    is_value = previous == "-o" or word.startswith("--create=")
+    return word.removeprefix("--create=") in products and (is_value or not word.startswith("-"))
 
 
 class Records:
