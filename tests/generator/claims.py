@@ -27,7 +27,7 @@ from nvccache.plan import OPAQUE, Plan, Stage
 from nvccache.stages.grammar import STUB_PLACEHOLDER
 
 SCRATCH = "nvccache-0123456789abcdef"
-_WRITING = ("-o", "-olto")
+WRITING = ("-o", "-olto")
 _STARTS_LINK = "-Wl,--start-group"
 # The words nvcc itself writes into a host compiler's command, by how they begin.
 _OF_NVCC = (
@@ -232,8 +232,8 @@ def products_of(words: Sequence[str], site: Site) -> list[str]:
     """The files beside temporary ones that a command's words say it writes."""
     found = []
     for previous, word in pairwise(("", *words)):
-        path = word if previous in _WRITING else word.removeprefix("--create=")
-        if (previous in _WRITING or path != word) and not path.startswith(f"{site.temporary}/"):
+        path = word if previous in WRITING else word.removeprefix("--create=")
+        if (previous in WRITING or path != word) and not path.startswith(f"{site.temporary}/"):
             found.append(path)
     return found
 

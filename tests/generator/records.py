@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from generator import dry_runs
-from generator.claims import Case, Site, products_of
+from generator.claims import WRITING, Case, Site, products_of
 from nvccache import direct
 from nvccache.answer import Answer
 from nvccache.manifest import Found
@@ -25,7 +25,7 @@ _UNRECORDED = ("host_link", OPAQUE)
 
 def _names_product(previous: str, word: str, products: set[str]) -> bool:
     """Whether a word is one of the products; one called like an option is, behind an option for it."""
-    is_value = previous == "-o" or word.startswith("--create=")
+    is_value = previous in WRITING or word.startswith("--create=")
     return word.removeprefix("--create=") in products and (is_value or not word.startswith("-"))
 
 

@@ -209,7 +209,7 @@ FORWARDED_WORDS = (
     ),
     (
         "-P",
-        "-save-temps",
+        "-fdump-tree-all",
         "--coverage",
         "-march=native",
         "-MQ",
