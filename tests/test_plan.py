@@ -29,6 +29,7 @@ FATBINARY = (
     ' "--image3=kind=ptx,sm=80,file=/s/a.ptx" --embedded-fatbin="/s/a.fatbin.c"'
 )
 COMPILE = 'gcc -D__CUDA_ARCH__=800 -c -x c++ "/s/a.cudafe1.cpp" -o "a.o"'
+LINK = 'g++ -o "x" -Wl,--start-group "/s/a.o" -Wl,--end-group'
 PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
 
 
@@ -264,8 +265,7 @@ def test_two_producers_of_one_file_are_two_sources_of_one_name():
 def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
     compiles = [f'gcc -c -x c++ -D__NVCC__ "{name}" -o "/s/{name[-5]}.o"' for name in others]
     device = COMPILE.replace('"a.o"', '"/s/a.o"')
-    link = 'g++ -o "x" -Wl,--start-group "/s/a.o" -Wl,--end-group'
-    bypass = _bypass(*PIPELINE[:6], device, *compiles, link, words=f"a.cu {' '.join(others)} -o x")
+    bypass = _bypass(*PIPELINE[:6], device, *compiles, LINK, words=f"a.cu {' '.join(others)} -o x")
     assert bypass.reason == "same_base_name"
 
 
@@ -322,3 +322,19 @@ def test_no_dependency_file_is_written_where_nothing_is_preprocessed():
 def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
     assert _bypass(*PIPELINE, words="-MD -c a.cu").reason == "unexplained"
     assert _bypass(*PIPELINE, "-- Filter Dependencies -- > a.d").reason == "unexplained"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_recorded"),
+    [
+        ((*PIPELINE[:-1], COMPILE.replace('"a.o"', '"/s/a.o"'), LINK), True),
+        ((*PIPELINE, LINK.replace('"/s/a.o"', '"a.o"')), False),
+        (PIPELINE, False),
+    ],
+    ids=["of what was made before", "of what lies there", "none"],
+)
+def test_a_link_is_the_last_step_and_reads_what_was_made_before(lines, is_recorded):
+    """Else a record of what comes before it would have nothing to say, and pass for a whole answer."""
+    found = _build(lines, "-c a.cu" if lines is PIPELINE else "a.cu -o x")
+    assert isinstance(found, Plan), found
+    assert (found.host_link is not None) == is_recorded

@@ -105,9 +105,11 @@ class Plan:
 
     @property
     def host_link(self) -> Stage | None:
-        """The link of a program by the host's linker, if that is what comes last."""
+        """The link of a program by the host's linker, if that comes last and reads what was made before."""
         last = self.steps[-1]
-        return last if isinstance(last, Stage) and last.kind == HOST_LINK else None
+        if isinstance(last, Stage) and last.kind == HOST_LINK and last.inputs:
+            return last
+        return None
 
     @property
     def products(self) -> tuple[str, ...]:
