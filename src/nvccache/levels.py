@@ -66,7 +66,10 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
 
 
 def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
-    """Give an answer; false, with nothing done, if a product has been evicted."""
+    """Give an answer; false, with nothing done, if a product has been evicted.
+
+    What is known of a program is kept until it is linked.
+    """
     if found.intermediates:
         outcome.program = found
         return True

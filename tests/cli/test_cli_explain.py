@@ -59,6 +59,16 @@ def test_a_direct_hit_has_nothing_to_tell(nvccache, cache_dir):
     ]
 
 
+def test_a_program_that_was_only_linked_tells_of_no_earlier_cause(nvccache, cache_dir):
+    note(cache_dir, "a", FIRST, ["another"])
+    journal(cache_dir, "a", outcomes.STAGE_HIT, outcomes.LINKED, [("cicc", True, 2.0)])
+    assert said(nvccache("explain", "a")) == [
+        "`a`: stage hit, because nothing has changed that its device code depends on,"
+        " and the host's link always runs",
+        "  cicc: saved 2.000 s",
+    ]
+
+
 @pytest.mark.parametrize("reason", ["library", "unknown_option", "source_in_ptx"])
 def test_a_bypass_is_told_with_its_reason(nvccache, cache_dir, reason):
     journal(cache_dir, "a.o", outcomes.BYPASS, reason)
