@@ -270,5 +270,5 @@ def test_unreadable_journal_is_one_sentence(cache_dir):
         journal.totals(copy)
 
 
-def stop(*_):
+def stop(*_, **__):
     raise KeyboardInterrupt

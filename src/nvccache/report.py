@@ -9,6 +9,7 @@ class Report:
     """Exit code, output, and what each stage cost or saved: (kind, whether it was a hit, seconds).
 
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see relink.py;
+    `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or empty.
     `told_before_link` are standard output and error up to there, where a program is linked.
     """
 
@@ -20,6 +21,7 @@ class Report:
         "status",
         "stderr",
         "stdout",
+        "store_fault",
         "told_before_link",
     )
 
@@ -33,6 +35,7 @@ class Report:
         self.stages: list[tuple[str, bool, float]] = []
         self.products = ()
         self.is_linked = False
+        self.store_fault = ""
         self.told_before_link = (b"", b"")
 
     @property

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from nvccache import calls, outcomes, real_nvcc
+from nvccache import calls, directory, outcomes, real_nvcc
 from nvccache.calls import Call
 from nvccache.config import Config, load
 
@@ -215,8 +215,9 @@ def _log(config: Config, message: str) -> None:
 
 def _record(config: Config, record: Call) -> None:
     if not config.readonly:
-        calls.append(config.dir, record)
-        calls.fold_if_large(config.dir)
+        root = directory.of(config)
+        calls.append(root, record)
+        calls.fold_if_large(root)
 
 
 def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[str]) -> None:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from nvccache import dryrun, nvcc_search, publishing, real_nvcc, slots, toolchain
+from nvccache import directory, dryrun, nvcc_search, real_nvcc, slots, toolchain
 from nvccache.cli.units import size_words
 from nvccache.dryrun import Command, Transcript
 from nvccache.locks import held
@@ -125,11 +125,12 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
 def of_cache(settings: Config) -> Iterator[Finding]:
     """The cache directory, and what its file system can do."""
     root = settings.dir
+    place = directory.of(settings)
     try:
-        publishing.prepare(root)
+        place.prepare()
         with tempfile.TemporaryDirectory(dir=root, prefix="doctor-") as folder:
             yield Finding(GOOD, "cache", f"`{root}`, at most {size_words(settings.max_size)}")
-            yield from _file_system(folder)
+            yield from _file_system(folder, place)
     except OSError as error:
         yield Finding(BAD, "cache", f"`{root}` cannot be written: {error.strerror}")
         return
@@ -141,7 +142,7 @@ def of_cache(settings: Config) -> Iterator[Finding]:
             yield Finding(ODD, "settings", f"`{name}` is on ({settings.origins[name]})")
 
 
-def _file_system(folder: str) -> Iterator[Finding]:
+def _file_system(folder: str, place: directory.Directory) -> Iterator[Finding]:
     path = os.path.join(folder, "probe")
     before = time.time()
     with open(path, "wb") as stream:
@@ -153,7 +154,7 @@ def _file_system(folder: str) -> Iterator[Finding]:
     if written.st_mtime_ns % 10**9 == 0:
         yield Finding(ODD, "dates", "the file system keeps coarse dates: fresh files are recorded later")
     try:
-        with held(f"{path}.lock", 1.0):
+        with held(place, "locks/0.lock", 1.0):
             yield Finding(GOOD, "locks", "work")
     except OSError as error:
         yield Finding(BAD, "locks", f"do not work here ({error.strerror}): keep the cache on another disk")
