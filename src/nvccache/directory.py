@@ -296,12 +296,14 @@ def at(place: str | Directory) -> Directory:
 
 
 def _can_be_read(folder: str, top: int) -> bool:
-    """Whether a folder may be searched, or is not there; raises OSError."""
+    """Whether a folder may be searched, or there is none; raises OSError."""
     try:
-        os.stat(folder, dir_fd=top, follow_symlinks=False)
+        status = os.stat(folder, dir_fd=top, follow_symlinks=False)
     except FileNotFoundError:
         return True
-    return os.access(folder, os.R_OK | os.X_OK, dir_fd=top, effective_ids=True)
+    return not stat.S_ISDIR(status.st_mode) or os.access(
+        folder, os.R_OK | os.X_OK, dir_fd=top, effective_ids=True
+    )
 
 
 def _with_status(entries: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:

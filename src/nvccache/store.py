@@ -10,7 +10,7 @@
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       survey-v1/ab/<key>         memo: stat signatures of headers in a directory -> what was found in them
-      basis-v1/ab/<key>          the files of the cache that the reading of this key rests on, to keep them with it
+      basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
       object-v1/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       usage-v2                   bytes, as counted so far, and when was last swept

@@ -35,9 +35,9 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     }  # fmt: skip
     assert statistics["stages"]["ptxas"] == {"hit": 1, "miss": 0, "seconds": 0, "seconds_saved": 1.5}
     assert statistics["seconds_saved"] == 1.5
-    usage = eviction.usage(used_cache)
-    assert statistics["store"] == {"bytes": usage.bytes, "max_bytes": 10 * 1024**3, "entries": usage.entries}
-    assert usage.bytes > 2000
+    size = statistics["store"].pop("bytes")
+    assert 2048 < size < 4096
+    assert statistics["store"] == {"max_bytes": 10 * 1024**3, "entries": 1}
 
 
 def test_text_tells_the_same(nvccache, used_cache):
@@ -48,7 +48,7 @@ def test_text_tells_the_same(nvccache, used_cache):
     assert "of_tomorrow 1 a reason of another version of nvccache" in lines
     assert "cicc 0 1 1 min 1 s 0.00 s" in lines
     assert "ptxas 1 0 0.00 s 1.50 s" in lines
-    assert any(line.startswith("cache size 2.0 KiB of 10.0 GiB in 1 file") for line in lines)
+    assert any(line.startswith("cache size 2.") and "KiB of 10.0 GiB in 1 file" in line for line in lines)
 
 
 def test_reset_prints_and_then_counts_from_zero(nvccache, used_cache):
@@ -56,7 +56,7 @@ def test_reset_prints_and_then_counts_from_zero(nvccache, used_cache):
     assert first["calls"]["bypass"] == 2
     second = json.loads(nvccache("stats", "--format", "json").output)
     assert set(second["calls"].values()) == {0}
-    assert second["store"] == first["store"]
+    assert second["store"]["entries"] == first["store"]["entries"] == 1
 
 
 def test_missing_cache_is_zeros_and_stays_missing(nvccache, cache_dir):
@@ -78,6 +78,7 @@ def test_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir):
 
 
 def test_read_only_cache_is_shown(nvccache, used_cache):
+    nvccache("stats")  # what is not yet counted takes more room
     wanted = nvccache("stats", "--format", "json").output
     with read_only(used_cache) as copy:
         result = nvccache("stats", "--format", "json", NVCCACHE_DIR=copy)
@@ -92,5 +93,5 @@ def test_unreadable_cache_is_one_sentence(nvccache, used_cache):
     with unreadable(used_cache) as copy:
         result = nvccache("stats", NVCCACHE_DIR=copy)
     assert result.exit_code == 1
-    assert result.output.startswith("Error: cannot read ")
+    assert result.output.startswith("Error: cannot use ")
     assert result.output.count("\n") == 1
