@@ -272,7 +272,7 @@ assert not cache.trouble, cache.trouble
 def test_evicting_beside_writers_disturbs_nobody(root):
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root), name]) for name in "abc"]
     while any(writer.poll() is None for writer in writers):
-        if root.is_dir():
+        if (root / "CACHEDIR.TAG").exists():
             eviction.prune(str(root), max_bytes=20_000)
     assert [writer.returncode for writer in writers] == [0] * 3
     eviction.prune(str(root), max_bytes=20_000)

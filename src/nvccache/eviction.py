@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import stat
 import time
 from dataclasses import dataclass
 
-from nvccache import cachedir_tag, inflight, journal, locks, store
+from nvccache import cachedir_tag, inflight, layout, locks, store
 from nvccache import directory as directories
-from nvccache.calls import FOLDER as JOURNAL
-from nvccache.directory import TEMPORARY, Directory
+from nvccache.directory import Directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,25 +23,8 @@ if TYPE_CHECKING:
 _ROOM = 0.9  # evict down to this part of the limit, so that not every call evicts
 _STALE_SECONDS = 24 * 3600  # after which a temporary file belongs to nobody
 _SWEEP_SECONDS = 24 * 3600
-_USAGE, _USAGE_LOCK = "usage-v2", "usage"
+_USAGE_LOCK = "usage"
 _AT_ONCE = 500  # files removed before others may have the lock of the shard
-
-_STEMS = "|".join(sorted(bucket.partition("-v")[0] for bucket in store.BUCKETS))
-_BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
-_SHARD = re.compile(r"[0-9a-f]{2}")
-_ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")
-_TEMPORARY = re.compile(r"[0-9a-f]{32}")
-_LOCK = re.compile(r"(?:[0-9a-f]|usage|journal)\.lock")
-_OF_JOURNAL = re.compile(r"(?:calls|recent|folding|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}")
-_TOP = re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}")
-# What is beside the buckets: where, and which names.
-_BESIDE = (
-    ("", _TOP),
-    (TEMPORARY, _TEMPORARY),
-    (JOURNAL, _OF_JOURNAL),
-    (locks.FOLDER, _LOCK),
-    (inflight.FOLDER, _TEMPORARY),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +54,8 @@ class _File:
 def usage(place: str | Directory) -> Usage:
     """What the directory holds now, counted file by file; raises store.StoreError."""
     with _told_in_one_sentence(directories.at(place)) as root:
-        files = list(_files(root))
-        beside = sum(size for _, size, _ in _beside(root))
+        files = _files(root)
+        beside = sum(size for _, size, _ in layout.beside(root))
     return Usage(sum(file.size for file in files) + beside, len(files))
 
 
@@ -88,7 +68,7 @@ def prune(place: str | Directory, max_bytes: int | None = None, older_than: floa
     with _told_in_one_sentence(directories.at(place)) as root:
         sweep(root, now)
         files = sorted(_files(root), key=lambda file: file.used)
-        held = total = sum(file.size for file in files) + sum(size for _, size, _ in _beside(root))
+        held = total = sum(file.size for file in files) + sum(size for _, size, _ in layout.beside(root))
         doomed = []
         for file in files:
             is_old = older_than is not None and now - file.used > older_than
@@ -126,46 +106,17 @@ def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) ->
 
 def sweep(root: Directory, now: float) -> None:
     """Remove what killed calls and other versions have left beside the buckets."""
-    for path, _, touched in list(_beside(root)):
+    for path, _, touched in list(layout.beside(root)):
         with contextlib.suppress(OSError):
             if path.startswith(f"{inflight.FOLDER}/"):
                 inflight.remove_abandoned(root, path)
-            elif now - touched > _STALE_SECONDS and _is_left_behind(path):
+            elif now - touched > _STALE_SECONDS and layout.is_left_behind(path):
                 root.unlink(path)
 
 
-def _is_left_behind(path: str) -> bool:
-    """Whether nobody needs a file that nobody has touched for long."""
-    folder, _, name = path.rpartition("/")
-    if folder == JOURNAL:
-        return not journal.is_current(name)
-    return folder == TEMPORARY or (not folder and name not in (_USAGE, cachedir_tag.NAME))
-
-
-def _files(root: Directory) -> Iterator[_File]:
-    for bucket in _folders(root, "", _BUCKET):
-        for shard in _folders(root, bucket, _SHARD):
-            for name, status in root.list(f"{bucket}/{shard}"):
-                if _ENTRY.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
-                    path = f"{bucket}/{shard}/{name}"
-                    yield _File(path, shard[0], status.st_size, status.st_mtime)
-
-
-def _folders(root: Directory, folder: str, pattern: re.Pattern[str]) -> list[str]:
-    found = root.list(folder)
-    return [name for name, status in found if pattern.fullmatch(name) and stat.S_ISDIR(status.st_mode)]
-
-
-def _beside(root: Directory) -> Iterator[tuple[str, int, float]]:
-    """What is not in a bucket: path, size, and when it was touched last."""
-    for folder, pattern in _BESIDE:
-        try:
-            found = root.list(folder)
-        except OSError:
-            continue  # a link or a file in its place
-        for name, status in found:
-            if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
-                yield f"{folder}/{name}" if folder else name, status.st_size, status.st_mtime
+def _files(root: Directory) -> list[_File]:
+    found = layout.entries(root)
+    return [_File(path, path.partition("/")[2][0], size, used) for path, size, used in found]
 
 
 @contextlib.contextmanager
@@ -213,7 +164,7 @@ def _unlink_if_unused_since(root: Directory, file: _File) -> bool:
 def _read_usage(root: Directory) -> tuple[int | None, float]:
     """The running total, None if it is not known, and when was last swept."""
     try:
-        total, swept = root.read(_USAGE, 1 << 10)[0].split(b" ")
+        total, swept = root.read(layout.USAGE, 1 << 10)[0].split(b" ")
         return int(total), float(swept)
     except (OSError, ValueError):
         return None, 0.0
@@ -221,4 +172,4 @@ def _read_usage(root: Directory) -> tuple[int | None, float]:
 
 def _write_usage(root: Directory, total: int, swept: float) -> None:
     with contextlib.suppress(OSError):
-        root.write(_USAGE, b"%d %d" % (total, int(swept)))
+        root.write(layout.USAGE, b"%d %d" % (total, int(swept)))

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from nvccache import __version__, calls, eviction, outcomes, store
+from nvccache import __version__, calls, outcomes, store
 from nvccache.calls import Call
 from unprivileged import read_only, unreadable
 
