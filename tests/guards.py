@@ -44,6 +44,7 @@ LINES_LISTED = "tests/scenarios/test_command_lines.py --every-line"
 TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
 RELINK, RELINKS = "tests/test_relink.py", "tests/scenarios/test_relinks.py"
+DIRECTORY, SHARED = "tests/test_directory.py", "tests/scenarios/test_shared_caches.py"
 GUARDS = [
     Guard("signatures in a replay record", "replay.py", "signatures.to_bytes(now) != numbers", "False",
           FILES, "seen and the and source and not link and not header"),
@@ -295,6 +296,30 @@ GUARDS = [
           "        given.stdout, given.stderr = self._report.told_before_link\n", "", RELINKS, "messages"),
     Guard("relink: names in its record", "answer.py", 'if "/" in name or name in ("", ".", ".."):',
           "if False:", "tests/test_replay_damage.py", "sense"),
+    Guard("cache: links are not followed to files", "untrusted.py", "FILE = os.O_NOFOLLOW | ", "FILE = ",
+          DIRECTORY, "no_link"),
+    Guard("cache: links are not followed to folders", "untrusted.py",
+          "os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW", "os.O_PATH | os.O_DIRECTORY", DIRECTORY, "no_link"),
+    Guard("cache: regular files only", "directory.py", "if not stat.S_ISREG(status.st_mode):", "if False:",
+          DIRECTORY, "waited_for"),
+    Guard("cache: sizes", "directory.py", "if status.st_size > most:", "if False:", DIRECTORY, "up_to"),
+    Guard("cache: files of others", "directory.py", "return self._is_shared or status.st_uid in self._owners",
+          "return True", DIRECTORY, "believed"),
+    Guard("cache: second names are not touched", "untrusted.py", "if status.st_nlink == 1:", "if True:",
+          DIRECTORY, "second_name"),
+    Guard("cache: a directory of somebody else's", "cachedir_tag.py",
+          "return all(name.startswith(_ON_ITS_WAY) or name in _OF_FILE_SYSTEMS for name in names)",
+          "return True",
+          DIRECTORY, "somebody_else"),
+    Guard("cache: one time for all locks", "store.py",
+          "self._has_stopped = isinstance(error, LockTimeoutError)", "pass", DIRECTORY, "for_together"),
+    Guard("cache: compressed sizes", "publishing.py", "if size > _LARGEST_TEXT:", "if False:",
+          "tests/test_publishing.py", "gigabytes"),
+    Guard("cache: what a hit rests on", "levels.py",
+          "            cache.refresh(found[0].key)", "            pass",
+          SHARED, "outlives"),
+    Guard("cache: what a stage hit rests on", "execution.py", "self.store.rely_on(", "str(",
+          SHARED, "stages_that_hit"),
 ]  # fmt: skip
 
 

@@ -116,6 +116,17 @@ def test_what_is_compressed_comes_back(cache):
         assert publishing.decompress(publishing.compress(content + b"x"), digest) is None
 
 
+@pytest.mark.parametrize("size", [None, (1 << 30) + 1])
+def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
+    import zstandard
+
+    frame = zstandard.ZstdCompressor(write_content_size=size is not None).compressobj(size=size or -1)
+    blocks = [frame.compress(bytes(1 << 20)) for _ in range((size or 1 << 20) >> 20)]
+    content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
+    digest = keys.digest_chunks([bytes(1 << 20)] * len(blocks) + [bytes((size or 0) & 1)])
+    assert publishing.decompress(content, digest) is None
+
+
 @pytest.mark.parametrize("content", [b"", b"no frame", publishing.compress(CONTENT)[:-1]])
 def test_what_is_not_compressed_raises(content):
     with pytest.raises(ValueError):
