@@ -181,7 +181,7 @@ def _command(workspace: Workspace, *words: str) -> None:
 
 def _forget_calls(cache: Path) -> None:
     for bucket in (store.REPLAY, store.READING):
-        if not (cache / bucket).is_symlink():
+        if (cache / bucket).is_dir() and not (cache / bucket).is_symlink():
             shutil.rmtree(cache / bucket, ignore_errors=True)
 
 
