@@ -172,7 +172,22 @@ def full(cache: Path) -> Iterator[None]:
 Place = Callable[[Path], contextlib.AbstractContextManager[None]]
 
 
-@pytest.mark.parametrize("place", [missing_parents, a_file, below_a_file, a_link_to_nothing, read_only, full])
+@pytest.mark.parametrize("place", [a_file, below_a_file])
+def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
+    primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
+) -> None:
+    workspace, _ = primed
+    shutil.rmtree(workspace.cache)
+    workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
+    log = tmp_path / "log"
+    with place(workspace.cache):
+        result = compile_cached(workspace, NVCCACHE_LOG=str(log))
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert (workspace.directory / "a.o").exists()
+    assert "bypass unusable_cache" in log.read_text()
+
+
+@pytest.mark.parametrize("place", [missing_parents, a_link_to_nothing, read_only, full])
 def test_a_cache_directory_that_cannot_be_used(
     primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
 ) -> None:
