@@ -10,7 +10,7 @@
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       survey-v1/ab/<key>         memo: stat signatures of headers in a directory -> what was found in them
-      object-v1/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       usage-v1                   bytes and files, as counted so far
       tmp/  locks/
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v1", "survey-v1"
+REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v2", "survey-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT, SURVEY)
 _KEY_LENGTH = 32
 _WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
