@@ -14,7 +14,10 @@ from nvccache import redaction
         ("-gencode=arch=compute_80,code=sm_80 -std=c++17", "-gencode=arch=compute_80,code=sm_80 -std=c++17"),
         ("-DNDEBUG -Iinclude -I/opt/a=b", "-DNDEBUG -Iinclude -I/opt/a=b"),
         ("-DKEY=s3cret -D KEY=s3cret", "-DKEY=… -D KEY=…"),
-        ("--define-macro=KEY=s3cret --define-macro A=1,KEY=s3cret", "--define-macro=KEY=… --define-macro A=…"),
+        (
+            "--define-macro=KEY=s3cret --define-macro A=1,KEY=s3cret",
+            "--define-macro=KEY=… --define-macro A=…",
+        ),
         ("-Xcompiler -fPIC,-Wall -Xptxas -O2", "-Xcompiler -fPIC,-Wall -Xptxas -O2"),
         ("-Xcompiler=-fPIC,-DKEY=s3cret,-Wall", "-Xcompiler=-fPIC,-DKEY=…"),
         ("-Xcompiler --token,s3cret", "-Xcompiler --token,…"),
@@ -31,7 +34,9 @@ def test_values_of_macros_and_of_words_for_other_programs_are_hidden(line, shown
     assert " ".join(redaction.line(line.split())) == shown
 
 
-def test_words_with_blanks_and_quotes(line=("-Xcompiler", '-DKEY="s3cret, and more" -O2', '-DKEY="a,s3cret"')):
+def test_words_with_blanks_and_quotes(
+    line=("-Xcompiler", '-DKEY="s3cret, and more" -O2', '-DKEY="a,s3cret"'),
+):
     assert redaction.line(line) == ["-Xcompiler -DKEY=…", "-DKEY=…"]
 
 
@@ -40,3 +45,16 @@ def test_a_text_is_shown_without_what_the_line_hides():
     environ = {"NVCC_APPEND_FLAGS": "-DOTHER=s3cret3 -O1", "HOME": "/x"}
     text = "KeyError: 's3cret' in a.cu, line 1\n-DOTHER=s3cret3 top s3cret2 'top' NDEBUG"
     assert redaction.hide(text, words, environ) == "KeyError: '…' in a.cu, line 1\n-DOTHER=… … 'top' NDEBUG"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cicc -DKEY=s3cret -o x", "cicc -DKEY=… -o x"),
+        ('gcc -D"KEY=s3 \\"cret" -D KEY="s3 cret"x -E', 'gcc -D"KEY=…" -D KEY=… -E'),
+        ("gcc -D'KEY=s3 cret' -DA -DF(x)=s3", "gcc -D'KEY=…' -DA -DF(x)=…"),
+    ],
+)
+def test_macros_in_the_text_of_a_command_are_hidden(text, shown):
+    """Those of an option file are in no word of the call."""
+    assert redaction.hide(text, ["-optf", "flags"], {}) == shown

@@ -14,6 +14,7 @@ from nvccache import (
     log,
     plan,
     recording,
+    redaction,
     runner,
     scratch,
     slots,
@@ -38,7 +39,7 @@ def carry_out(request: Request, config: Config) -> Report:
     """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
-        return _left_to_nvcc(Bypass("shell_expansion", path), config)
+        return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
     report = scratch.within(
         path,
         jobserver.find(request.environ),
@@ -65,10 +66,10 @@ def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) 
     places = Relocation(config.base_dir, os.getcwd())
     transcript = dryrun.of_request(request, path)
     if isinstance(transcript, Bypass):
-        return _left_to_nvcc(transcript, config)
+        return _left_to_nvcc(transcript, request, config)
     planned = plan.build(transcript, request.invocation, path, places)
     if isinstance(planned, Bypass):
-        return _left_to_nvcc(planned, config)
+        return _left_to_nvcc(planned, request, config)
     cache = store.Store(config.dir, config.readonly)
     context = execution.Context(
         planned,
@@ -82,7 +83,7 @@ def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) 
     )
     missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
     if missing:
-        return _left_to_nvcc(Bypass("missing_program", missing), config)
+        return _left_to_nvcc(Bypass("missing_program", missing), request, config)
     case = explanation.Case(request, planned.products, config.recache)
     cause = explanation.find_cause(case, cache, places)
     claims = None if config.readonly or config.recache else Claims(config.dir)
@@ -103,6 +104,8 @@ def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) 
     return report
 
 
-def _left_to_nvcc(bypass: Bypass, config: Config) -> Report:
-    log.write(config.log, f"bypass {bypass.reason} {bypass.detail}")
+def _left_to_nvcc(bypass: Bypass, request: Request, config: Config) -> Report:
+    if config.log:
+        detail = redaction.hide(bypass.detail, request.arguments, request.environ)
+        log.write(config.log, f"bypass {bypass.reason} {detail}")
     return Report(leave_to_nvcc=bypass.reason)

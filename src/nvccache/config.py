@@ -114,7 +114,7 @@ class Config:
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """The home directory: HOME, else that of the list of users; empty where neither is a path from the root."""
+    """The home directory: HOME, else as the list of users has it; empty where neither is an absolute path."""
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         import pwd
@@ -161,7 +161,9 @@ def parse_size(text: str) -> int:
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
     # To ccache it would be GiB: a limit of 5 bytes empties the cache of whoever meant these.
     if not has_unit(word) and 0 < size < _UNITS["M"]:
-        raise ConfigError(f"`{text}` has no unit: write `{text.strip()}G`, or `K`, `M`, `T`, or `B` for bytes")
+        raise ConfigError(
+            f"`{text}` has no unit: write `{text.strip()}G`, or `K`, `M`, `T`, or `B` for bytes"
+        )
     return int(size)
 
 
@@ -222,7 +224,7 @@ def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_
 
 
 def _mask(raw: object) -> int:
-    """A file mode creation mask; raises ConfigError. A number of TOML's has lost its zeros, and so its base."""
+    """A file mode creation mask; raises ConfigError. A number in TOML has lost its zeros, and so its base."""
     digits = raw.strip().removeprefix("0o") if isinstance(raw, str) else ""
     if not digits or len(digits) > 4 or digits.strip("01234567"):
         raise ConfigError(f'`{raw}` is not a mask in octal digits such as "002" or "077"')
@@ -239,12 +241,16 @@ def _path(name: str, raw: object, environ: Mapping[str, str], is_in_file: bool) 
         return raw  # a name to look for on PATH
     path = raw
     if path.startswith("~"):
-        home = home_of(environ) if path.partition("/")[0] == "~" else os.path.expanduser(path.partition("/")[0])
+        home = (
+            home_of(environ) if path.partition("/")[0] == "~" else os.path.expanduser(path.partition("/")[0])
+        )
         if not home.startswith("/"):
             raise ConfigError(f"`{raw}`: that home directory is not known")
         path = home + path[len(path.partition("/")[0]) :]
     elif is_in_file and not path.startswith("/"):
-        raise ConfigError(f"`{raw}` is not a path from the root or from `~`: each directory would have its own")
+        raise ConfigError(
+            f"`{raw}` is not a path from the root or from `~`: each directory would have its own"
+        )
     try:
         return os.path.abspath(path)
     except OSError as error:

@@ -84,7 +84,7 @@ def count_and_limit(root: str, added_bytes: int, max_bytes: int) -> None:
         total = _read_usage(root)
         total = usage(root).bytes if total is None else total + added_bytes
         _write_usage(root, total)
-        if total > max_bytes:
+        if max_bytes and total > max_bytes:  # no limit is 0
             prune(root, int(max_bytes * _ROOM))
 
 

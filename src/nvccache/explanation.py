@@ -2,8 +2,8 @@
 
 For each object there is one record (see sections.py for the form): the call that made it last, where
 its reading is, and the cause found at that time. Written by calls that no record answered; direct hits
-leave it alone, and the journal tells of them. Values of macros and of variables may be secrets: a record holds
-digests of them, under a key of its own, which is enough to tell that they differ.
+leave it alone, and the journal tells of them. Values of macros and of variables may be secrets: a record
+holds digests of them, under a key of its own, which is enough to tell that they differ.
 
     cause          a clause that follows "because"
     details        further differences, one a line
@@ -179,14 +179,12 @@ def _of_call(case: Case, told: Told) -> list[str]:
 
 
 def _of_arguments(now: list[tuple[str, str]], before: list[tuple[str, str]]) -> list[str]:
-    added = [shown for shown, _ in (Counter(now) - Counter(before)).elements()]
-    removed = [shown for shown, _ in (Counter(before) - Counter(now)).elements()]
-    changed = [*(Counter(added) & Counter(removed)).elements()]  # they look the same, and are not
-    found = [f"`{word}` was added to the command line" for word in (Counter(added) - Counter(changed)).elements()]
-    found += [
-        f"`{word}` was removed from the command line" for word in (Counter(removed) - Counter(changed)).elements()
-    ]
-    names = [word.removesuffix(redaction.HIDDEN).removesuffix("=") for word in changed]
+    added = Counter([shown for shown, _ in (Counter(now) - Counter(before)).elements()])
+    removed = Counter([shown for shown, _ in (Counter(before) - Counter(now)).elements()])
+    changed = added & removed  # they look the same, and are not
+    found = [f"`{word}` was added to the command line" for word in (added - changed).elements()]
+    found += [f"`{word}` was removed from the command line" for word in (removed - changed).elements()]
+    names = [word.removesuffix(redaction.HIDDEN).removesuffix("=") for word in changed.elements()]
     return found + [f"`{name}` has another value" for name in names]
 
 

@@ -1,8 +1,8 @@
 """Command lines as they may be shown and kept: without the values of macros and of words for other programs.
 
 Builds hand keys, tokens and passwords to compilers as macros (`-DAPI_KEY=...`) and to what they start
-as options (`-Xcompiler --token=...`). What is known to be harmless is shown: names, paths, and the values of nvcc's
-own options. Knows which options these are, and nothing of where command lines are shown.
+as options (`-Xcompiler --token=...`). What is known to be harmless is shown: names, paths, and the values of
+nvcc's own options. Knows which options these are, and nothing of where command lines are shown.
 """
 
 from __future__ import annotations
@@ -34,10 +34,29 @@ _OPEN = frozenset(
         flags.FORWARDED,
     ]
 )
-_FILES = (".cu", ".c", ".cc", ".cpp", ".cxx", ".ptx", ".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".ltoir")
+_FILES = (
+    ".cu",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".cxx",
+    ".ptx",
+    ".cubin",
+    ".fatbin",
+    ".o",
+    ".obj",
+    ".a",
+    ".so",
+    ".ltoir",
+)
 _MACRO = re.compile(r"[^=]*")
 _OPTIONS = re.compile(r"(?:[, ]*-[^, =]*)*[, ]*")
 _BETWEEN = re.compile(r"""[,\s"'\\]+""")
+# In the text of a command: the words of option files are in no argument of the call.
+_MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*=)[^"'\\]*(?:\\.[^"'\\]*)*""")
+_MACRO_IN_TEXT = re.compile(
+    r"""(-D\s*[A-Za-z_][^\s"'=]*=)(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
+)
 _SHORTEST_SECRET = 4  # characters; replacing shorter ones in a text would leave nothing of it
 
 
@@ -59,18 +78,20 @@ def line(words: Iterable[str]) -> list[str]:
     found = []
     is_before_value = False  # of an option that nvcc does not know, and which may have one
     for argument in _arguments(list(words)):
-        is_value = is_before_value and argument.name == flags.INPUT and not argument.tokens[0].endswith(_FILES)
+        is_value = (
+            is_before_value and argument.name == flags.INPUT and not argument.tokens[0].endswith(_FILES)
+        )
         found.append(HIDDEN if is_value else shown(argument))
         is_before_value = argument.name == flags.FORWARDED
     return found
 
 
 def hide(text: str, words: Iterable[str], environ: Mapping[str, str]) -> str:
-    """A text without the values that `line` leaves out of this call's words and of nvcc's variables."""
+    """A text without the values of macros, and without what else `line` leaves out of this call's words."""
     everything = list(words)
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         everything += environ.get(name, "").split()
-    secrets = set()
+    secrets: set[str] = set()
     for argument in _arguments(everything):
         whole, seen = " ".join(argument.tokens), shown(argument).removesuffix(HIDDEN)
         if whole.startswith(seen):
@@ -78,7 +99,8 @@ def hide(text: str, words: Iterable[str], environ: Mapping[str, str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, HIDDEN)
-    return text
+    text = _MACRO_IN_QUOTES.sub(rf"\1{HIDDEN}", text)
+    return _MACRO_IN_TEXT.sub(rf"\1{HIDDEN}", text)
 
 
 def _arguments(words: list[str]) -> list[Argument]:

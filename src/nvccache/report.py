@@ -10,6 +10,7 @@ class Report:
 
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see relink.py;
     `told_before_link` are standard output and error up to there, where a program is linked.
+    `store_fault` is a word of outcomes.STORE_FAULTS if the cache could not be used as it should, or empty.
     """
 
     __slots__ = (
@@ -20,6 +21,7 @@ class Report:
         "status",
         "stderr",
         "stdout",
+        "store_fault",
         "told_before_link",
     )
 
@@ -34,6 +36,7 @@ class Report:
         self.products = ()
         self.is_linked = False
         self.told_before_link = (b"", b"")
+        self.store_fault = ""
 
     @property
     def seconds_saved(self) -> float:

@@ -40,7 +40,7 @@ def read(path: str) -> tuple[Found, list[Problem]]:
 
 
 def _content(path: str) -> bytes:
-    """The bytes of a file; raises OSError. A FIFO does not hold up a compile, nor does a device fill its memory."""
+    """The bytes of a file; raises OSError. No FIFO holds up a compile, and no device fills its memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         content = b""
@@ -72,7 +72,7 @@ def _line_by_line(path: str, text: str) -> tuple[Found, list[Problem]]:
         except (tomllib.TOMLDecodeError, RecursionError):
             match = _NAME.match(line)
             name = match[1] if match and match[1] in SETTINGS else FILE
-            problems.append(Problem(name, where, "is no line of TOML such as `max_size = \"10G\"`"))
+            problems.append(Problem(name, where, 'is no line of TOML such as `max_size = "10G"`'))
             continue
         for name, value in values.items():
             if name in found:

@@ -26,7 +26,20 @@ def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages
 def note(
     cache_dir: str, product: str, cause: str, details=(), outcome: str = "miss", objection: str = ""
 ) -> None:
-    text = [cause, sections.join(list(details)), outcome, "nvcc", "/work", "", b"", b"", "", "", "", objection]
+    text = [
+        cause,
+        sections.join(list(details)),
+        outcome,
+        "nvcc",
+        "/work",
+        "",
+        b"",
+        b"",
+        "",
+        "",
+        "",
+        objection,
+    ]
     parts = [part if isinstance(part, bytes) else os.fsencode(part) for part in text]
     key = explanation.key_of(os.path.abspath(product))
     Store(cache_dir).add_record(store.OBJECT, key, sections.pack("object-2", parts))
