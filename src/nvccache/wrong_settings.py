@@ -21,10 +21,13 @@ def _sentence(problem: Problem, config: Config) -> str:
         return f"{said}; did you mean `{nearest}`?" if nearest else said
     if problem.setting == FILE:
         return said
-    return f"{said}; {_instead(getattr(config, problem.setting))}"
+    return f"{said}; {_instead(config, problem.setting)}"
 
 
-def _instead(value: object) -> str:
+def _instead(config: Config, name: str) -> str:
+    value = getattr(config, name)
+    if config.origins[name] != "default":
+        return "the other value is in force"
     if isinstance(value, bool):
         return "it counts as on" if value else "it counts as off"
     return "the default is in force"
@@ -32,7 +35,7 @@ def _instead(value: object) -> str:
 
 def _nearest(word: str) -> str:
     """The name that was most likely meant, in the form in which it was written."""
-    is_variable = word.startswith(PREFIX)
-    names = [variable if is_variable else name for name, (variable, _) in SETTINGS.items()]
-    found = difflib.get_close_matches(word.upper() if is_variable else word.lower(), names, 1, _ALIKE)
-    return found[0] if found else ""
+    found = difflib.get_close_matches(word.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
+    if not found:
+        return ""
+    return SETTINGS[found[0]][0] if word.startswith(PREFIX) else found[0]
