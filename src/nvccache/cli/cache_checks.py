@@ -106,30 +106,35 @@ def _trust(root: str) -> Iterator[Finding]:
 
 def _directories(root: str) -> Iterator[Finding]:
     """In each directory that is there a probe is put in place and removed."""
+    scratch = _scratch(root)
     for name in ("tmp", ".", "journal", "locks", "locks/running"):
         path = os.path.normpath(f"{root}/{name}")
-        error = _try_directory(root, path)
+        error = _try_directory(scratch, path)
         if error:
             text = f"nothing can be stored in `{path}`: {error.strerror}"
             yield Finding(BAD, name, text, (advice.whose(path), advice.mend(error, path, root)))
     for bucket in store.BUCKETS:
         shards = [f"{root}/{bucket}", *(path for path in _entries(f"{root}/{bucket}") if _is_shard(path))]
-        failed = [(path, error) for path in shards if (error := _try_directory(root, path))]
+        failed = [(path, error) for path in shards if (error := _try_directory(scratch, path))]
         if failed:
             path, error = failed[0]
             text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {error.strerror}"
             yield Finding(BAD, bucket, text, (advice.whose(path), advice.mend(error, path, root)))
 
 
-def _try_directory(root: str, path: str) -> OSError | None:
+def _scratch(root: str) -> str:
+    """Where files of the cache are made; empty where that cannot be used, which is one fault and not many."""
+    directory = f"{root}/tmp" if os.path.lexists(f"{root}/tmp") else root
+    return directory if _try_directory("", directory) is None else ""
+
+
+def _try_directory(scratch: str, path: str) -> OSError | None:
     """Do in a directory what storing does; what went wrong, and None for one that is not there yet."""
     name = os.urandom(16).hex()  # that of a record or blob, which `clean` would remove should this be killed
-    temporary, kept = f"{root}/tmp/{name}", f"{path}/{name}"
+    temporary, kept = f"{scratch or path}/{name[::-1]}", f"{path}/{name}"
     try:
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             return OSError(errno.ENOTDIR, "it is no directory, or a link")
-        if not os.path.isdir(f"{root}/tmp"):
-            temporary = f"{path}/.{name}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             os.write(descriptor, b"probe")
@@ -138,8 +143,7 @@ def _try_directory(root: str, path: str) -> OSError | None:
         finally:
             os.close(descriptor)
             for left in (temporary, kept):
-                if os.path.lexists(left):
-                    os.unlink(left)
+                store.quietly(os.unlink, left)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -204,7 +208,7 @@ def _readable(root: str) -> Iterator[Finding]:
         if bucket in _PRIVATE:
             continue
         samples = [entries[0] for path in _entries(f"{root}/{bucket}") if (entries := _entries(path))]
-        unreadable = [path for path in samples if not os.access(path, os.R_OK)]
+        unreadable = [path for path in samples if not os.access(path, os.R_OK, effective_ids=True)]
         if unreadable:
             text = f"{len(unreadable)} of {len(samples)} files that were looked at cannot be read"
             error = OSError(errno.EACCES, "")
@@ -213,9 +217,8 @@ def _readable(root: str) -> Iterator[Finding]:
 
 
 def _file_system(root: str) -> Iterator[Finding]:
-    path = f"{root}/tmp/{os.urandom(16).hex()}"
+    path = f"{_scratch(root) or root}/{os.urandom(16).hex()}"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         before = time.time()
         with open(path, "xb") as stream:
             stream.write(b"probe")
@@ -223,8 +226,9 @@ def _file_system(root: str) -> Iterator[Finding]:
         with held(path, 1.0):
             yield Finding(GOOD, "locks", "work")
     except OSError as error:
-        text = f"do not work here ({error.strerror}): keep the cache on another disk"
-        yield Finding(BAD, "locks", text)
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # of which was told
+            text = f"do not work here ({error.strerror}): keep the cache on another disk"
+            yield Finding(BAD, "locks", text)
         return
     finally:
         store.quietly(os.unlink, path)
