@@ -19,6 +19,7 @@ DEFAULT_MAX_SIZE = 10 * 1024**3
 PREFIX = "NVCCACHE_"
 UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
 _FALSE = ("", "0", "false", "no", "off")
 _TRUE = ("1", "true", "yes", "on")
 # Whoever sets one of these wants less done than usual: a word that is not understood means that, too.
@@ -161,9 +162,7 @@ def parse_size(text: str) -> int:
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
     # To ccache it would be GiB: a limit of 5 bytes empties the cache of whoever meant these.
     if not has_unit(word) and 0 < size < _UNITS["M"]:
-        raise ConfigError(
-            f"`{text}` has no unit: write `{text.strip()}G`, or `K`, `M`, `T`, or `B` for bytes"
-        )
+        raise ConfigError(f"`{text}` has no unit: {UNITS}")
     return int(size)
 
 

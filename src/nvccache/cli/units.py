@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from nvccache.config import ConfigError, has_unit, parse_size
+from nvccache.config import UNITS, ConfigError, has_unit, parse_size
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -21,8 +21,7 @@ def size_option(_: click.Context, param: click.Parameter, value: str | None) -> 
     if size == 0:
         raise click.BadParameter(f"`{value}` would be no limit to the setting: say `--all`", param=param)
     if not has_unit(value):
-        units = "a unit: `K`, `M`, `G`, `T`, or `B` for bytes"
-        raise click.BadParameter(f"`{value}` has no unit; give it {units}", param=param)
+        raise click.BadParameter(f"`{value}` has no unit: {UNITS}", param=param)
     return size
 
 
