@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from types import SimpleNamespace
 
 import platformdirs
 import pytest
@@ -54,6 +55,13 @@ def test_defaults(environ, home):
     assert not (settings.disable or settings.readonly or settings.recache or settings.strict)
     assert set(settings.origins) == set(config.SETTINGS)
     assert set(settings.origins.values()) == {"default"}
+
+
+@pytest.mark.parametrize("value", ["", " ", "\t"])
+def test_an_empty_value_is_none(environ, home, value):
+    settings = config.load({**environ, **{variable: value for variable, _ in config.SETTINGS.values()}})
+    assert settings.problems == []
+    assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", config.DEFAULT_MAX_SIZE)
 
 
 def test_every_setting_has_a_slot_and_a_variable_of_ours():
@@ -283,6 +291,12 @@ def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
     )
     assert (settings.dir, settings.log, settings.wrong_settings) == ("/c", "", "log")
     assert (settings.journal_root, settings.counts_calls) == ("/s", True)
+
+
+@pytest.mark.parametrize("home", ["", "relative", "."])
+def test_without_a_home_directory_in_the_list_of_users_there_is_no_cache(monkeypatch, home):
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=home))
+    assert config.load({}).dir == ""
 
 
 @pytest.mark.parametrize("home", [None, "", "relative/home"])

@@ -272,3 +272,17 @@ def test_unreadable_journal_is_one_sentence(cache_dir):
 
 def stop(*_):
     raise KeyboardInterrupt
+
+
+def test_what_went_wrong_beside_the_compile_is_counted_and_told(cache_dir):
+    call = made("/a.o")
+    call.store_fault, call.wrong_settings = "disk_full", "jobs,max_size"
+    calls.append(cache_dir, call)
+    calls.append(cache_dir, made("/b.o"))
+    totals = journal.totals(cache_dir)
+    assert totals["store_faults"] == {"disk_full": 1}
+    assert totals["wrong_settings"] == {"jobs": 1, "max_size": 1}
+    found = journal.last_call(cache_dir, "/a.o")
+    assert (found.store_fault, found.wrong_settings) == ("disk_full", "jobs,max_size")
+    assert found.stages == MISS.stages
+    assert journal.nothing()["store_faults"] == {}

@@ -203,7 +203,7 @@ def _default(name: str, kind: str, environ: Mapping[str, str]) -> object:
 
 def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> object:
     """What a setting is worth; raises ConfigError."""
-    if raw is None or raw == "":
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
         return _default(name, kind, environ)
     if kind == "path":
         return _path(name, raw, environ, is_in_file)

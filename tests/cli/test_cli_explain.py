@@ -126,6 +126,18 @@ def test_an_objection_is_told_once(nvccache, cache_dir):
     assert said(nvccache("explain", "a.o")) == [f"`a.o`: stage hit, because {clause}"]
 
 
+def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
+    note(cache_dir, "a.o", FIRST)
+    call = Call(outcomes.MISS)
+    call.product, call.store_fault, call.wrong_settings = os.path.abspath("a.o"), "disk_full", "jobs"
+    calls.append(cache_dir, call)
+    assert said(nvccache("explain", "a.o")) == [
+        f"`a.o`: miss, because {FIRST}",
+        f"  the cache could not be used as it should: {outcomes.STORE_FAULTS['disk_full']}",
+        "  with a setting that is wrong: jobs",
+    ]
+
+
 def test_a_record_that_was_evicted_is_missed(nvccache, cache_dir):
     journal(cache_dir, "a.o", outcomes.MISS)
     assert said(nvccache("explain", "a.o")) == ["`a.o`: miss, because its record is no longer in the cache"]

@@ -90,7 +90,8 @@ def test_no_value_is_logged_by_a_fault(workspace: Workspace, tmp_path: Path) -> 
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "zstandard.py").write_text("import sys\nraise RuntimeError(repr(sys.argv))\n")
     log = workspace.directory / "log"
-    variables = {"PYTHONPATH": str(tmp_path / "broken"), "NVCCACHE_LOG": str(log), "NVCCACHE_STRICT": "0"}
+    found_first = f"{tmp_path / 'broken'}:{workspace.environ.get('PYTHONPATH', '')}"
+    variables = {"PYTHONPATH": found_first, "NVCCACHE_LOG": str(log), "NVCCACHE_STRICT": "0"}
     assert workspace.cached(*ARGUMENTS, **variables, **VARIABLES).status == 0
     text = log.read_text()
     assert "fault in nvccache" in text and "RuntimeError" in text and "'-DKEY=…'" in text and "a.cu" in text
