@@ -113,6 +113,7 @@ def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_
 
 def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:
     workspace.write("theirs/tmp/mine", "")
+    workspace.nvcc = str(workspace.directory / "none")
     result, lines = examine(workspace, NVCCACHE_DIR=str(workspace.directory / "theirs"))
     assert result.status == 1
     assert lines["cache"][0][0] == "bad" and "is no cache of nvccache" in lines["cache"][0][1]
