@@ -15,6 +15,7 @@ from nvccache import (
     log,
     plan,
     recording,
+    redaction,
     runner,
     scratch,
     slots,
@@ -40,10 +41,10 @@ def carry_out(request: Request, config: Config) -> Report:
     cache = store.Store(directory.of(config), config.readonly)
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
-        return _left_to_nvcc(Bypass(problem, config.dir), config)
+        return _left_to_nvcc(Bypass(problem, config.dir), request, config)
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
-        return _left_to_nvcc(Bypass("shell_expansion", path), config)
+        return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
     report = scratch.within(
         path,
         jobserver.find(request.environ),
@@ -71,10 +72,10 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     places = Relocation(config.base_dir, os.getcwd())
     transcript = dryrun.of_request(request, path)
     if isinstance(transcript, Bypass):
-        return _left_to_nvcc(transcript, config)
+        return _left_to_nvcc(transcript, request, config)
     planned = plan.build(transcript, request.invocation, path, places)
     if isinstance(planned, Bypass):
-        return _left_to_nvcc(planned, config)
+        return _left_to_nvcc(planned, request, config)
     context = execution.Context(
         planned,
         {**request.guarded_environ, **transcript.variables_of_commands},
@@ -87,7 +88,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     )
     missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
     if missing:
-        return _left_to_nvcc(Bypass("missing_program", missing), config)
+        return _left_to_nvcc(Bypass("missing_program", missing), request, config)
     case = explanation.Case(request, planned.products, config.recache)
     cause = explanation.find_cause(case, cache, places)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
@@ -110,6 +111,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     return report
 
 
-def _left_to_nvcc(bypass: Bypass, config: Config) -> Report:
-    log.write(config.log, f"bypass {bypass.reason} {bypass.detail}")
+def _left_to_nvcc(bypass: Bypass, request: Request, config: Config) -> Report:
+    if config.log:
+        detail = redaction.hide(bypass.detail, request.arguments, request.environ)
+        log.write(config.log, f"bypass {bypass.reason} {detail}")
     return Report(leave_to_nvcc=bypass.reason)

@@ -11,7 +11,7 @@ from nvccache import directory
 from nvccache.directory import Directory, StrangeFileError
 
 FOLDER = "journal"
-LOG = "calls-v2.log"
+LOG = "calls-v3.log"
 CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 _APPEND_TRIES = 5
@@ -22,10 +22,20 @@ class Call:
 
     `reason` is why it was a bypass, or `outcomes.LINKED`. `stages` holds (stage, hit, seconds): seconds spent
     on a miss, saved on a hit. `product` is the absolute path of what the call makes, empty where that is not
-    known.
+    known. `store_fault` is a word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings
+    that are wrong, so that their defaults were in force, with commas between them.
     """
 
-    __slots__ = ("outcome", "product", "reason", "seconds", "seconds_saved", "stages")
+    __slots__ = (
+        "outcome",
+        "product",
+        "reason",
+        "seconds",
+        "seconds_saved",
+        "stages",
+        "store_fault",
+        "wrong_settings",
+    )
 
     def __init__(
         self,
@@ -41,6 +51,8 @@ class Call:
         self.seconds_saved = seconds_saved
         self.seconds = seconds
         self.product = ""
+        self.store_fault = ""
+        self.wrong_settings = ""
 
 
 def append(place: str | Directory, call: Call) -> None:
@@ -83,7 +95,7 @@ def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
 
 def _line(call: Call) -> bytes:
     fields = [call.outcome, call.reason, f"{call.seconds:.6f}", f"{call.seconds_saved:.6f}"]
-    fields.append(_quote(call.product))
+    fields += (_quote(call.product), call.store_fault, call.wrong_settings)
     for stage, hit, seconds in call.stages:
         fields += (stage, "hit" if hit else "miss", f"{seconds:.6f}")
     # The leading newline and the last field keep a line torn by a full disk from

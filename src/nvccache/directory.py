@@ -287,7 +287,7 @@ class Directory:
 
 def of(config: Config) -> Directory:
     """The cache directory that the settings name."""
-    return Directory(config.dir, getattr(config, "umask", None))
+    return Directory(config.dir, config.umask)
 
 
 def at(place: str | Directory) -> Directory:

@@ -1,14 +1,15 @@
 """The journal: one record a call, appended without a lock, folded into totals by whoever reads them.
 
     $NVCCACHE_DIR/journal/
-      calls-v2.log           one line a call, appended with a single write
-      folding-v2.<id>.log    a log taken out of use, on its way into the totals
-      recent-v2.log          the last lines folded, for `nvccache explain`
+      calls-v3.log           one line a call, appended with a single write
+      folding-v3.<id>.log    a log taken out of use, on its way into the totals
+      recent-v3.log          the last lines folded, for `nvccache explain`
       totals-v1.json         what the lines folded so far add up to: named counters
 
-A line is `outcome, reason, seconds, seconds_saved, product, (stage, hit|miss, seconds)*, .`, tab
-separated; the product is an absolute path, percent-encoded where it would end a field. Owns the format
-of all of them; knows nothing of how an outcome came about.
+A line is `outcome, reason, seconds, seconds_saved, product, store fault, wrong settings, (stage, hit|miss,
+seconds)*, .`, tab separated; the product is an absolute path, percent-encoded where it would end a field;
+wrong settings are names with commas. Owns the format of all of them; knows nothing of how an outcome came
+about.
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
     class Totals(TypedDict):
         calls: dict[str, int]
         bypass_reasons: dict[str, int]
+        store_faults: dict[str, int]
+        wrong_settings: dict[str, int]
         stages: dict[str, StageTotals]
         seconds_saved: float
 
 
-_FOLDING = "folding-v2."
-_RECENT = "recent-v2.log"
+_FOLDING = "folding-v3."
+_RECENT = "recent-v3.log"
 _TOTALS = "totals-v1.json"
+_HEAD = 7  # fields before those of the stages
 _SNAPSHOT_TRIES = 5
 _LOCK_SECONDS = 10.0
 _LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
@@ -58,6 +62,11 @@ def totals(place: str | Directory) -> Totals:
     Where nothing may be written the sum is made without folding. A missing journal is all zeros.
     """
     return _totals(_counters(directories.at(place)))
+
+
+def nothing() -> Totals:
+    """The totals where calls are counted nowhere."""
+    return _totals({})
 
 
 def reset(place: str | Directory) -> Totals:
@@ -109,16 +118,17 @@ def _call_of(fields: list[str]) -> Call | None:
         return None
     try:
         call = Call(fields[0], fields[1], seconds=_seconds(fields[2]), seconds_saved=_seconds(fields[3]))
-        for index in range(5, len(fields) - 1, 3):
+        for index in range(_HEAD, len(fields) - 1, 3):
             call.stages.append((fields[index], fields[index + 1] == "hit", _seconds(fields[index + 2])))
     except ValueError:
         return None
     call.product = _unquote(fields[4])
+    call.store_fault, call.wrong_settings = fields[5], fields[6]
     return call
 
 
 def _is_whole(fields: list[str]) -> bool:
-    return len(fields) >= 6 and len(fields) % 3 == 0 and fields[-1] == "."
+    return len(fields) > _HEAD and (len(fields) - _HEAD) % 3 == 1 and fields[-1] == "."
 
 
 def _unquote(path: str) -> str:
@@ -257,7 +267,10 @@ def _amounts(fields: list[str]) -> list[tuple[str, float]]:
     amounts: list[tuple[str, float]] = [(f"calls.{outcome}", 1), ("seconds_saved", _seconds(saved))]
     if outcome == outcomes.BYPASS:
         amounts.append((f"bypass_reasons.{reason}", 1))
-    for index in range(5, len(fields) - 1, 3):
+    if fields[5]:
+        amounts.append((f"store_faults.{fields[5]}", 1))
+    amounts += [(f"wrong_settings.{name}", 1) for name in fields[6].split(",") if name]
+    for index in range(_HEAD, len(fields) - 1, 3):
         stage, result, seconds = fields[index : index + 3]
         if result not in ("hit", "miss"):
             raise ValueError(result)
@@ -310,10 +323,15 @@ def _totals(counters: dict[str, float]) -> Totals:
     def amount(name: str) -> float:
         return counters.get(name, 0)
 
-    reasons = (name for name in sorted(counters) if name.startswith("bypass_reasons."))
+    def amounts(head: str) -> dict[str, int]:
+        names = (name for name in sorted(counters) if name.startswith(f"{head}."))
+        return {name.partition(".")[2]: int(counters[name]) for name in names}
+
     return {
         "calls": {outcome: int(amount(f"calls.{outcome}")) for outcome in outcomes.OUTCOMES},
-        "bypass_reasons": {name.partition(".")[2]: int(counters[name]) for name in reasons},
+        "bypass_reasons": amounts("bypass_reasons"),
+        "store_faults": amounts("store_faults"),
+        "wrong_settings": amounts("wrong_settings"),
         "stages": {
             stage: {
                 "hit": int(amount(f"stages.{stage}.hit")),

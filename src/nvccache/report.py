@@ -11,6 +11,7 @@ class Report:
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see relink.py;
     `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or empty.
     `told_before_link` are standard output and error up to there, where a program is linked.
+    `store_fault` is a word of outcomes.STORE_FAULTS if the cache could not be used as it should, or empty.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Report:
         self.is_linked = False
         self.store_fault = ""
         self.told_before_link = (b"", b"")
+        self.store_fault = ""
 
     @property
     def seconds_saved(self) -> float:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from nvccache.report import Report
     from nvccache.request import Request
 
+# Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
+_COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
 
 
@@ -81,7 +83,7 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
         if not nvcc:
             return _no_compiler(typed)
         if config:
-            _report_fault(config, fault, nvcc, arguments)
+            _report_fault(config, fault, nvcc, arguments, environ)
         _become(nvcc, arguments, environ)
 
 
@@ -94,6 +96,8 @@ def _cached_compile(
     gc.disable()  # a hit makes a few thousand objects and needs all of them
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
     if reason:
+        if reason in _COUNTED_ASIDE:
+            _record_bypass(config, reason, arguments)
         return _become(nvcc, arguments, environ)
     outcome = levels.answer(nvcc, arguments, config, environ)
     if outcome.answer:
@@ -114,10 +118,8 @@ def _cached_compile(
         )
         return _staged_compile(request, config)
     assert outcome.bypass
-    _log(config, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")
-    call = Call(outcomes.BYPASS, outcome.bypass.reason)
-    call.product = _product_named_in(arguments)
-    _record(config, call)
+    _log_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
+    _record_bypass(config, outcome.bypass.reason, arguments)
     return _become(nvcc, arguments, environ)
 
 
@@ -147,7 +149,9 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
         return "disabled"
     if real_nvcc.TRIED_VARIABLE in environ:
         return "nested"
-    return "" if "nvcc" in os.path.basename(typed) else "not_nvcc"
+    if "nvcc" not in os.path.basename(typed):
+        return "not_nvcc"
+    return "" if config.dir else "no_cache_directory"
 
 
 def _staged_compile(request: Request, config: Config) -> int:
@@ -172,6 +176,7 @@ def _carry_out(request: Request, config: Config) -> int:
     record = Call(outcomes.BYPASS)
     record.seconds = time.monotonic() - started
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
+    record.store_fault = report.store_fault
     if report.leave_to_nvcc == "odd_failure":
         from nvccache import process
 
@@ -213,21 +218,44 @@ def _log(config: Config, message: str) -> None:
         log.write(config.log, message)
 
 
+def _log_bypass(
+    config: Config, reason: str, detail: str, arguments: list[str], environ: dict[str, str]
+) -> None:
+    if config.log:
+        from nvccache import redaction
+
+        _log(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
+
+
+def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
+    call = Call(outcomes.BYPASS, reason)
+    call.product = _product_named_in(arguments)
+    _record(config, call)
+
+
 def _record(config: Config, record: Call) -> None:
-    if not config.readonly:
-        root = directory.of(config)
+    if config.problems and config.log:
+        from nvccache import log, wrong_settings
+
+        log.write(config.log, *[f"wrong setting: {text}" for text in wrong_settings.sentences(config)])
+    if config.counts_calls:
+        record.wrong_settings = config.wrong_settings
+        root = directory.Directory(config.journal_root, config.umask)
         calls.append(root, record)
         calls.fold_if_large(root)
 
 
-def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[str]) -> None:
+def _report_fault(
+    config: Config, fault: Exception, nvcc: str, arguments: list[str], environ: dict[str, str]
+) -> None:
     if config.log:
         import traceback
 
-        from nvccache import __version__
+        from nvccache import __version__, log, redaction
 
-        text = "".join(traceback.format_exception(fault))
-        _log(config, f"fault in nvccache {__version__} for {nvcc} {arguments!r}\n{text}")
+        text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
+        line = redaction.line(arguments)
+        log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
     _record(config, Call(outcomes.FAULT))
 
 

@@ -11,7 +11,7 @@
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       survey-v1/ab/<key>         memo: stat signatures of headers in a directory -> what was found in them
       basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
-      object-v1/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       usage-v2                   bytes, as counted so far, and when was last swept
       tmp/                       files on their way to their names, and nothing else
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v1", "survey-v1"
+REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v2", "survey-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, SURVEY)
 COMPRESSED = ".zst"

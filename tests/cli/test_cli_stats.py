@@ -17,18 +17,25 @@ def used_cache(cache_dir):
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
     calls.append(cache_dir, Call(outcomes.PARTIAL_HIT, stages=stages, seconds_saved=1.5))
     calls.append(cache_dir, Call(outcomes.BYPASS, "library"))
-    calls.append(cache_dir, Call(outcomes.BYPASS, "of_tomorrow"))
+    last = Call(outcomes.BYPASS, "of_tomorrow")
+    last.store_fault, last.wrong_settings = "disk_full", "max_size,unknown"
+    calls.append(cache_dir, last)
     return cache_dir
 
 
 def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     statistics = json.loads(nvccache("stats", "--format", "json").output)
-    assert set(statistics) == {"version", "calls", "bypass_reasons", "stages", "seconds_saved", "store"}
+    assert set(statistics) == {
+        "version", "calls", "bypass_reasons", "store_faults", "wrong_settings", "stages", "seconds_saved",
+        "store",
+    }  # fmt: skip
     assert statistics["version"] == __version__
     assert statistics["calls"] == {
         "direct_hit": 0, "stage_hit": 0, "partial_hit": 1, "miss": 0, "bypass": 2, "failed": 0, "fault": 0,
     }  # fmt: skip
     assert statistics["bypass_reasons"] == {"library": 1, "of_tomorrow": 1}
+    assert statistics["store_faults"] == {"disk_full": 1}
+    assert statistics["wrong_settings"] == {"max_size": 1, "unknown": 1}
     assert set(statistics["stages"]) == {
         "host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile",
         "nvlink",
@@ -46,6 +53,9 @@ def test_text_tells_the_same(nvccache, used_cache):
     assert "partial_hit 1 33.3 %" in lines
     assert f"library 1 {outcomes.REASONS['library']}" in lines
     assert "of_tomorrow 1 a reason of another version of nvccache" in lines
+    assert f"disk_full 1 {outcomes.STORE_FAULTS['disk_full']}" in lines
+    assert "max_size 1 `NVCCACHE_MAX_SIZE` had a default's value" in lines
+    assert f"unknown 1 {outcomes.WRONG_SETTINGS['unknown']}" in lines
     assert "cicc 0 1 1 min 1 s 0.00 s" in lines
     assert "ptxas 1 0 0.00 s 1.50 s" in lines
     assert any(line.startswith("cache size 2.") and "KiB of 10.0 GiB in 1 file" in line for line in lines)
