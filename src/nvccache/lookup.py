@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from nvccache import ingredients, keys, lines, manifest, passes, processor, reading, toolchain
+from nvccache import ingredients, keys, lines, machine, manifest, passes, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
 from nvccache.relocation import Relocation
@@ -94,11 +94,14 @@ class Finder:
         return missing
 
     def _by_manifest(self, stage: Stage, missing: Lookup) -> Lookup:
-        found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, processor.describe)
+        found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, self._ask)
         if not found:
             return missing
         _, entry = self._find(found.key, stage)
         return replace(missing, key=found.key, entry=entry, reading=found.reading) if entry else missing
+
+    def _ask(self, topic: str, subject: str) -> str:
+        return machine.answer(topic, subject, self._execution.environ, self._store)
 
     def _find(self, key: str, stage: Stage) -> tuple[str, Entry | None]:
         """The whole result under a key that looks as it would look now, with the key it was found under."""

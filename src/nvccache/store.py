@@ -2,9 +2,9 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v2/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
-      manifest-v2/ab/<key>       the readings of a command, newest first
-      reading-v2/ab/<key>        what a command was seen to read, with digests; for a call also its answer
+      replay-v3/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      manifest-v3/ab/<key>       the readings of a command, newest first
+      reading-v3/ab/<key>        what a command was seen to read, with digests; for a call also its answer
       stage-v3/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
@@ -31,8 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v1", "survey-v1"
+BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v3", "tool-v1"
+REPLAY, READING, OBJECT, SURVEY = "replay-v3", "reading-v3", "object-v1", "survey-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT, SURVEY)
 _KEY_LENGTH = 32
 _WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
