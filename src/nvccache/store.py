@@ -52,7 +52,7 @@ class Store:
         self.is_readonly = is_readonly
         self.added_bytes = 0
         self.trouble = ""  # the last reason why something could not be stored
-        self._memos: dict[str, str] = {}  # those that were found
+        self._memos: dict[str, str] = {}  # those that were found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
         """A record's body, if its first line, the checksum of the body under its key, is right."""
@@ -82,6 +82,7 @@ class Store:
         return self._memos[key]
 
     def add_memo(self, key: str, text: str) -> None:
+        self._memos[key] = text
         self.add_record(TOOL, key, os.fsencode(text))
 
     def has_blob(self, digest: str) -> bool:
