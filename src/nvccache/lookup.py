@@ -1,9 +1,9 @@
 """Finding a stage's result in the store: under which keys, and whether what is found is whole.
 
 Three kinds of stages differ in how they come by their key. Most have it before they run. Those that make
-up a module id may have further ones (seeding.py). Those that read headers learn from a manifest what they
-will read. Stages that read preprocessed text have two keys each: by what the text says (meaning.py), and by
-its every byte. A result without diagnostics is kept under the first, where lines do not matter.
+up a module id may have further ones (seeding.py). Those that read headers, or look at sources, learn from a
+manifest at which. Stages that read preprocessed text have two keys each: by what the text says (meaning.py),
+and by its every byte. A result without diagnostics is kept under the first, where lines do not matter.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Finder:
         missing = Lookup(before.front_key, before.meaning_key, before.goes_by_meaning)
         if self._is_recaching:
             return missing
-        if stage.grammar.may_include:
+        if stage.grammar.may_include or stage.grammar.dates_what_it_names:
             return self._by_manifest(stage, missing)
         for tried in (before.meaning_key, before.front_key):
             if not tried:

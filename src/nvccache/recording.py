@@ -86,6 +86,7 @@ class Recorder:
         made = self._union()
         made.links += [(path, os.path.realpath(path)) for path in (self.nvcc, *self.call.inputs)]
         dated = dict.fromkeys(self.execution.dated_files)
+        dated |= dict.fromkeys(path for part in self.execution.readings for path, _ in part.dates)
         made.dates = [(path, reading.date_and_size(path)) for path in dated]
         made.machine = self._machine()
         made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]

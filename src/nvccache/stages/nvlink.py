@@ -37,6 +37,7 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         and not any(mark in name for name in _values(words, _LIBRARIES) for mark in ":/"),
         searches_libraries=True,
         folds_mathematics=True,
+        dates_what_it_names=compiles(words),
     )
 
 
