@@ -172,6 +172,13 @@ def test_the_machine_is_looked_at_once_it_has_been_started_anew(recorded, monkey
     assert find(recorded, "another") is None
 
 
+def test_the_machine_is_looked_at_where_nothing_tells_its_start(place, cache, monkeypatch):
+    monkeypatch.setattr(signatures, "of_boot", lambda: "")
+    assert replay.add(KEY, reading_of_call(), answer_of_call(), ARGUMENTS, cache)
+    assert find(cache)
+    assert find(cache, "another") is None
+
+
 def test_what_the_loader_keeps_of_directories_makes_a_difference_once_written(recorded, place):
     (place / "caches").write_text("caches")
     assert find(recorded) is None
