@@ -85,6 +85,7 @@ def test_the_loader_is_asked_again_where_it_would_find_another_library(computing
         (tmp_path / place).mkdir()
         assert only(loader.of_program(str(computing / "a"), searched, cache)).files, "an empty directory"
         copy = shutil.copyfile(original, tmp_path / place / "libm.so.6")
+        time.sleep(0.15)
         found = only(loader.of_program(str(computing / "a"), searched, cache))
         assert str(copy) in found.files
         assert len(asked) >= number
@@ -99,6 +100,14 @@ def test_a_static_program_computes_by_itself(computing, cache):
     assert loaded == [loader.Loaded("")]
     parts = loader.parts(loaded, environ(GLIBC_TUNABLES="x=y"), cache)
     assert parts == [f"{processor.describe()}GLIBC_TUNABLES=x=y"]
+
+
+def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, asked, monkeypatch):
+    first = loader.of_program(str(computing / "a"), environ(), cache)
+    monkeypatch.setattr(loader, "_KIND", "loaded-0")
+    before = len(asked)
+    assert loader.of_program(str(computing / "a"), environ(), Store(cache.root)) == first
+    assert len(asked) == before + 1
 
 
 @pytest.mark.parametrize("text", ['exec {} "$@"', "X=1\nif true; then {} $*; fi"])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import time
 from dataclasses import dataclass, replace
 
 from nvccache import keys, process, processor, sections, signatures, toolchain, variables
@@ -108,7 +109,7 @@ def of_file(path: str, loader: str, environ: Mapping[str, str], cache: Store) ->
     if known:
         return known
     known = _ask(real_path, loader, environ)
-    if known.is_known:
+    if known.is_known and all(map(_settled, (real_path, *known.files))):
         cache.add_memo(memo_key, os.fsdecode(_to_remember(known)))
     return known
 
@@ -160,6 +161,7 @@ def _to_remember(known: Loaded) -> bytes:
         sections.join(list(known.absent)),
         os.fsencode(known.cache),
         sections.join(list(known.names)),
+        _settled(known.cache).encode(),
         said_by_cache(known.cache, known.names).encode(),
     ]
     return sections.pack(_KIND, parts)
@@ -169,7 +171,11 @@ def _recalled(memo: str) -> Loaded | None:
     """What was remembered, if the loader would say it again."""
     if not memo:
         return None
-    loader, files, shown, absent, cache, names, said = sections.unpack(_KIND, os.fsencode(memo), 7)
+    try:
+        parts = sections.unpack(_KIND, os.fsencode(memo), 8)
+    except ValueError:
+        return None
+    loader, files, shown, absent, cache, names, shown_cache, said = parts
     known = Loaded(
         os.fsdecode(loader),
         tuple(sections.split(files)),
@@ -181,7 +187,14 @@ def _recalled(memo: str) -> Loaded | None:
     is_same = now is not None and signatures.to_text(now).encode() == shown
     if not is_same or any(map(os.path.exists, known.absent)):
         return None
-    return known if said_by_cache(known.cache, known.names).encode() == said else None
+    is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
+    return known if is_untouched or said_by_cache(known.cache, known.names).encode() == said else None
+
+
+def _settled(path: str) -> str:
+    """A file's signature if any change to come is sure to show in it; or empty."""
+    shown = signatures.of(path) if path else None
+    return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
 
 
 def said_by_cache(path: str, names: Iterable[str]) -> str:

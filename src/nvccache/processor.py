@@ -8,6 +8,7 @@ GLIBC_TUNABLES heeded; it is asked once, and its answer is remembered.
 from __future__ import annotations
 
 import os
+import time
 
 from nvccache import keys, signatures
 
@@ -51,7 +52,8 @@ def features(loader: str, environ: Mapping[str, str], cache: Store) -> str:
         from nvccache import loader as asked
 
         found = asked.features(loader, environ) or unclassified(environ)
-        cache.add_memo(memo_key, found)
+        if shown and signatures.is_settled(shown, time.time_ns()):
+            cache.add_memo(memo_key, found)
     return found
 
 
