@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from nvccache import loader, process, processor
+from nvccache import library_cache, loader, process, processor
 from nvccache.store import Store
 
 PROGRAM = os.path.realpath(sys.executable)
@@ -162,7 +162,7 @@ LIBM, LIBX = (b"libm.so.6", b"/lib/libm.so.6"), (b"libx.so.1", b"/lib/libx.so.1"
 
 def test_only_what_the_loaders_cache_says_of_the_names_counts(tmp_path):
     def said(*lines, **more):
-        return loader.said_by_cache(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
+        return library_cache.said_of(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
 
     alone = said(LIBM)
     assert said(LIBM, LIBX) == alone
@@ -177,9 +177,9 @@ def test_a_cache_of_another_form_counts_as_a_whole(tmp_path):
     found = set()
     for content in (b"", b"ld.so-1.7.0", b"glibc-ld.so.cache1.1" + b"\xff" * 40):
         path.write_bytes(content)
-        found.add(loader.said_by_cache(str(path), ["libm.so.6"]))
+        found.add(library_cache.said_of(str(path), ["libm.so.6"]))
     path.unlink()
-    assert len({*found, loader.said_by_cache(str(path), []), loader.said_by_cache("", [])}) == 5
+    assert len({*found, library_cache.said_of(str(path), []), library_cache.said_of("", [])}) == 5
 
 
 def diagnostics(**bits: int) -> bytes:

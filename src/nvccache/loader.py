@@ -17,11 +17,11 @@ import struct
 import time
 from dataclasses import dataclass, replace
 
-from nvccache import keys, process, processor, sections, signatures, toolchain, variables
+from nvccache import keys, library_cache, process, processor, sections, signatures, toolchain, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nvccache.store import Store
 
@@ -38,9 +38,6 @@ _ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _INTERPRETER = 3  # PT_INTERP
 _ELF_HEADER = struct.Struct("<32xQ14xHH")
 _PROGRAM_HEADER = struct.Struct("<I4xQ16xQ")
-_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
-_CACHE_HEADER = struct.Struct("<20sI24x")
-_CACHE_ENTRY = struct.Struct("<iIIIQ")
 
 _VERSION = re.compile(rb'^version\.version="(\d+)\.(\d+)', re.MULTILINE)
 _LAST_KNOWN_VERSION = (2, 42)
@@ -162,7 +159,7 @@ def _to_remember(known: Loaded) -> bytes:
         os.fsencode(known.cache),
         sections.join(list(known.names)),
         _settled(known.cache).encode(),
-        said_by_cache(known.cache, known.names).encode(),
+        library_cache.said_of(known.cache, known.names).encode(),
     ]
     return sections.pack(_KIND, parts)
 
@@ -188,43 +185,13 @@ def _recalled(memo: str) -> Loaded | None:
     if not is_same or any(map(os.path.exists, known.absent)):
         return None
     is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
-    return known if is_untouched or said_by_cache(known.cache, known.names).encode() == said else None
+    return known if is_untouched or library_cache.said_of(known.cache, known.names).encode() == said else None
 
 
 def _settled(path: str) -> str:
     """A file's signature if any change to come is sure to show in it; or empty."""
     shown = signatures.of(path) if path else None
     return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
-
-
-def said_by_cache(path: str, names: Iterable[str]) -> str:
-    """The digest of what the loader's cache says of these names, or of all of it if that is unclear."""
-    if not path:
-        return ""
-    try:
-        with open(path, "rb") as stream:
-            content = stream.read()
-    except OSError:
-        return "unreadable"
-    wanted = {os.fsencode(name) for name in names}
-    builder = keys.KeyBuilder("cache of the loader")
-    try:
-        for name, value in _entries(content):
-            if name in wanted:
-                builder.add("entry", name, *value)
-    except (struct.error, ValueError):
-        return keys.digest_bytes(content)
-    return builder.key()
-
-
-def _entries(content: bytes) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """The name of a library, then where it is and for whom; raises struct.error and ValueError."""
-    start = content.index(_CACHE_MAGIC)  # behind a part of an older form, if there is one
-    _, count = _CACHE_HEADER.unpack_from(content, start)
-    table = content[start + _CACHE_HEADER.size :][: count * _CACHE_ENTRY.size]
-    for kind, name, path, system, hardware in _CACHE_ENTRY.iter_unpack(table):
-        where = [content[start + at : content.index(b"\0", start + at)] for at in (name, path)]
-        yield where[0], (where[1], b"%d %d %d" % (kind, system, hardware))
 
 
 def interpreter(path: str) -> str | None:

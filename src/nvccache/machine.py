@@ -46,9 +46,9 @@ def _said_of_libraries(subject: str, cache: Store) -> str:
     memo_key = builder.key()
     said = cache.find_memo(memo_key)
     if not said:
-        from nvccache import loader
+        from nvccache import library_cache
 
-        said = loader.said_by_cache(path, names)
+        said = library_cache.said_of(path, names)
         if shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
             cache.add_memo(memo_key, said)
     return said

@@ -8,9 +8,8 @@ GLIBC_TUNABLES heeded; it is asked once, and its answer is remembered.
 from __future__ import annotations
 
 import os
-import time
 
-from nvccache import keys, signatures
+from nvccache import keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,10 +40,9 @@ def describe() -> str:
 
 def features(loader: str, environ: Mapping[str, str], cache: Store) -> str:
     """The class that libm's functions are chosen by where this dynamic loader has loaded them."""
-    real_path = os.path.realpath(loader)
-    shown = signatures.of(real_path)
     builder = keys.KeyBuilder("features")
-    builder.add("loader", real_path, signatures.to_text([shown] if shown else []))
+    # By its content, so that machines which share a cache ask once.
+    builder.add("loader", keys.digest_file(loader) if os.path.isfile(loader) else "")
     builder.add("processor", _alias(), environ.get(TUNABLES, ""))
     memo_key = builder.key()
     found = cache.find_memo(memo_key)
@@ -52,8 +50,7 @@ def features(loader: str, environ: Mapping[str, str], cache: Store) -> str:
         from nvccache import loader as asked
 
         found = asked.features(loader, environ) or unclassified(environ)
-        if shown and signatures.is_settled(shown, time.time_ns()):
-            cache.add_memo(memo_key, found)
+        cache.add_memo(memo_key, found)
     return found
 
 
