@@ -46,7 +46,6 @@ def computing(tmp_path_factory):
     source = place / "a.c"
     source.write_text("#include <math.h>\nint main(int n, char **v) { return (int)sin(n); }\n")
     subprocess.run(["gcc", "-fno-builtin", source, "-lm", "-o", place / "a"], check=True)
-    subprocess.run(["gcc", "-fno-builtin", "-static", source, "-lm", "-o", place / "static"], check=True)
     time.sleep(0.15)
     return place
 
@@ -96,6 +95,9 @@ def test_the_loader_is_asked_again_where_it_would_find_another_library(computing
 
 def test_a_static_program_computes_by_itself(computing, cache):
     """Its content is known otherwise; how it chooses is not."""
+    words = ["gcc", "-fno-builtin", "-static", computing / "a.c", "-lm", "-o", computing / "static"]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("there are no static libraries")
     loaded = loader.of_program(str(computing / "static"), environ(), cache)
     assert loaded == [loader.Loaded("")]
     parts = loader.parts(loaded, environ(GLIBC_TUNABLES="x=y"), cache)
