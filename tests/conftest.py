@@ -28,6 +28,7 @@ KEPT_CASES = {
     "test_diagnostics": 20,
     "test_debug_builds": 16,
     "test_host_compilers": 20,
+    "test_whole_products": 7,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

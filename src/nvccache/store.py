@@ -35,7 +35,6 @@ BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
 REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v1", "survey-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT, SURVEY)
 _KEY_LENGTH = 32
-_WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
 
 
 class StoreError(Exception):
@@ -153,57 +152,6 @@ def read_file(path: str) -> bytes:
         return b"".join(parts)
     finally:
         os.close(descriptor)
-
-
-def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool) -> None:
-    """Put content where the user wants it, as a clone of the blob where the file system can.
-
-    `unlink_first` does as the assembler does with an object: an existing file or link is replaced,
-    unless there is nothing in it. The other tools write into the existing file. Raises OSError.
-    """
-    if unlink_first and _holds_something(destination):
-        os.unlink(destination)
-    descriptor = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        if len(content) < _WORTH_CLONING or not _clone(raw_blob, descriptor, content):
-            write_all(descriptor, content)
-    finally:
-        os.close(descriptor)
-
-
-def write_all(descriptor: int, content: bytes) -> None:
-    """Write every byte; raises OSError."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _holds_something(path: str) -> bool:
-    """The condition of binutils (bfd, `cache.c`): it follows links, so a dangling one is written through."""
-    try:
-        return os.stat(path).st_size != 0 and (os.path.islink(path) or os.path.isfile(path))
-    except OSError:
-        return False
-
-
-def _clone(source: str, target: int, content: bytes) -> bool:
-    """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be.
-
-    The blob is compared first: content that was just made says nothing of an older blob of its name.
-    """
-    import fcntl
-
-    ficlone = 0x40049409
-    if not source:
-        return False
-    try:
-        with open(source, "rb") as stream:
-            if stream.read() != content:
-                return False
-            fcntl.ioctl(target, ficlone, stream.fileno())
-    except OSError:
-        return False
-    return True
 
 
 def _checksum(key: str, body: bytes) -> bytes:
