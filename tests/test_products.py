@@ -279,7 +279,7 @@ def seen(path: Path) -> tuple[str, bytes | None]:
 
 
 def fail(patch: pytest.MonkeyPatch, step: str, number: int):
-    """Let one call of a step fail for want of room; a write, after a part. Returns whether it came to that."""
+    """Let one call of a step find no room; a write, after a part. Returns whether it came to that."""
     original = getattr(os, step)
     calls = 0
 

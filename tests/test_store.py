@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
 
 import unprivileged
-from nvccache import eviction, keys, store
+from nvccache import eviction, keys
 from nvccache.store import BLOB, BUCKETS, STAGE, TOOL, Store
 
 KEY = keys.digest_bytes(b"a key")

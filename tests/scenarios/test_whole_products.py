@@ -1,4 +1,4 @@
-"""Products where there is no room for them: what plain nvcc leaves, and never a part of one from the cache."""
+"""Products that have no room: what plain nvcc leaves, and never a part of one from the cache."""
 
 from __future__ import annotations
 
