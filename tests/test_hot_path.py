@@ -29,6 +29,7 @@ REPLAY = {
     "nvccache.keys",
     "nvccache.levels",
     "nvccache.outcomes",
+    "nvccache.outputs",
     "nvccache.products",
     "nvccache.real_nvcc",
     "nvccache.replay",
