@@ -319,7 +319,7 @@ GUARDS = [
     Guard("products: torn ones are removed", "products.py", "if self._created or self._is_torn:",
           "if self._created:", PRODUCTS_GIVEN, "whatever_fails"),
     Guard("products: what is no regular file", "products.py", "if not stat.S_ISREG(found.st_mode):",
-          "if False:", PRODUCTS_GIVEN, "is_no_file"),
+          "if False:", PRODUCTS_GIVEN, "waits_for_nvcc"),
     Guard("products: what may not be unlinked", "products.py", "except PermissionError:",
           "except ZeroDivisionError:", PRODUCTS_GIVEN, "may_not_be_unlinked"),
     Guard("products: signals wait", "products.py",

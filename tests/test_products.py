@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import stat
 from pathlib import Path
@@ -149,6 +150,20 @@ def test_what_cannot_be_written_or_is_no_file_raises(destination, monkeypatch, n
     with pytest.raises(OSError):
         deliver(name, unlink_first=unlink_first)
     assert sorted(os.listdir()) == before
+
+
+def test_whoever_reads_from_a_pipe_waits_for_nvcc(destination):
+    """Were it opened and closed, he would see its end."""
+    os.mkfifo(destination)
+    reader = os.open(destination, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(OSError):
+            deliver(destination)
+        poll = select.poll()
+        poll.register(reader)
+        assert poll.poll(0) == []
+    finally:
+        os.close(reader)
 
 
 def test_what_is_done_to_a_product_does_not_reach_the_store(tmp_path, destination):
