@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -42,11 +43,13 @@ def test_what_is_in_use_stays_until_its_call_is_dead(tmp_path):
     )
     command = [sys.executable, "-c", script + "; time.sleep(1000)", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline()
-        os.utime(path, (1, 1))
-        sweep(tmp_path)
-        assert path.exists()
-        process.kill()
+        try:
+            assert process.stdout.readline()
+            os.utime(path, (1, 1))
+            sweep(tmp_path)
+            assert path.exists()
+        finally:
+            process.kill()
     sweep(tmp_path)
     assert not path.exists()
 
@@ -119,16 +122,27 @@ def test_a_name_is_new_and_a_directory_private(tmp_path):
 
 def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
     path = tmp_path / leftovers.new_name()
-    original = leftovers._lock
-    sweeps = iter([True, True, False])
+    opens, locks = os.open, fcntl.flock
+    swept: list[str] = []
+    removed: list[int] = []
 
-    def late(name: str) -> int:
-        if next(sweeps):
+    def open_late(name: str, flags: int) -> int:
+        if not swept and name == str(path):
+            swept.append(name)
             sweep(tmp_path)
-        return original(name)
+        return opens(name, flags)
 
-    monkeypatch.setattr(leftovers, "_lock", late)
+    def lock_late(descriptor: int, operation: int) -> None:
+        if operation & fcntl.LOCK_SH and not removed:
+            removed.append(descriptor)
+            os.rmdir(path)
+        locks(descriptor, operation)
+
+    monkeypatch.setattr("os.open", open_late)
+    monkeypatch.setattr("fcntl.flock", lock_late)
     descriptor = leftovers.make(str(path))
+    monkeypatch.undo()
+    assert swept and removed
     sweep(tmp_path)
     assert path.exists()
     os.close(descriptor)

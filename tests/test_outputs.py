@@ -78,8 +78,17 @@ def test_names_follow_from_the_call(line, expected):
             "--generate-dependencies-with-compile --dependency-output /b/a.o.d -c /s/a.cu -o /b/a.o",
             (["/b/a.o"], "/b/a.o.d"),
         ),
+        ("-c s/a.b.cu -O3 -arch=sm_80 -Iinc", (["a.b.o"], "")),
+        ("-ptx a.cu -MD", (["a.ptx"], "a.d")),
         # In doubt: what they mean is found by parsing.
-        ("-c a.cu", None),
+        ("-c a.cu -arch sm_80", None),
+        ("-c a.cu b.cu", None),
+        ("-c -ptx a.cu", None),
+        ("-ptx a.ptx", None),
+        ("-c a.cu -optf=x", None),
+        ("a.cu", None),
+        ("-dlink a.o", None),
+        ("-dlink -cubin a.o", None),
         ("-c a.cu -odir out", None),
         ("-odir=out -c a.cu -o a.o", None),
         ("-c a.cu -o a.o -o b.o", None),
@@ -128,6 +137,18 @@ def test_whether_a_file_with_other_names_is_replaced_is_found_by_parsing(tmp_pat
     assert not outputs.of_words(line, is_linked=False).is_known
 
 
+@pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
+def test_words_of_variables_may_name_the_product(monkeypatch, name):
+    assert outputs.of_words(["-c", "a.cu"], is_linked=False).is_known
+    monkeypatch.setenv(name, "-o b.o")
+    assert not outputs.of_words(["-c", "a.cu"], is_linked=False).is_known
+
+
+@pytest.mark.parametrize("word", sorted(outputs.SPELLINGS_OF_MODES))
+def test_modes_are_nvccs(word):
+    assert SPELLINGS[word] == outputs.SPELLINGS_OF_MODES[word]
+
+
 WORDS = [
     *("-o", "-o=p.o", "--output-file", "--output-file=q.o", "-MF", "-MF=r.d", "--dependency-output", "-MT"),
     *("-MD", "-MMD", "-MP", "-c", "-ptx", "-odir", "-odir=d", "-I", "-Ii", "-D", "-DX=1", "-D=", "-U", "-lx"),
@@ -155,7 +176,7 @@ WORDS = [
 def test_words_never_say_more_than_the_parsed_call():
     """Whatever stands around them: a value that looks like an option is none."""
     choose = random.Random(7)
-    known = 0
+    known = unnamed = 0
     for _ in range(30000):
         line = choose.choices(WORDS, k=choose.randint(1, 8))
         for is_linked in (False, True):
@@ -166,13 +187,19 @@ def test_words_never_say_more_than_the_parsed_call():
             if isinstance(arguments, flags.UnknownOption):
                 continue  # such a call is left to nvcc, and nothing of it is recorded
             known += 1
+            if flags.last_value(arguments, "output-file") is None:
+                call = invocation.parse(line, {})
+                if isinstance(call, Invocation) and not is_linked:
+                    assert named(outputs.of_call(call)) == named(found), line
+                    unnamed += 1
+                continue
             assert found.products in ([], [flags.last_value(arguments, "output-file")]), line
             given = flags.last_value(arguments, "dependency-output")
             beside = outputs.beside_output(flags.last_value(arguments, "output-file"))
             asks = {"generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"}
             is_asked = not asks.isdisjoint(argument.name for argument in arguments)
             assert found.dependency_file == ((given or beside) if is_asked else ""), line
-    assert known > 500
+    assert known > 500 and unnamed > 20
 
 
 def test_what_is_given_are_all_products_once():

@@ -27,9 +27,25 @@ _EXTENSIONS = {
     "device-w": ".o",
     "compile": ".o",
 }
+SPELLINGS_OF_MODES = {
+    "-c": "compile",
+    "--compile": "compile",
+    "-dc": "device-c",
+    "--device-c": "device-c",
+    "-dw": "device-w",
+    "--device-w": "device-w",
+    "-ptx": "ptx",
+    "--ptx": "ptx",
+    "-cubin": "cubin",
+    "--cubin": "cubin",
+    "-fatbin": "fatbin",
+    "--fatbin": "fatbin",
+}
 _OUTPUT = ("-o", "--output-file")
 _DEPENDENCY_FILE = ("-MF", "--dependency-output")
 _DIRECTORY = ("-odir", "--output-directory")
+_OPTIONS_FILE = ("-optf", "--options-file")
+_DEVICE_LINK = ("-dlink", "--device-link")
 _TARGET = ("-MT", "--dependency-target-name")
 _WITH_DEPENDENCIES = frozenset(
     [
@@ -136,8 +152,12 @@ def beside_output(output: str) -> str | None:
 
 
 def _beside(call: Invocation, source: str, extension: str) -> str:
+    return _placed(call, _stem(source) + extension)
+
+
+def _stem(source: str) -> str:
     name = os.path.basename(source)
-    return _placed(call, (name.rpartition(".")[0] if "." in name else name) + extension)
+    return name.rpartition(".")[0] if "." in name else name
 
 
 def _placed(call: Invocation, name: str) -> str:
@@ -165,12 +185,15 @@ def _is_any_of(paths: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def of_words(arguments: Sequence[str], is_linked: bool) -> Outputs:
-    """The outputs of a call that names its product with -o, as its words say without being parsed.
+    """The outputs of a call, as its words say without being parsed.
 
     `is_linked` says that the product is the linker's. Unknown where a word could mean anything else.
     """
     output, dependency_file = _value(_OUTPUT, arguments), _value(_DEPENDENCY_FILE, arguments)
-    if not output or dependency_file is None or any(_begins(word, _DIRECTORY) for word in arguments):
+    if output is None or dependency_file is None or any(_begins(word, _DIRECTORY) for word in arguments):
+        return UNKNOWN
+    output = output or _after_source(arguments)
+    if not output:
         return UNKNOWN
     asks = [index for index, word in enumerate(arguments) if word in _WITH_DEPENDENCIES]
     if not all(_stands_alone(index, arguments) for index in asks) or (dependency_file and not asks):
@@ -181,6 +204,20 @@ def of_words(arguments: Sequence[str], is_linked: bool) -> Outputs:
     if _has_other_names(output):
         return UNKNOWN
     return Outputs([] if is_linked else [output], [], found)
+
+
+def _after_source(arguments: Sequence[str]) -> str:
+    """What the product is called after the only source; empty where a word is not clear."""
+    sources = [word for word in arguments if not word.startswith("-")]
+    modes = [SPELLINGS_OF_MODES[word] for word in arguments if word in SPELLINGS_OF_MODES]
+    is_clear = (
+        len(sources) == len(modes) == 1
+        and all(not word.startswith("-") or _is_complete(word) for word in arguments)
+        and not any(_begins(word, _OPTIONS_FILE) or word in _DEVICE_LINK for word in arguments)
+        and not os.environ.get("NVCC_PREPEND_FLAGS")
+        and not os.environ.get("NVCC_APPEND_FLAGS")
+    )
+    return _stem(sources[0]) + _EXTENSIONS[modes[0]] if is_clear else ""
 
 
 def _value(option: tuple[str, ...], arguments: Sequence[str]) -> str | None:
@@ -204,9 +241,11 @@ def _begins(word: str, option: tuple[str, ...]) -> bool:
 def _stands_alone(index: int, arguments: Sequence[str]) -> bool:
     """Whether a word is an option and not the value of the one before."""
     before = arguments[index - 1] if index else ""
-    if not before.startswith("-") or before in COMPLETE:
-        return True
-    return bool(before.partition("=")[2]) or (before[:2] in _GLUED and len(before) > 2)
+    return not before.startswith("-") or _is_complete(before)
+
+
+def _is_complete(word: str) -> bool:
+    return word in COMPLETE or bool(word.partition("=")[2]) or (word[:2] in _GLUED and len(word) > 2)
 
 
 def _has_other_names(path: str) -> bool:
