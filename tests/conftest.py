@@ -29,6 +29,7 @@ KEPT_CASES = {
     "test_debug_builds": 16,
     "test_host_compilers": 20,
     "test_hostile_cache": 60,
+    "test_whole_products": 7,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

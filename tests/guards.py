@@ -46,6 +46,8 @@ LINKS = "tests/scenarios/test_device_links.py"
 MACHINE = "tests/scenarios/test_machine.py"
 RELINK, RELINKS = "tests/test_relink.py", "tests/scenarios/test_relinks.py"
 DIRECTORY, SHARED = "tests/test_directory.py", "tests/scenarios/test_shared_caches.py"
+OUTPUTS, PRODUCTS_GIVEN = "tests/test_outputs.py", "tests/test_products.py"
+LEFTOVERS = "tests/test_leftovers.py"
 GUARDS = [
     Guard("signatures in a replay record", "replay.py", "signatures.to_bytes(now) != numbers", "False",
           FILES, "seen and the and source and not link and not header"),
@@ -66,7 +68,7 @@ GUARDS = [
           'builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])',
           "pass", CALLS, "environment and PTXAS_FLAGS"),
     Guard("which files a replay record may write", "replay.py",
-          "if names_its_files(answer, arguments) else None", "", "tests/test_replay_damage.py",
+          "if not names_its_files(answer, arguments, ", "if False and (", "tests/test_replay_damage.py",
           "names_a_file"),
     Guard("digests of files", "reading.py", "elif seen.digest(path) != digest:", "elif False:", FILES,
           "seen and header and comment or seen and older"),
@@ -405,6 +407,44 @@ GUARDS = [
     Guard("settings: probes in each directory", "cli/cache_checks.py",
           "if (error := _try_directory(scratch, path))]", "if (error := None)]",
           "tests/cli/test_cache_checks.py", "another_user"),
+    Guard("outputs: what is read is none", "outputs.py", "if _is_any_of([", "if False and _is_any_of([",
+          OUTPUTS, "names_follow_from_the_call"),
+    Guard("outputs: words that may be values", "outputs.py",
+          "if len(places) > 1 or not _stands_alone(index, arguments):", "if len(places) > 1:",
+          OUTPUTS, "never_say_more or only_one"),
+    Guard("outputs: words that name the same file", "outputs.py",
+          "if found is None or any(_may_be_read(path, arguments) for path in (output, found) if path):",
+          "if found is None:", OUTPUTS, "only_one"),
+    Guard("outputs: files with other names", "outputs.py", "if _has_other_names(output):", "if False:",
+          OUTPUTS, "other_names"),
+    Guard("outputs: all of them, each once", "direct.py",
+          "if not is_whole or bool(made) == bool(answer.intermediates):", "if False:",
+          "tests/test_direct.py", "every_product_once or asked_for or is_no_program"),
+    Guard("outputs: what a record says was read", "direct.py",
+          "return None if outputs.are_read([*made, answer.dependency_file], found.reading.files) else answer",
+          "return answer", "tests/test_direct.py", "what_was_read"),
+    Guard("products: room is made before anything is changed", "products.py",
+          "os.posix_fallocate(self._descriptor, 0, size)", "pass",
+          "tests/scenarios/test_whole_products.py", "size_limit and old and cubin"),
+    Guard("products: torn ones are removed", "products.py", "if self._created or self._is_torn:",
+          "if self._created:", PRODUCTS_GIVEN, "whatever_fails"),
+    Guard("products: what is no regular file", "products.py", "if not stat.S_ISREG(found.st_mode):",
+          "if False:", PRODUCTS_GIVEN, "waits_for_nvcc"),
+    Guard("products: what may not be unlinked", "products.py", "except PermissionError:",
+          "except ZeroDivisionError:", PRODUCTS_GIVEN, "may_not_be_unlinked"),
+    Guard("products: signals wait", "products.py",
+          "blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)",
+          "blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())", PRODUCTS_GIVEN, "signal_at_any_step"),
+    Guard("the guardian has left the process group", "guardian.py", "if not _is_ready(ours, pid):",
+          "if False:", "tests/test_guardian.py", "left_the_process_group"),
+    Guard("leftovers: what is in use", "leftovers.py",
+          "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", LEFTOVERS, "in_use"),
+    Guard("leftovers: what others left", "leftovers.py", "if found.st_uid != os.geteuid():", "if False:",
+          LEFTOVERS, "others_left"),
+    Guard("leftovers: what other machines left", "leftovers.py", "if not is_from_here and", "if False and",
+          LEFTOVERS, "another_machine"),
+    Guard("leftovers: what is swept before it is locked", "leftovers.py",
+          "if os.path.samestat(os.stat(path), os.fstat(descriptor)):", "if True:", LEFTOVERS, "before_it_is"),
 ]  # fmt: skip
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import config, direct, invocation, keys, levels, manifest, sections, variables
+from nvccache import direct, invocation, keys, sections, variables
 from nvccache.answer import Answer
 from nvccache.direct import BOUND, PLACED, SHARED
 from nvccache.invocation import Invocation
 from nvccache.manifest import Found
 from nvccache.reading import Reading
 from nvccache.relocation import Relocation
-from nvccache.store import Store
 
 NOWHERE = Relocation("", "/")
 DIGEST = keys.digest_bytes(b"object")
@@ -205,6 +203,16 @@ def test_an_answer_is_given_under_the_names_of_the_call(line, made, other, found
     assert written(answer_of(kept, other)) == found
 
 
+def test_what_is_unlinked_first_follows_from_the_call():
+    """Or a record could have a link written through that nvcc replaces."""
+    made = given("a.o")
+    made.products = [("a.o", DIGEST, False)]
+    assert attached(made, "-c a.cu -o a.o") is None
+    for line, is_unlinked in (("-c a.cu -o x", True), ("-ptx a.cu -o x", False), ("-dlink a.o -o x", True)):
+        made.products = [("x", DIGEST, is_unlinked)]
+        assert answer_of(attached(made, line), line).products == made.products
+
+
 def test_an_answer_comes_back():
     found = answer_of(attached(given("a.o"), "-c a.cu -o a.o"), "-c a.cu -o b.o")
     assert found.products == [("b.o", DIGEST, True)]
@@ -277,46 +285,48 @@ def test_damaged_answers_are_no_answers_or_stay_within_the_call():
         answer_of(kept, "-c a.cu -MD -odir out")
 
 
-@pytest.mark.parametrize("kept", [b"", b"\0", WHOLE.replace(b"answer-2", b"answer-1"), WHOLE + b"x"])
+@pytest.mark.parametrize("kept", [b"", b"\0", WHOLE.replace(b"answer-3", b"answer-2"), WHOLE + b"x"])
 def test_an_answer_of_another_version_is_none(kept):
     assert answer_of(kept, "-c a.cu -MD -odir out") is None
 
 
-@pytest.mark.parametrize("rule", ["", "x", "d../x", "dx/../../y", "=", "b", "f", "o", "=\x010/x", "=/x"])
-@pytest.mark.parametrize("index", [0, 1])
-def test_an_output_that_does_not_follow_from_the_call_is_none(rule, index):
-    parts = sections.unpack("answer-2", WHOLE, 9)
-    parts[index] = sections.join([rule, DIGEST, "0"]) if index == 0 else rule.encode()
-    assert answer_of(sections.pack("answer-2", parts), "-c a.cu -MD -odir out") is None
+@pytest.mark.parametrize("number", ["", "x", "1", "-1", "0.0", "o", "=a.o", "=/x", "d../x", "²", "9" * 5000])
+def test_a_product_that_does_not_follow_from_the_call_is_none(number):
+    parts = sections.unpack("answer-3", WHOLE, 9)
+    parts[0] = sections.join([number, DIGEST])
+    assert answer_of(sections.pack("answer-3", parts), "-c a.cu -MD -odir out") is None
 
 
-@pytest.mark.parametrize("index", [0, 1])
-@pytest.mark.parametrize("base", [False, True])
-def test_a_record_that_somebody_tampered_with_writes_no_file_that_the_call_does_not_name(
-    tmp_path, monkeypatch, index, base
-):
-    (tmp_path / "work" / "out").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "work")
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    parts = sections.unpack("answer-2", WHOLE, 9)
-    literal = f"={victim}"
-    parts[index] = sections.join([literal, DIGEST, "0"]) if index == 0 else literal.encode()
-    environ = {
-        "NVCCACHE_DIR": str(tmp_path / "cache"),
-        **({"NVCCACHE_BASE_DIR": str(tmp_path)} if base else {}),
-    }
-    settings = config.load(environ)
-    cache = Store(settings.dir)
-    cache.add_blob(DIGEST, b"object", compress=False)
+@pytest.mark.parametrize("numbers", [[], ["0", "0"], ["0", "1"]])
+def test_an_answer_has_every_product_once(numbers):
+    parts = sections.unpack("answer-3", WHOLE, 9)
+    parts[0] = sections.join([part for number in numbers for part in (number, DIGEST)])
+    assert answer_of(sections.pack("answer-3", parts), "-c a.cu -MD -odir out") is None
+
+
+@pytest.mark.parametrize("rule", [b"", b"1", b"=/x", b"../x"])
+def test_a_dependency_file_is_there_if_it_is_asked_for_and_called_as_nvcc_calls_it(rule):
+    parts = sections.unpack("answer-3", WHOLE, 9)
+    parts[1] = rule
+    found = answer_of(sections.pack("answer-3", parts), "-c a.cu -MD -odir out")
+    assert (found and found.dependency_file) == ("out/a.d" if rule else None)
+
+
+def test_what_a_compile_makes_is_no_program_and_the_other_way_round():
+    parts = sections.unpack("answer-3", WHOLE, 9)
+    assert answer_of(sections.pack("answer-3", parts), "a.cu -MD -o a.x") is None
+    parts[7] = sections.join(["a.o", DIGEST])
+    assert answer_of(sections.pack("answer-3", parts), "-c a.cu -MD -odir out") is None
+
+
+@pytest.mark.parametrize("read", ["out/a.o", "out/a.d"])
+def test_what_was_read_is_not_written(read):
+    """Whatever the command line says."""
+    made = Reading()
     line = "-c a.cu -MD -odir out"
-    places = Relocation(settings.base_dir, os.getcwd())
-    scope = SHARED if base else PLACED
-    front_key = key(line, scope, places=places, environ=environ)
-    made = Found(keys.digest_bytes(b"any"), Reading(), sections.pack("answer-2", parts))
-    manifest.add(front_key, made, cache, places, time.time_ns())
-    assert levels.answer("nvcc", line.split(), settings, environ).answer is None
-    assert victim.read_text() == "precious"
+    for path, is_answer in ((read, False), (os.path.abspath(read), False), ("out/b.o", True)):
+        made.files = ["a.cu", path]
+        assert bool(direct.answer_of(Found("key", made, WHOLE), parse(line), NOWHERE)) == is_answer
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,50 @@ def test_callers_may_be_killed_or_told_to_stop_at_any_moment(tmp_path, pipe, end
         assert many.communicate(timeout=300) == (b"all well\n", b"")
 
 
+SLOW = """
+import os, sys, time
+from nvccache import guardian, scratch
+
+original = os.setsid
+
+def slowly():
+    time.sleep(0.5)
+    original()
+
+os.setsid = slowly
+
+def work(held):
+    print(os.path.exists(sys.argv[1]), flush=True)
+    time.sleep(1000)
+
+scratch.within(sys.argv[1], None, work)
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+def test_before_a_directory_is_made_its_guardian_has_left_the_process_group(tmp_path, signum):
+    """Or a kill of the group would leave the directory, and a stop would keep it."""
+    path = tmp_path / "scratch"
+    command = [sys.executable, "-c", SLOW, str(path)]
+    with subprocess.Popen(command, stdout=PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == b"True\n"
+        os.killpg(process.pid, signum)
+        process.kill()
+    wait_until(lambda: not path.exists())
+
+
+def test_a_guardian_that_does_not_get_ready_is_no_more(monkeypatch, tmp_path):
+    """It would take its call for dead when it goes on."""
+    monkeypatch.setattr("nvccache.guardian._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("os.setsid", lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    assert Guardian.start(str(tmp_path), None) is None
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    monkeypatch.setattr("os.setsid", lambda: os._exit(1))
+    assert Guardian.start(str(tmp_path), None) is None
+    assert tmp_path.exists()
+
+
 KILLED_IN_MAKE = """
 import os, signal, sys
 from nvccache import guardian, jobserver

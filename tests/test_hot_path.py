@@ -31,6 +31,8 @@ REPLAY = {
     "nvccache.keys",
     "nvccache.levels",
     "nvccache.outcomes",
+    "nvccache.outputs",
+    "nvccache.products",
     "nvccache.real_nvcc",
     "nvccache.replay",
     "nvccache.sections",

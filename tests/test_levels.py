@@ -136,7 +136,7 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place):
     given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
     made = reading_of_source()
     made.signatures = [signatures.of("a.cu")]
-    line = ["a.cu", "-o", "a"]
+    line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
     key = replay.key_of("nvcc", line, os.getcwd(), {}, "")
     replay.add(key, made, given, line, Store(str(place.parent / "cache")))
     outcome = answer(place, line)

@@ -80,8 +80,16 @@ def test_what_was_recorded_is_found(recorded):
 def test_an_answer_without_a_dependency_file_has_none(place, cache):
     given = answer_of_call()
     given.dependency_file, given.rule = "", None
-    assert replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
-    assert find(cache).rule is None
+    line = ARGUMENTS[:4]
+    assert replay.add(KEY, reading_of_call(), given, line, cache)
+    assert replay.find(KEY, line, cache, lambda: "this one").rule is None
+
+
+def test_an_answer_has_the_dependency_file_that_is_asked_for_and_no_other(place, cache):
+    given = answer_of_call()
+    assert not replay.add(KEY, reading_of_call(), given, ARGUMENTS[:4], cache)
+    given.dependency_file, given.rule = "", None
+    assert not replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
 
 
 def test_an_empty_dependency_file_is_one(place, cache):

@@ -167,26 +167,42 @@ def test_a_record_that_names_a_file_which_the_call_does_not_is_a_miss(cache, des
 
 
 @pytest.mark.parametrize(
-    ("path", "arguments"),
+    "destination",
     [
-        ("a.o", ["-c", "a.cu"]),
-        ("out/a.o", ["-o", "out/a.o"]),
-        ("/abs/out/a.o", ["-o/abs/out/a.o"]),
-        ("out/a.d", ["-o", "out/a.o", "-MD"]),
-        ("out/a.o", ["-odir", "out", "src/a.cu"]),
-        ("out/a.o", ["--output-directory=out", "src/a.cu"]),
-        ("/abs/a.d", ["-o", "/abs/a.o", "-MD"]),
-        ("./a.o", ["-o", "./a.o"]),
-        ("../a.o", ["-o", "../a.o"]),
-        ("/a.o", ["-o", "/a.o"]),
-        ("../a.d", ["-o", "../a.o", "-MD"]),
-        ("out/noextension", ["-o", "out/noextension"]),
+        pytest.param("a.cu", id="the source"),
+        pytest.param("Makefile", id="a file of the directory"),
+        pytest.param(".envrc", id="a file of the directory"),
+        pytest.param("a.d", id="a dependency file, which is not asked for"),
+        pytest.param("a.ptx", id="what another mode would make"),
+        pytest.param("./a.o", id="another spelling"),
+        pytest.param("a.o.o", id="a name that begins alike"),
+        pytest.param("", id="no name"),
+        pytest.param("a.o\0", id="a name with an end in it"),
     ],
 )
-def test_files_that_the_call_names_are_written(path, arguments):
-    given = Answer()
-    given.products = [(path, DIGEST, False)]
-    assert replay.names_its_files(given, arguments)
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_a_record_that_names_what_the_call_does_not_make_is_a_miss(cache, destination, is_beside):
+    right = ["a.o", DIGEST, "1"] * is_beside
+    put_part(cache, PRODUCTS, os.fsencode("\0".join([*right, destination, DIGEST, "1", ""])))
+    assert find(cache) is None
+
+
+def test_a_record_without_the_product_or_with_it_twice_is_a_miss(cache):
+    for count in (0, 2):
+        put_part(cache, PRODUCTS, sections.join(["a.o", DIGEST, "1"] * count))
+        assert find(cache) is None
+    put_part(cache, 12, sections.join(["a.o", DIGEST]))  # a program's, beside the product of a compile
+    assert find(cache) is None
+
+
+def test_what_was_read_is_not_written(cache):
+    """Whatever the command line says."""
+    parts = sections.unpack("replay-2", body(cache), 14)
+    assert parts[0] == b"a.cu\0"
+    line = ["-c", "b.cu", "-o", "a.cu"]
+    parts[PRODUCTS] = sections.join(["a.cu", DIGEST, "1"])
+    put(cache, sections.pack("replay-2", parts))
+    assert replay.find(KEY, line, cache, lambda: "") is None
 
 
 @pytest.mark.parametrize(

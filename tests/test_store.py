@@ -1,22 +1,20 @@
-"""The cache directory: what comes back is what was put in, or nothing; and products as nvcc writes them."""
+"""The cache directory: what comes back is what was put in, or nothing."""
 
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
 
 import unprivileged
-from nvccache import keys, store
+from nvccache import keys
 from nvccache.store import BLOB, BUCKETS, STAGE, TOOL, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 DIGEST = keys.digest_bytes(CONTENT)
-LARGE = CONTENT * 120  # worth to be cloned
 BODY = b"a body\nof two lines\xff"
 RECORDS = [bucket for bucket in BUCKETS if bucket != BLOB]
 DAMAGES = {
@@ -186,117 +184,3 @@ def test_what_was_added_is_counted_once(root, cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
     cache.add_blob(DIGEST, CONTENT, compress=False)
     assert cache.added_bytes == len(CONTENT)
-
-
-@pytest.fixture
-def destination(tmp_path: Path) -> Path:
-    return tmp_path / "a.o"
-
-
-def _restore(destination: Path, unlink_first: bool = False, raw_blob: str = "") -> None:
-    store.restore(CONTENT, raw_blob, str(destination), unlink_first)
-
-
-@pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
-def test_a_new_product_has_the_mode_that_the_umask_gives(destination, umask):
-    previous = os.umask(umask)
-    try:
-        _restore(destination)
-    finally:
-        os.umask(previous)
-    assert stat.S_IMODE(destination.stat().st_mode) == 0o666 & ~umask
-    assert destination.read_bytes() == CONTENT
-
-
-def test_an_existing_file_is_written_into_and_keeps_its_mode(destination, tmp_path):
-    destination.write_bytes(b"longer than what comes " * 1000)
-    destination.chmod(0o600)
-    os.link(destination, tmp_path / "other name")
-    _restore(destination)
-    assert (tmp_path / "other name").read_bytes() == CONTENT
-    assert stat.S_IMODE(destination.stat().st_mode) == 0o600
-
-
-def test_an_existing_object_is_replaced_as_the_assembler_does(destination, tmp_path):
-    destination.write_bytes(b"old")
-    os.link(destination, tmp_path / "other name")
-    _restore(destination, unlink_first=True)
-    assert destination.read_bytes() == CONTENT
-    assert (tmp_path / "other name").read_bytes() == b"old"
-
-
-def test_a_symbolic_link_is_written_through(destination, tmp_path):
-    destination.symlink_to("target")
-    _restore(destination)
-    assert (tmp_path / "target").read_bytes() == CONTENT
-    assert destination.is_symlink()
-
-
-def test_a_symbolic_link_in_the_place_of_an_object_is_replaced(destination, tmp_path):
-    (tmp_path / "target").write_bytes(b"old")
-    destination.symlink_to("target")
-    _restore(destination, unlink_first=True)
-    assert (tmp_path / "target").read_bytes() == b"old"
-    assert not destination.is_symlink() and destination.read_bytes() == CONTENT
-
-
-def test_an_object_with_nothing_in_it_is_written_into_as_the_assembler_does(destination, tmp_path):
-    destination.write_bytes(b"")
-    os.link(destination, tmp_path / "other name")
-    _restore(destination, unlink_first=True)
-    assert (tmp_path / "other name").read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("unlink_first", [False, True])
-def test_a_product_that_cannot_be_written_raises(tmp_path, unlink_first):
-    (tmp_path / "directory").mkdir()
-    for path in (tmp_path / "directory", tmp_path / "missing" / "a.o"):
-        with pytest.raises(OSError):
-            _restore(path, unlink_first)
-
-
-def test_what_is_done_to_a_product_does_not_reach_the_store(cache, destination):
-    cache.add_blob(DIGEST, CONTENT, compress=False)
-    _restore(destination, raw_blob=cache.path(BLOB, DIGEST))
-    assert destination.stat().st_ino != Path(cache.path(BLOB, DIGEST)).stat().st_ino
-    destination.write_bytes(b"overwritten")
-    assert cache.read_blob(DIGEST) == CONTENT
-
-
-@pytest.mark.parametrize("state", ["missing", "of another size", "a directory"])
-def test_a_blob_that_cannot_be_cloned_is_copied(tmp_path, destination, state):
-    blob = tmp_path / "blob"
-    if state == "of another size":
-        blob.write_bytes(b"x")
-    elif state == "a directory":
-        blob.mkdir()
-    store.restore(LARGE, str(blob), str(destination), unlink_first=False)
-    assert destination.read_bytes() == LARGE
-
-
-@pytest.mark.parametrize(("content", "is_cloned"), [(LARGE, True), (CONTENT, False)])
-def test_where_the_file_system_can_clone_the_blocks_of_a_large_product_are_shared(
-    tmp_path, destination, monkeypatch, content, is_cloned
-):
-    import fcntl
-
-    requests = []
-
-    def clone(target: int, request: int, source: int) -> None:
-        requests.append(request)
-        os.write(target, os.pread(source, len(content), 0))
-
-    blob = tmp_path / "blob"
-    blob.write_bytes(content)
-    monkeypatch.setattr(fcntl, "ioctl", clone)
-    store.restore(content, str(blob), str(destination), unlink_first=False)
-    assert requests == [0x40049409] * is_cloned  # FICLONE
-    assert destination.read_bytes() == content
-
-
-def test_a_damaged_blob_is_not_cloned_in_the_place_of_what_was_just_made(tmp_path, destination, monkeypatch):
-    blob = tmp_path / "blob"
-    blob.write_bytes(b"?" * len(LARGE))
-    monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.write(target, b"cloned"))
-    store.restore(LARGE, str(blob), str(destination), unlink_first=False)
-    assert destination.read_bytes() == LARGE

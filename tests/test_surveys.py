@@ -66,7 +66,7 @@ class Call:
         entered = [Entered(b"a.cu", False, ())]
         entered += [Entered(os.fsencode(name), False, (b"a.cu",)) for name in self._names]
         with monkeypatch.context() as patch:
-            patch.setattr("nvccache.headers.store.read_file", read_file)
+            patch.setattr("nvccache.headers.read_file", read_file)
             return self.headers.of_pass(["g++", "-Iinc"], entered, b"")
 
     def findings(self) -> dict[str, sources.Findings]:
@@ -209,7 +209,7 @@ def test_a_header_that_changes_while_it_is_looked_at_is_no_part_of_a_reading(pla
         return content
 
     call = Call(cache, "inc/plain.h")
-    monkeypatch.setattr("nvccache.headers.store.read_file", read_file)
+    monkeypatch.setattr("nvccache.headers.read_file", read_file)
     with pytest.raises(UnreadableError, match="changed while"):
         call.headers.of_pass(["g++", "-Iinc"], [Entered(b"inc/plain.h", False, ())], b"")
     call.headers.remember()

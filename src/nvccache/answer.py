@@ -6,9 +6,8 @@ writes it before it compiles, then the products.
 
 from __future__ import annotations
 
-import os
-
-from nvccache import sections, store, untrusted
+from nvccache import products, sections, store
+from nvccache.products import Product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,23 +70,16 @@ def give(answer: Answer, cache: Store) -> str:
 
     LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.
     """
-    contents = [cache.read_blob(digest) for _, digest, _ in answer.products]
-    try:
-        if None in contents:
+    wanted = []
+    if answer.rule is not None:
+        wanted.append(Product(answer.dependency_file, answer.rule))
+    for destination, digest, unlink_first in answer.products:
+        content = cache.read_blob(digest)
+        if content is None:
             return LOST
-        if answer.rule is not None:
-            _write(answer.dependency_file, answer.rule)
-        for (destination, digest, unlink_first), content in zip(answer.products, contents, strict=True):
-            assert content is not None
-            store.restore(content, cache.path(store.BLOB, digest), destination, unlink_first)
+        wanted.append(Product(destination, content, cache.path(store.BLOB, digest), unlink_first))
+    try:
+        products.deliver(wanted)
     except (OSError, ValueError):
         return UNWRITABLE
     return GIVEN
-
-
-def _write(path: str, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        untrusted.write_all(descriptor, content)
-    finally:
-        os.close(descriptor)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import dependencies, keys, manifest, sections, variables
+from nvccache import dependencies, keys, manifest, outputs, sections, variables
 from nvccache.answer import Answer
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 SHARED, PLACED, BOUND = "shared", "placed", "bound"
-_KIND = "answer-2"
+_KIND = "answer-3"
 _SECTIONS = 9
 # They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
 _OF_OUTPUTS = frozenset(
@@ -43,8 +43,6 @@ _OF_OUTPUTS = frozenset(
         "jobserver",
     ]
 )
-# How the name of an output follows from the call.
-_OUTPUT, _DIRECTORY, _DEPENDENCIES, _BESIDE_OUTPUT, _LITERAL = "o", "d", "f", "b", "="
 
 
 def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ: Mapping[str, str]) -> str:
@@ -114,25 +112,25 @@ def scopes_of(places: Relocation, nowhere: Relocation) -> list[tuple[str, Reloca
 def attach(
     answer: Answer, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
 ) -> bytes | None:
-    """What a manifest keeps beside the reading: the answer, its outputs named as they follow from a call.
+    """What a manifest keeps beside the reading: the answer, its products numbered as in outputs.py.
 
     `entered` is what the dependency file lists, with whether each is a system header. None if a name
     follows from nothing that is known.
     """
+    names = outputs.of_call(call)
+    made = [destination for destination, _, _ in answer.products]
+    dependency_file = None if answer.rule is None else answer.dependency_file
+    if not names.are_given(made, dependency_file) or bool(made) == bool(answer.intermediates):
+        return None
+    if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
+        return None
+    possible = [*names.products, *names.others]
     products: list[str] = []
-    for destination, digest, unlink_first in answer.products:
-        rule = _rule_of_product(destination, call)
-        if not rule or rule[1:].count("/"):
-            return None
-        products += (rule, digest, "1" if unlink_first else "0")
-    dependency_rule = ""
-    if answer.rule is not None:
-        dependency_rule = _rule_of_dependency_file(answer.dependency_file, call)
-        if not dependency_rule or dependency_rule[1:].count("/"):
-            return None
+    for destination, digest, _ in answer.products:
+        products += (str(possible.index(destination)), digest)
     parts = [
         sections.join(products),
-        os.fsencode(dependency_rule),
+        b"1" if answer.rule is not None else b"",
         sections.join([places.encode(name) for name, _ in entered]),
         "".join(["1" if is_system else "0" for _, is_system in entered]).encode(),
         answer.stdout,
@@ -147,68 +145,28 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | No
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
         parts = sections.unpack(_KIND, found.attached, _SECTIONS)
-        products, rule, entered, flags, stdout, stderr, seconds = parts[:7]
+        products, has_rule, entered, flags, stdout, stderr, seconds = parts[:7]
         answer = Answer()
-        for kept, digest, unlink_first in sections.split_tuples(products, 3):
-            destination = _follow(kept, call)
-            answer.products.append((destination, digest, unlink_first == "1"))
-        if (call.dependencies is not None) != bool(rule):
-            return None
-        if call.dependencies is not None:
-            names = [places.decode(name) for name in sections.split(entered)]
-            if len(names) != len(flags):
+        names = outputs.of_call(call)
+        possible = [*names.products, *names.others]
+        for number, digest in sections.split_tuples(products, 2):
+            if not number.isdecimal():
                 return None
-            listed = [(os.fsencode(name), flag == 49) for name, flag in zip(names, flags, strict=True)]
-            answer.dependency_file = _follow(os.fsdecode(rule), call)
+            answer.products.append((possible[int(number)], digest, names.are_objects))
+        if call.dependencies is not None and has_rule:
+            listed_names = [places.decode(name) for name in sections.split(entered)]
+            if len(listed_names) != len(flags):
+                return None
+            listed = [(os.fsencode(name), flag == 49) for name, flag in zip(listed_names, flags, strict=True)]
+            answer.dependency_file = names.dependency_file
             answer.rule = dependencies.rule(listed, call)
         answer.stdout, answer.stderr = stdout, stderr
         answer.seconds_saved = float(seconds)
         answer.take_parts_of_link(*parts[7:])
     except (ValueError, IndexError):
         return None
-    return answer
-
-
-def _rule_of_product(destination: str, call: Invocation) -> str:
-    if call.output and destination == call.output:
-        return _OUTPUT
-    if call.output_directory and destination.startswith(call.output_directory + "/"):
-        return _DIRECTORY + destination[len(call.output_directory) + 1 :]
-    # Beside the one that -o names, a name follows from it by rules unknown here: LTO-IR beside PTX.
-    return "" if call.output else _LITERAL + destination
-
-
-def _rule_of_dependency_file(path: str, call: Invocation) -> str:
-    asked = call.dependencies
-    if asked and asked.output and path == asked.output:
-        return _DEPENDENCIES
-    if asked and not asked.output and path == _beside_output(call):
-        return _BESIDE_OUTPUT
-    if call.output_directory and path.startswith(call.output_directory + "/"):
-        return _DIRECTORY + path[len(call.output_directory) + 1 :]
-    return "" if call.output else _LITERAL + path
-
-
-def _beside_output(call: Invocation) -> str:
-    """Where nvcc writes the dependency file by itself, if the name of the output leaves no doubt."""
-    stem, extension = os.path.splitext(call.output)
-    return stem + ".d" if extension and "." not in os.path.basename(stem) else ""
-
-
-def _follow(kept: str, call: Invocation) -> str:
-    """The name of an output of this call; raises ValueError."""
-    rule, rest = kept[:1], kept[1:]
-    path = ""
-    if rule == _OUTPUT:
-        path = call.output
-    elif rule == _DIRECTORY and call.output_directory:
-        path = f"{call.output_directory}/{rest}"
-    elif rule == _DEPENDENCIES and call.dependencies:
-        path = call.dependencies.output
-    elif rule == _BESIDE_OUTPUT:
-        path = _beside_output(call)
-    elif rule == _LITERAL:
-        path = rest  # where nothing says where, nvcc writes into the working directory
-    if not path or (rest and "/" in rest):
-        raise ValueError("an output without a name")
-    return path
+    made = [destination for destination, _, _ in answer.products]
+    is_whole = names.are_given(made, answer.dependency_file) and bool(has_rule) == bool(call.dependencies)
+    if not is_whole or bool(made) == bool(answer.intermediates):
+        return None
+    return None if outputs.are_read([*made, answer.dependency_file], found.reading.files) else answer

@@ -19,6 +19,8 @@ import signal
 import socket
 import time
 
+from nvccache import leftovers
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 # Set for the dry run, which has the user's own TMPDIR.
 SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
 _TAKE, _RETURN, _DISMISS = b"T", b"R", b"D"
+_READY = b"!"  # what the guardian says first
 _LONGEST = 16  # bytes of a message
 _ANSWER_SECONDS = 10.0  # a guardian that has been stopped must not stop its call for good
 _KILL_SECONDS = 10.0  # a tool that waits for a dead disk cannot be killed
@@ -52,8 +55,8 @@ class Guardian:
     def start(cls, scratch: str, jobserver: Jobserver | None) -> Guardian | None:
         """Fork the guardian of the call whose scratch directory, an absolute path, is or will be `scratch`.
 
-        To be called before the directory is made and before any thread is started. None when there can
-        be no guardian.
+        To be called before the directory is made and before any thread is started. When this returns, what is
+        meant for the process group does not reach the guardian any more. None when there can be none.
         """
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -63,6 +66,8 @@ class Guardian:
             with theirs:
                 pid = _fork(scratch, theirs, jobserver)
             ours.settimeout(_ANSWER_SECONDS)
+            if not _is_ready(ours, pid):
+                raise ConnectionAbortedError
             return cls(pid, ours, jobserver)
         except OSError:
             ours.close()
@@ -155,6 +160,17 @@ class Guardian:
                 self._jobserver.give_back(token)
 
 
+def _is_ready(line: socket.socket, pid: int) -> bool:
+    """Whether the guardian has detached itself; if it does not, it is no more."""
+    with contextlib.suppress(OSError):
+        if line.recv(_LONGEST) == _READY:
+            return True
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)  # stopped, it would take us for dead when it goes on
+        os.waitpid(pid, 0)
+    return False
+
+
 def _fork(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> int:
     """The guardian's id; it never returns from here. Raises OSError, and what a signal handler raises.
 
@@ -177,7 +193,10 @@ def _live(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> NoR
     tokens: list[bytes] = []
     try:
         gc.disable()  # what the call left lying about is not ours to finalize
+        os.setsid()  # what is meant for the process group of the call, a kill or a hang-up, is not for us
+        line.send(_READY, socket.MSG_NOSIGNAL)
         _detach({line.fileno(), jobserver.descriptor if jobserver else line.fileno()})
+        leftovers.sweep(*os.path.split(scratch))
         if not _serve(line, jobserver, tokens):
             end_tools(scratch)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -199,7 +218,6 @@ def _detach(kept: set[int]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in {0, 1, 2} - kept - {null}:
         os.dup2(null, descriptor)
-    os.setsid()  # what is meant for the process group of the call, a stop or a hang-up, is not for us
     os.chdir("/")
 
 

@@ -236,11 +236,15 @@ class Headers:
         return self._contents.get(path) or _content(path, self._signatures[path])
 
 
+def read_file(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
 def _content(path: str, signature: Signature) -> bytes:
     """The content that belongs to the signature of a file; raises UnreadableError."""
     try:
-        with open(path, "rb") as stream:
-            content = stream.read()
+        content = read_file(path)
     except OSError:
         raise UnreadableError(f"`{path}` cannot be read") from None
     if signatures.of(path) != signature:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import keys, sections, signatures, store, variables
+from nvccache import keys, outputs, sections, signatures, store, variables
 from nvccache.answer import Answer
 
 TYPE_CHECKING = False
@@ -63,7 +63,9 @@ def find(key: str, arguments: Sequence[str], cache: Store, ask: Callable[[str, s
     except (ValueError, IndexError):
         cache.remove_damaged(store.REPLAY, key)
         return None
-    return answer if names_its_files(answer, arguments) else None
+    if not names_its_files(answer, arguments, os.fsdecode(parts[0]).split("\0")):
+        return None
+    return answer
 
 
 def _holds(parts: list[bytes], ask: Callable[[str, str], str]) -> bool:
@@ -114,7 +116,9 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     unknown = signatures.UNKNOWN
     if unknown in (*reading.signatures, *reading.cache_signatures):
         return False
-    if len(reading.cache_signatures) < len(reading.caches) or not names_its_files(answer, arguments):
+    if len(reading.cache_signatures) < len(reading.caches) or not names_its_files(
+        answer, arguments, reading.files
+    ):
         return False
     if not _dates_only_what_it_reads(reading):
         return False
@@ -178,32 +182,14 @@ def _parts_of_products(answer: Answer) -> list[str]:
     ]
 
 
-def names_its_files(answer: Answer, arguments: Sequence[str]) -> bool:
-    """Whether every file to be written is one that the command line speaks of.
+def names_its_files(answer: Answer, arguments: Sequence[str], read: Sequence[str]) -> bool:
+    """Whether an answer writes all files that the command line names as outputs, and no others.
 
-    Otherwise a record that somebody tampered with could write anywhere.
+    Otherwise a record that somebody tampered with could write anywhere. Calls whose outputs are named in
+    other ways are answered by what they mean (direct.py), which costs a parse. `read` are the files that
+    the record says were read.
     """
-    written = [destination for destination, _, _ in answer.products]
-    if answer.rule is not None:
-        written.append(answer.dependency_file)
-    return all(_is_named(path, arguments) for path in written)
-
-
-def _is_named(path: str, arguments: Sequence[str]) -> bool:
-    """Whether a path is a word's value, has a value's folder, or is a value but for its extension."""
-    folder, slash, name = path.rpartition("/")
-    if "\0" in path or name in ("", ".", ".."):
-        return False
-    if not slash:
-        return True  # beside what is compiled, where nvcc puts what has no name
-    for word in arguments:
-        for value in (word, word.partition("=")[2], word[2:] if word.startswith("-") else ""):
-            if value and (path == value or folder == value or _stem(path) == _stem(value)):
-                return True
-    return False
-
-
-def _stem(path: str) -> str:
-    """A path without its extension; with a mark where there is none."""
-    stem, extension = os.path.splitext(path)
-    return stem if extension else path + "\0"
+    made = [destination for destination, _, _ in answer.products]
+    dependency_file = "" if answer.rule is None else answer.dependency_file
+    names = outputs.of_words(arguments, is_linked=bool(answer.intermediates))
+    return names.are_given(made, dependency_file) and not outputs.are_read([*made, dependency_file], read)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from nvccache import dependencies, markers, outcomes, store
+from nvccache import dependencies, markers, outcomes, products, store
 from nvccache.execution import Execution
 from nvccache.plan import HOST_LINK, DependencyFile
+from nvccache.products import Product
 from nvccache.report import Report
 from nvccache.schedule import Schedule, State
 
@@ -204,6 +205,7 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
 
 def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
     """Write the stage's products where the user wants them; False where nvcc should report why not."""
+    wanted = []
     for output in stage.outputs:
         destination = output.destination or output.kept_as
         if not destination:
@@ -211,19 +213,19 @@ def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
         is_kept = bool(output.kept_as)
         content = execution.as_kept(output, kept_in) if is_kept else execution.content_of(output)
         blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
-        try:
-            store.restore(content, blob, destination, unlink_first=stage.kind == "host_compile")
-        except OSError:
-            return False
-    return True
+        wanted.append(Product(destination, content, blob, unlink_first=stage.kind == "host_compile"))
+    return _is_delivered(wanted)
 
 
 def _write_dependency_file(step: DependencyFile, execution: Execution, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
     entered = markers.union([execution.passes[path].entered for path in step.preprocessed])
+    return _is_delivered([Product(step.path, dependencies.rule(entered, invocation))])
+
+
+def _is_delivered(wanted: list[Product]) -> bool:
     try:
-        with open(step.path, "wb") as stream:
-            stream.write(dependencies.rule(entered, invocation))
+        products.deliver(wanted)
     except OSError:
         return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from nvccache import process
+from nvccache import leftovers, process
 from nvccache.guardian import Guardian
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ _UNQUOTABLE = frozenset('\\"$`\n')
 def choose(environ: Mapping[str, str]) -> str:
     """The absolute path of a scratch directory, which is not made yet: a signal must not leave it behind."""
     parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
-    return os.path.join(parent, f"nvccache-{os.urandom(8).hex()}")
+    return os.path.join(parent, leftovers.new_name())
 
 
 def can_be_named(path: str) -> bool:
@@ -37,11 +37,14 @@ def within(path: str, jobserver: Jobserver | None, work: Callable[[Guardian | No
     guardian = Guardian.start(path, jobserver)
     if guardian:
         process.spare(guardian.pid)
+    lock = -1
     try:
-        os.mkdir(path, 0o700)
+        lock = leftovers.make(path)
         return work(guardian)
     finally:
         _put_away(path, guardian)
+        if lock >= 0:
+            os.close(lock)
 
 
 def temporary_below(path: str) -> str:

@@ -46,7 +46,6 @@ _LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 00
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
-_WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
 _REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
 
 
@@ -254,50 +253,6 @@ class Store:
                 self.directory.unlink(name)
             except OSError:
                 pass
-
-
-def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool) -> None:
-    """Put content where the user wants it, as a clone of the blob where the file system can.
-
-    `unlink_first` does as the assembler does with an object: an existing file or link is replaced,
-    unless there is nothing in it. The other tools write into the existing file. Raises OSError.
-    """
-    if unlink_first and _holds_something(destination):
-        os.unlink(destination)
-    descriptor = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        if len(content) < _WORTH_CLONING or not _clone(raw_blob, descriptor, content):
-            untrusted.write_all(descriptor, content)
-    finally:
-        os.close(descriptor)
-
-
-def _holds_something(path: str) -> bool:
-    """The condition of binutils (bfd, `cache.c`): it follows links, so a dangling one is written through."""
-    try:
-        return os.stat(path).st_size != 0 and (os.path.islink(path) or os.path.isfile(path))
-    except OSError:
-        return False
-
-
-def _clone(source: str, target: int, content: bytes) -> bool:
-    """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be.
-
-    The blob is compared first: content that was just made says nothing of an older blob of its name.
-    """
-    import fcntl
-
-    ficlone = 0x40049409
-    if not source:
-        return False
-    try:
-        with open(source, "rb") as stream:
-            if stream.read() != content:
-                return False
-            fcntl.ioctl(target, ficlone, stream.fileno())
-    except OSError:
-        return False
-    return True
 
 
 def _checksum(key: str, body: bytes) -> bytes:

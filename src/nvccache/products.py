@@ -1,0 +1,228 @@
+"""Giving products to the user: each appears whole under its name, or not at all.
+
+Part of the hot path. gas unlinks an object that is there, if it holds something, and makes a new one; nvcc
+and its other tools write into an existing file, which keeps its inode, its mode and its other names. The
+same is left behind here, but a new file gets its name only when all is in it:
+
+    nothing there       written without a name (O_TMPFILE), then linked to its own
+    unlinked first      the same, the old one being unlinked just before
+    written into        in place, after its blocks have been reserved; a torn one is removed
+
+A file without a name goes with its process, however that ends. A file system that has no such files gets
+one with a random name beside the product, which is then renamed.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` itself loads enum, which costs 3 ms
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
+_BLOCK = 512  # what st_blocks counts
+_TRIES = 3  # others may make a file of the name that is just being given
+_STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
+
+
+class Product:
+    """What is to be given under a name. `raw_blob` is a file of the cache that may hold the same.
+
+    With `unlink_first` an existing file is replaced, as gas does it.
+    """
+
+    __slots__ = ("content", "destination", "raw_blob", "unlink_first")
+
+    def __init__(
+        self, destination: str, content: bytes, raw_blob: str = "", unlink_first: bool = False
+    ) -> None:
+        self.destination = destination
+        self.content = content
+        self.raw_blob = raw_blob
+        self.unlink_first = unlink_first
+
+
+def deliver(products: Sequence[Product]) -> None:
+    """Give these products, in this order.
+
+    Raises OSError, or ValueError for a name that is none, with nothing given if there was no room for one.
+    What is no regular file, a pipe or a device, is left to nvcc, too.
+    """
+    pending: list[_Pending] = []
+    # In a direct hit nothing else would put away what a signal leaves.
+    blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
+    try:
+        for product in products:
+            pending.append(_Pending(product))
+            pending[-1].prepare()
+        for one in pending:
+            one.commit()
+    finally:
+        for one in pending:
+            one.close()
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
+
+
+class _Pending:
+    """A product on its way: nothing of it can be seen before `commit`, and nothing is left after `close`."""
+
+    __slots__ = ("_before", "_created", "_descriptor", "_is_torn", "_product", "_temporary")
+
+    def __init__(self, product: Product) -> None:
+        self._product = product
+        self._descriptor = -1
+        self._temporary = ""  # the name of the new file, where it has to have one
+        self._before: os.stat_result | None = None  # of the file that is going to be written into
+        self._created = ""  # the path of that, if opening made it
+        self._is_torn = False
+
+    def prepare(self) -> None:
+        """Have everything written, or room for it."""
+        destination = self._product.destination
+        try:
+            found = os.stat(destination)
+        except FileNotFoundError:
+            if os.path.islink(destination):
+                self._open_existing()
+            else:
+                self._write_new()
+            return
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("a product that is no regular file")
+        if not self._product.unlink_first or not found.st_size:  # the condition of binutils
+            self._open_existing()
+            return
+        try:
+            self._write_new()
+        except PermissionError:  # nothing can be unlinked in this directory: gas writes into the file then
+            self._open_existing()
+
+    def commit(self) -> None:
+        if self._before:
+            self._write_into()
+        elif not (self._rename() if self._temporary else self._link()):
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._open_existing()
+            self._write_into()
+
+    def close(self) -> None:
+        """Let go of what was not given."""
+        if self._temporary:
+            _succeeds(os.unlink, self._temporary)
+        if self._before:
+            self._undo(self._before)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def _write_new(self) -> None:
+        directory = os.path.dirname(self._product.destination) or "."
+        flags = os.O_RDWR | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(directory, flags | os.O_TMPFILE, 0o666)
+        except OSError:
+            flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            self._temporary = f"{directory}/.nvccache-{os.urandom(8).hex()}"
+            self._descriptor = os.open(self._temporary, flags, 0o666)
+        _fill(self._descriptor, self._product)
+
+    def _link(self) -> bool:
+        """Give the file its name; False where it can only be written into what has that name."""
+        destination = self._product.destination
+        os.utime(self._descriptor)  # what is given later must not be older
+        for _ in range(_TRIES):
+            if self._product.unlink_first:
+                _succeeds(os.unlink, destination)
+            try:
+                # Only with a directory, which does not count here, does Python have the link followed.
+                path = f"/proc/self/fd/{self._descriptor}"
+                os.link(path, destination, src_dir_fd=self._descriptor)
+                return True
+            except FileExistsError:
+                if not self._product.unlink_first:
+                    return False
+            except OSError:
+                return False
+        return False
+
+    def _rename(self) -> bool:
+        os.utime(self._descriptor)
+        if not _succeeds(lambda path: os.rename(path, self._product.destination), self._temporary):
+            return False
+        self._temporary = ""
+        return True
+
+    def _open_existing(self) -> None:
+        """Open the file as nvcc's tools do, so that the kernel refuses what it would refuse them."""
+        destination = self._product.destination
+        created = "" if os.path.exists(destination) else os.path.realpath(destination)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        self._descriptor = os.open(destination, flags, 0o666)
+        self._before, self._created = os.fstat(self._descriptor), created
+        if not stat.S_ISREG(self._before.st_mode):
+            self._before = None
+            raise OSError("a product that is no regular file")
+        size = len(self._product.content)
+        if size > min(self._before.st_size, self._before.st_blocks * _BLOCK):
+            os.posix_fallocate(self._descriptor, 0, size)
+
+    def _write_into(self) -> None:
+        self._is_torn = True
+        _fill(self._descriptor, self._product)
+        os.ftruncate(self._descriptor, len(self._product.content))
+        self._before = None
+
+    def _undo(self, before: os.stat_result) -> None:
+        """Have the file as it was before; where that is lost there must be none, for make to see it."""
+        if self._created or self._is_torn:
+            _succeeds(os.unlink, self._created or self._product.destination)
+            return
+        if os.fstat(self._descriptor).st_size != before.st_size:
+            _succeeds(lambda _: os.ftruncate(self._descriptor, before.st_size), "")
+        if os.fstat(self._descriptor).st_mtime_ns != before.st_mtime_ns:  # also of what found no room
+            times = (before.st_atime_ns, before.st_mtime_ns)
+            _succeeds(lambda _: os.utime(self._descriptor, ns=times), "")
+
+
+def _succeeds(action: Callable[[str], None], path: str) -> bool:
+    try:
+        action(path)
+    except OSError:
+        return False
+    return True
+
+
+def _fill(descriptor: int, product: Product) -> None:
+    """Have the content in a file, as a clone of the blob where the file system can; raises OSError."""
+    content = product.content
+    if len(content) < _WORTH_CLONING or not _clone(product.raw_blob, descriptor, content):
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+
+def _clone(source: str, target: int, content: bytes) -> bool:
+    """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be.
+
+    The blob is compared first: content that was just made says nothing of an older blob of its name.
+    """
+    import fcntl
+
+    ficlone = 0x40049409
+    if not source:
+        return False
+    try:
+        # A link or a pipe that somebody has put there is no blob.
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:
+            found = os.fstat(descriptor)
+            is_alike = stat.S_ISREG(found.st_mode) and found.st_size == len(content)
+            if not is_alike or stream.read(len(content)) != content:
+                return False
+            fcntl.ioctl(target, ficlone, descriptor)
+    except OSError:
+        return False
+    return True
