@@ -36,7 +36,7 @@ def entered_files(preprocessed: bytes) -> list[Entered]:
     source = _MARKER.match(preprocessed)
     if not source:
         return []
-    stack = [_unescape(source[1])]
+    stack = [unescaped(source[1])]
     system = {stack[0]: False}
     includers: dict[bytes, dict[bytes, None]] = {stack[0]: {}}
     for end in _CHANGE_END.finditer(preprocessed):
@@ -47,7 +47,7 @@ def entered_files(preprocessed: bytes) -> list[Entered]:
             # Whatever name stands there: `#line` may have made it up.
             del stack[max(1, len(stack) - 1) :]
             continue
-        name = _unescape(marker[1])
+        name = unescaped(marker[1])
         if not name.startswith(b"<"):
             system.setdefault(name, b"3" in marker[2])
             includers.setdefault(name, {})[stack[-1]] = None
@@ -69,7 +69,8 @@ def without_markers(preprocessed: bytes) -> bytes:
     return _ANY.sub(b"", preprocessed)
 
 
-def _unescape(name: bytes) -> bytes:
+def unescaped(name: bytes) -> bytes:
+    """A name as it stands in a marker, without escapes."""
     if b"\\" not in name:
         return name
 
