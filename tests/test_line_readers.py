@@ -50,6 +50,7 @@ DECLARED = [
     (f"int where({LOC}); int body() {{ return where(); }}", "where()", "body()"),
     (f"int where({LOC}); template <class T> int body(T t) {{ if (t) {{ where(); }} return 1; }}", "where()",
      "body(1)"),
+    (f"int where({LOC}); auto body() -> decltype(f)* {{ return where(); }}", "where()", "body()"),
     (f"int where({LOC}); struct list {{ int f(int a = 1) const {{ return where(); }} }};", "where()",
      "list().f()"),
     (f"int where({LOC}); const char *s = \"{{;\"; char c = '{{'; int n = 1'000; int b() {{ where(); }}",
@@ -71,6 +72,9 @@ def test_a_string_is_not_told_from_a_name() -> None:
 # Of these nobody can say by which name they are used.
 UNCLEAR = [
     f"struct K {{ K({LOC}); }}; auto make() {{ return K(); }}",
+    f"struct K {{ K({LOC}); }}; auto make() -> decltype(auto) {{ return K(); }}",
+    f"struct K {{ K({LOC}); }}; auto make() -> auto {{ return K(); }}",
+    f"struct K {{ K({LOC}); }}; auto make(decltype(K()) *a, int b = a->b()) {{ return K(); }}",
     f"struct K {{ K({LOC}); }}; auto make = [] {{ return K(); }};",
     f"struct K {{ K({LOC}); }}; wrap make = [](int) {{ return K(); }};",
     f"struct K {{ int f({LOC}); }} object;",

@@ -303,11 +303,13 @@ def _opens_class(head: bytes) -> bool:
 
 def _is_function(head: bytes) -> bool:
     """Whether the block behind it is a function's body, and the function's type has been said before."""
-    if not _BODY_HEAD.match(head) or _ODD_BODY.search(head):
-        return False
-    while found := re.search(rb"\(", head):
-        head = head[: found.start()] + head[_end_of_group(head, found.end(), b"(", b")") :]
-    return b"=" not in head
+    flat = head
+    while found := re.search(rb"\(", flat):
+        flat = flat[: found.start()] + flat[_end_of_group(flat, found.end(), b"(", b")") :]
+    declared, arrow, _ = flat.partition(b"->")
+    if arrow and b"auto" in declared and head.count(b"auto") == 1:
+        head = head.replace(b"auto", b"")
+    return b"=" not in flat and bool(_BODY_HEAD.match(head)) and not _ODD_BODY.search(head)
 
 
 def _plain(head: bytes) -> bytes:
