@@ -225,7 +225,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.execution.plan.dependency_files:
-            return markers.union([self.execution.passes[path].entered for path in step.preprocessed])
+            return markers.union([self.execution.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: Answer) -> str:
