@@ -31,6 +31,17 @@ SOURCE = """\
 #else
 #include "host_only.h"
 #endif
+#line 1 "/dev/stdin"
+#line 1 "/dev/stdin"
+#line 2 "second.y"
+#line 1 "nowhere/"
+#line 1 "<odd>"
+#line 1 ""
+#line 1 "a b\\\\c\\"d.y"
+#line 1 "host_only.h"
+# 1 "of_system.y" 3
+#line 1
+#line 1 "out/../after.y"
 __global__ void k(int *p) { *p = 1; }
 """
 HEADERS = {
@@ -73,7 +84,7 @@ def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
     assert isinstance(planned, Plan)
     found = {}
     for step in planned.dependency_files:
-        passes = [markers.entered_files(Path(path).read_bytes()) for path in step.preprocessed]
+        passes = [markers.listed_files(Path(path).read_bytes()) for path in step.preprocessed]
         found[step.path] = dependencies.rule(markers.union(passes), parsed)
     return found
 

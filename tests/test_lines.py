@@ -12,10 +12,12 @@ from test_plan import CICC, COMPILE, CUDAFE, FATBINARY, PIPELINE, PTXAS, _plan
 HOST_COMPILE = COMPILE.replace("-c -x c++", "-c -x c++ -m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17")
 CUDAFE_WORDS = (
     " --c++17 --static-host-stub --device-hidden-visibility --gnu_version=120200 --diag_suppress 177"
-    " --promote_warnings --allow_managed --extended-lambda --relaxed_constexpr --m64 --parse_templates "
+    " --promote_warnings --context_limit=0 --pending_instantiations=2048 --colors"
+    " --allow_managed --extended-lambda --relaxed_constexpr --m64 --parse_templates "
 )
 CICC_WORDS = (
-    " --c++17 --device-c -arch compute_80 -kernel-params-are-restrict -m64 --no-version-ident -ftz=1"
+    " --c++17 --context_limit=0 --pending_instantiations=2048 --brief_diagnostics"
+    " --device-c -arch compute_80 -kernel-params-are-restrict -m64 --no-version-ident -ftz=1"
     " -prec_div=0 -prec_sqrt=0 -fmad=1 -fast-math --gen_div_approx_ftz -maxreg 32 -tused "
 )
 # What no list of ours may hold: options by which lines were seen to reach a result, and unknown ones.
@@ -30,12 +32,16 @@ OTHERS_OF_THE_HOST = """
 --coverage; -finstrument-functions; -fopenacc; -fopenmp-simd; -Wa,-g; -Wp,-C; -Wl,-r; -C; -CC;
 -P; -traditional-cpp; -fdirectives-only; -fpreprocessed; -S; -save-temps;
 -frecord-gcc-switches; -fverbose-asm; -fcf-protection; -mfentry; --param x; -Xassembler -g;
+-ftemplate-anything; -falign-loops-9; -flto=4; -fmerge-constants-x;
 -fno-such-thing; -fcontracts; -O2 -g; -march=native -flto; -fPICK; -O4; -m65; -fvisibility
 """
 ORDINARY = """
 -O2; -O3; -Os; -Ofast; -fPIC; -fno-exceptions; -fopenmp; -pthread; -pipe; -w; -Wall; -Wextra
 -Werror=return-type; -march=native; -mavx2; -mno-red-zone; -fvisibility=hidden; -ffast-math;
 -ffunction-sections -fdata-sections; -fdiagnostics-color=always; -U X; -iquote i;
+-ftemplate-backtrace-limit=0; -ftemplate-depth-2048; -ftemplate-depth=900; -fmax-errors=3; -fno-lto;
+-fconstexpr-ops-limit=1000; -faligned-new; -fno-gnu-unique; -fno-show-column; -mprefer-vector-width=256;
+-fstack-clash-protection; -falign-functions=32; -fno-builtin; -pedantic-errors; -fno-tree-slp-vectorize;
 -ffile-prefix-map=/a=/b; -fstack-protector-strong; -D_GLIBCXX_ASSERTIONS; -std=gnu++20
 """
 

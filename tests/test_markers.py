@@ -84,10 +84,18 @@ def test_names_are_the_bytes_of_the_markers():
     assert _entered(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]
 
 
-def test_the_first_pass_that_enters_a_file_says_whether_it_is_of_the_system():
-    first = [Entered(b"a", False, ()), Entered(b"b", True, (b"a",))]
-    second = [Entered(b"b", False, (b"a",)), Entered(b"c", False, (b"b",))]
-    assert markers.union([first, second]) == [(b"a", False), (b"b", True), (b"c", False)]
+def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
+    first = [(b"a", False), (b"b", True)]
+    second = [(b"b", False), (b"c", False)]
+    assert markers.union([first, second]) == [(b"a", False), (b"b", True), (b"b", False), (b"c", False)]
+
+
+def test_what_is_listed_has_a_first_line():
+    text = b'# 0 "a.cu"\n# 1 "/work//"\n# 1 "<odd>"\n# 0 "no.h" 1\n# 1 "b.h" 1\n# 1 "/dev/stdin"\nint x;\n'
+    text += b'# 12 "c.h"\n# 1 "d.h" 3\n# 1 "b.h" 3\n# 1 "back\\\\.h"\n# 1 "" 2\n'
+    listed = [(b"a.cu", False), (b"b.h", False), (b"/dev/stdin", False), (b"d.h", True), (b"back\\.h", False)]
+    assert markers.listed_files(text) == [*listed[:4], (b"b.h", True), listed[4], (b"", False)]
+    assert markers.listed_files(b"int x;\n") == []
 
 
 def test_the_text_alone_has_no_names_of_files():

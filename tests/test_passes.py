@@ -134,7 +134,16 @@ def test_facts_come_back_through_json():
     assert of_facts(json.loads(json.dumps(Pass((), False, "").facts()))) == Pass((), False, "")
 
 
-@pytest.mark.parametrize("name", ["entered", "reads_in_assembler", "free_of"])
+def test_names_that_a_line_directive_makes_up_come_back_too():
+    known = of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n', "", is_host=True)
+    assert known.listed == ((b"a.cu", False), (b"/dev/stdin", False), (b"b.h", True))
+    assert of_facts(json.loads(json.dumps(known.facts()))) == known
+    plain = of_text(b'# 1 "a.cu"\n# 1 "b.h" 1 3\n', "", is_host=True)
+    assert plain.listed and plain.facts()["listed"] is None
+    assert of_facts(json.loads(json.dumps(plain.facts()))) == plain
+
+
+@pytest.mark.parametrize("name", ["entered", "listed", "reads_in_assembler", "free_of"])
 def test_facts_without_a_part_are_refused(name):
     facts = Pass((), False, "").facts()
     del facts[name]

@@ -21,6 +21,7 @@ from nvccache import (
     module_id,
     passes,
     process,
+    quoted,
     reading,
     scratch,
 )
@@ -189,7 +190,7 @@ class Execution:
         is_silent = not completed.stdout and not completed.stderr
         front_key = lookup.claim_key if is_silent else lookup.front_key
         try:
-            key = self._key_to_publish(stage, front_key, completed.stderr)
+            key = self._key_to_publish(stage, front_key, completed)
         except UnreadableError as error:
             return str(error)
         if not key:
@@ -336,36 +337,48 @@ class Execution:
     def _rule_path(self, stage: Stage) -> str:
         return stage.outputs[0].path + ".read"
 
-    def _key_to_publish(self, stage: Stage, front_key: str, stderr: bytes) -> str:
+    def _key_to_publish(self, stage: Stage, front_key: str, completed: Completed) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
         if not stage.grammar.may_include and not stage.grammar.dates_what_it_names:
-            front_key = keys.for_terminal(front_key, self.terminal, stderr)
+            front_key = keys.for_terminal(front_key, self.terminal, completed.stderr)
             if module_id.generates(stage):
                 return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage))
             return front_key
-        made = self._reading_of(stage)
+        made = self._reading_of(stage, is_silent=not completed.stdout and not completed.stderr)
         found = manifest.Found(reading.key_of(front_key, made), made, b"")
         manifest.add(front_key, found, self.store, Relocation("", self.cwd), self.since_ns)
         self.readings.append(made)
-        return keys.for_terminal(found.key, self.terminal, stderr)
+        return keys.for_terminal(found.key, self.terminal, completed.stderr)
 
-    def _reading_of(self, stage: Stage) -> Reading:
-        """What a stage has just read; raises UnreadableError."""
+    def _reading_of(self, stage: Stage, is_silent: bool) -> Reading:
+        """What a stage has just read, for its messages too; raises UnreadableError."""
         if stage.grammar.dates_what_it_names:
             made = Reading()
             images = [self.workspace.content_of(output.path) or b"" for output in self.kept_outputs(stage)]
             made.dates = [*line_table.dates_in(images, self.since_ns)]
             return made
         try:
+            shown = quoted.NOTHING if is_silent else self._quoted_by(stage)
             if stage.is_preprocessor:
                 path = stage.outputs[0].path
                 with open(path, "rb") as stream:
-                    return self.headers.of_pass(stage.words, self.passes[path].entered, stream.read())
+                    text = stream.read()
+                return self.headers.of_pass(stage.words, self.passes[path].entered, text, shown)
             with open(self._rule_path(stage), "rb") as stream:
                 names = headers.read_make_rule(stream.read())
             made_here = {name for name in names if name.startswith(self.plan.scratch + "/")}
             if not made_here.issubset(self.read_by(stage)):
                 raise UnreadableError(f"{stage.kind} reads an intermediate that is not known to it")
-            return self.headers.of_rule(stage.words, [name for name in names if name not in made_here])
+            read = [name for name in names if name not in made_here]
+            return self.headers.of_rule(stage.words, read, shown)
         except OSError as error:
             raise UnreadableError(str(error)) from None
+
+    def _quoted_by(self, stage: Stage) -> quoted.Quoted:
+        """What the messages of a stage may quote; the text of a pass is on disk alone."""
+        if stage.is_preprocessor:
+            with open(stage.outputs[0].path, "rb") as stream:
+                texts = [stream.read()]
+        else:
+            texts = [self.workspace.content_of(path) or b"" for path in self.read_by(stage)]
+        return quoted.by_messages_about(texts, self.plan.scratch)

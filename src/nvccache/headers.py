@@ -13,7 +13,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from nvccache import keys, search_path, searches, signatures, sources, surveys, toolchain
+from nvccache import keys, quoted, search_path, searches, signatures, sources, surveys, toolchain
 from nvccache.reading import SOURCE, Reading, UnreadableError, same_date, signature_of_directory
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from nvccache.markers import Entered
+    from nvccache.quoted import Quoted
     from nvccache.signatures import Signature
     from nvccache.sources import Findings
     from nvccache.store import Store
@@ -59,7 +60,9 @@ class Headers:
         self._known_places: dict[tuple[str, ...], searches.Places] = {}
         self._known_passes: list[tuple[tuple[object, ...], _Searched]] = []
 
-    def of_pass(self, words: Sequence[str], entered: Sequence[Entered], text: bytes) -> Reading:
+    def of_pass(
+        self, words: Sequence[str], entered: Sequence[Entered], text: bytes, shown: Quoted = quoted.NOTHING
+    ) -> Reading:
         """The reading of a preprocessor pass; raises UnreadableError or OSError."""
         files = {os.fsdecode(file.name): file for file in entered}
         self._sources.update(itertools.islice(files, 1))
@@ -67,7 +70,7 @@ class Headers:
         self._object(words, findings, text)
         searched = self._searched(words, tuple(entered), findings)
         self._look_at(searched.copies)
-        made = self.reading([*files, *searched.copies], searched.names)
+        made = self.reading([*files, *searched.copies, *shown.files], _with(searched.names, shown.missing))
         once = [path for path, found in findings.items() if found.is_once]
         made.twins = _twins([*searched.copies, *once], made)
         made.links = list(searched.links)
@@ -108,7 +111,7 @@ class Headers:
             if reason:
                 raise UnreadableError(reason)
 
-    def of_rule(self, words: Sequence[str], names: Sequence[str]) -> Reading:
+    def of_rule(self, words: Sequence[str], names: Sequence[str], shown: Quoted = quoted.NOTHING) -> Reading:
         """The reading of a compile that told only which files it read; raises UnreadableError or OSError."""
         self._look_through(names)
         places = self._places(words)
@@ -118,7 +121,7 @@ class Headers:
             lookups.add_header(path, nearby)
         watches = lookups.watches()
         self._check_passed_over(places)
-        made = self.reading(names, watches)
+        made = self.reading([*names, *shown.files], _with(watches, shown.missing))
         made.links = sorted(lookups.links())
         return made
 
@@ -250,6 +253,14 @@ def _content(path: str, signature: Signature) -> bytes:
     if signatures.of(path) != signature:
         raise UnreadableError(CHANGED_MEANWHILE)
     return content
+
+
+def _with(names: Mapping[str, set[str]], watches: Iterable[searches.Watch]) -> dict[str, set[str]]:
+    """The names to look at by directory, and some more."""
+    more = {directory: set(listed) for directory, listed in names.items()}
+    for directory, name in watches:
+        more.setdefault(directory, set()).add(name)
+    return more
 
 
 def _named_by(words: Sequence[str]) -> tuple[str, ...]:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 _CUDA_OPTIONS = frozenset(
     (
         "--allow_managed",
+        "--brief_diagnostics",
         "--c++11",
         "--c++14",
         "--c++17",
         "--c++20",
+        "--colors",
+        "--context_limit",
         "--device-c",
         "--device-hidden-visibility",
         "--diag_error",
@@ -45,10 +48,13 @@ _CUDA_OPTIONS = frozenset(
         "--module_id_file_name",
         "--no-device-int128",
         "--no-version-ident",
+        "--no_warnings",
         "--no_host_device_initializer_list",
         "--orig_src_file_name",
         "--orig_src_path_name",
         "--parse_templates",
+        "--partial-link",
+        "--pending_instantiations",
         "--promote_warnings",
         "--relaxed_constexpr",
         "--simt-only",
@@ -73,10 +79,11 @@ _CUDA_OPTIONS = frozenset(
 )
 _HOST_OPTIONS = re.compile(
     r"""
-    -[DUI].*|-i(?:system|quote|dirafter)|-std=.*|-pthread|-pipe|-w|-c|-x|-o|-ansi|-pedantic
+    -[DUI].*|-i(?:system|quote|dirafter)|-std=.*|-pthread|-pipe|-w|-c|-x|-o|-ansi|-pedantic(?:-errors)?
     |-O[0-3s]?|-Ofast
     |-W(?![alp],).*
-    |-m(?:32|64|arch=.*|tune=.*|avx.*|sse.*|ssse3|fma|f16c|bmi2?|popcnt|lzcnt|aes|pclmul|cx16|no-.*|cmodel=.*)
+    |-m(?:32|64|arch=.*|tune=.*|avx.*|sse.*|ssse3|fma|f16c|bmi2?|popcnt|lzcnt|aes|pclmul|cx16|no-.*|cmodel=.*
+        |prefer-vector-width=.*|fpmath=.*|recip)
     |-fopenmp
     |-f(?:no-)?(?:
         PIC|pic|PIE|pie|plt|exceptions|rtti|strict-aliasing|omit-frame-pointer|fast-math|math-errno
@@ -84,7 +91,12 @@ _HOST_OPTIONS = re.compile(
         |wrapv|common|function-sections|data-sections|unroll-loops|tree-vectorize|inline|permissive|signed-char
         |unsigned-char|stack-protector|stack-protector-strong|semantic-interposition|visibility-inlines-hidden
         |delete-null-pointer-checks|asynchronous-unwind-tables|threadsafe-statics|sized-deallocation
+        |aligned-new|gnu-unique|stack-clash-protection|unwind-tables|operator-names|char8_t|gnu-keywords|builtin
+        |rounding-math|cx-limited-range|lax-vector-conversions|tree-slp-vectorize|inline-functions
+        |strict-overflow|strict-enums|merge-all-constants|elide-constructors|use-cxa-atexit|show-column
     )
+    |-ftemplate-(?:backtrace-limit=|depth[-=]).*|-fconstexpr-(?:depth|loop-limit|ops-limit)=.*|-fmax-errors=.*
+    |-fexcess-precision=.*|-finline-limit=.*|-falign-functions(?:=.*)?|-fno-lto
     |-fvisibility=.*|-ffp-contract=.*|-fabi-version=.*|-fdiagnostics-.*|-fmessage-length=.*|-fno-diagnostics-.*
     |-f(?:file|macro|debug)-prefix-map=.*
     """,

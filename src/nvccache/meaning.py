@@ -1,24 +1,18 @@
 """What a preprocessed text says apart from where its lines are: the text that early cut-off goes by.
 
 A comment, a licence or a blank line more moves every line below it. The compilers write where a line is
-into diagnostics and debug information, and nowhere else, unless the text itself asks for it. So cudafe++ and
-cicc are keyed by the text without line markers and blank lines, where `lines_matter` finds no reason
-against it. Found by comparing PTX and objects before and after such edits (CUDA 11.8 to 13.5).
+into diagnostics and debug information, and nowhere else, unless the text itself asks for it
+(line_readers.py). So cudafe++ and cicc are keyed by the text without line markers and blank lines, where
+lines.py finds no reason against it. Found by comparing PTX and objects before and after such edits (CUDA 11.8
+to 13.5).
 """
 
 from __future__ import annotations
 
 import re
 
-from nvccache import keys
+from nvccache import keys, line_readers
 
-# They read where they stand, also through std::source_location and its likes.
-_LINE_READERS = (
-    b"__builtin_LINE",
-    b"__builtin_FILE",
-    b"__builtin_COLUMN",
-    b"source_location",
-)
 _QUOTE_AFTER_R = re.compile(rb'"(?<=R")')  # many times faster than a search for both
 _RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _ESCAPED = re.compile(rb"\\.")
@@ -38,23 +32,27 @@ _WORTH_KEEPING = 2048  # bytes
 
 def digest_of(text: bytes) -> str:
     """The digest of what a preprocessed text says, or empty if where its lines are may be part of it."""
-    if any(reader in text for reader in _LINE_READERS):
-        return ""
     kept = _with_raw_strings_kept(text)
-    return keys.digest_bytes(b"\n".join(_said(kept))) if kept else ""
+    if not kept:
+        return ""
+    said, of_system = _said(kept)
+    if line_readers.are_in(kept) and line_readers.reach(of_system, b"\n".join(_without(said, of_system))):
+        return ""
+    return keys.digest_bytes(b"\n".join(said))
 
 
-def _said(text: bytes) -> list[bytes]:
+def _said(text: bytes) -> tuple[list[bytes], list[bytes]]:
     """The text without markers and blank lines, with a mark where a file of another standing begins.
 
     Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
     there are, and what a declaration means. System headers are most of a text and hardly ever edited: they
-    stand as they are, each behind its length, which saves most of the time.
+    stand as they are, each behind its length, which saves most of the time; the second list is of them alone.
     """
     text = b"\n" + text
     first = _MARKER.match(text)
     main = first[1] if first else b""
     said: list[bytes] = []
+    of_system: list[bytes] = []
     done = position = 0
     while entered := _ENTERS_SYSTEM.search(text, position):
         start = entered.start()
@@ -63,9 +61,15 @@ def _said(text: bytes) -> list[bytes]:
         if position - start < _WORTH_KEEPING:
             continue  # such as a header that is entered again, for nothing
         said += _said_by_user(text[done:start], main)
-        said += (b"%s%d" % (_AS_IT_IS, position - start), text[start:position])
+        of_system.append(text[start:position])
+        said += (b"%s%d" % (_AS_IT_IS, position - start), of_system[-1])
         done = position
-    return said + _said_by_user(text[done:], main)
+    return said + _said_by_user(text[done:], main), of_system
+
+
+def _without(said: list[bytes], of_system: list[bytes]) -> list[bytes]:
+    known = set(map(id, of_system))
+    return [part for part in said if id(part) not in known]
 
 
 def _said_by_user(text: bytes, main: bytes) -> list[bytes]:

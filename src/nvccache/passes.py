@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from nvccache import meaning
-from nvccache.markers import Entered, entered_files, without_markers
+from nvccache.markers import Entered, entered_files, listed_files, without_markers
 
 # Each `asm` and the string literals behind it; the assembler takes directives in capitals, too.
 _BLANK = rb'(?:\s|# \d+ "[^"\n]*"[ 0-9]*\n)*'
@@ -42,8 +42,9 @@ _READS_ANYWHERE = re.compile(
 class Pass:
     """Facts about one pass.
 
-    `entered` are its files, the source first; `reads_in_assembler` says that its text may make the
-    assembler read files; `free_of` is the base directory whose path the text does not contain; `meaning` is
+    `entered` are its files, the source first, and `listed` what a dependency file lists, see markers.py:
+    the same unless `#line` makes up names; `reads_in_assembler` says that its text may make the assembler
+    read files; `free_of` is the base directory whose path the text does not contain; `meaning` is
     the digest of what it says apart from lines, or empty (meaning.py).
     """
 
@@ -51,6 +52,7 @@ class Pass:
     reads_in_assembler: bool
     free_of: str
     meaning: str = ""
+    listed: tuple[tuple[bytes, bool], ...] = ()
 
     def facts(self) -> dict[str, object]:
         """The form in which an entry keeps them."""
@@ -58,8 +60,10 @@ class Pass:
             [_text(file.name), file.is_system, [_text(name) for name in file.includers]]
             for file in self.entered
         ]
+        is_same = self.listed == _listed_by(self.entered)
         return {
             "entered": rows,
+            "listed": None if is_same else [[_text(name), is_system] for name, is_system in self.listed],
             "reads_in_assembler": self.reads_in_assembler,
             "free_of": self.free_of,
             "meaning": self.meaning,
@@ -74,7 +78,8 @@ def of_text(preprocessed: bytes, base: str, is_host: bool) -> Pass:
     said = meaning.digest_of(preprocessed)
     free_of = base if base and os.fsencode(base) not in without_markers(preprocessed) else ""
     reads = is_host and reads_in_assembler(preprocessed)
-    return Pass(tuple(entered_files(preprocessed)), reads, free_of, said)
+    listed = tuple(listed_files(preprocessed))
+    return Pass(tuple(entered_files(preprocessed)), reads, free_of, said, listed)
 
 
 def of_facts(facts: dict[str, object]) -> Pass:
@@ -86,7 +91,17 @@ def of_facts(facts: dict[str, object]) -> Pass:
         Entered(_bytes(name), bool(is_system), tuple(_bytes(includer) for includer in includers))
         for name, is_system, includers in rows
     )
-    return Pass(entered, bool(facts["reads_in_assembler"]), str(facts["free_of"]), str(facts["meaning"]))
+    listed = _listed_by(entered)
+    if facts["listed"] is not None:
+        if not isinstance(facts["listed"], list):
+            raise TypeError("what is listed is no list")
+        listed = tuple((_bytes(name), bool(is_system)) for name, is_system in facts["listed"])
+    reads = bool(facts["reads_in_assembler"])
+    return Pass(entered, reads, str(facts["free_of"]), str(facts["meaning"]), listed)
+
+
+def _listed_by(entered: tuple[Entered, ...]) -> tuple[tuple[bytes, bool], ...]:
+    return tuple((file.name, file.is_system) for file in entered)
 
 
 def reads_in_assembler(text: bytes) -> bool:

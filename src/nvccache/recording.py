@@ -20,6 +20,7 @@ from nvccache import (
     markers,
     reading,
     replay,
+    searches,
     signatures,
     toolchain,
 )
@@ -191,7 +192,7 @@ class Recorder:
         """Where other libraries of the same names would be found, and shared ones that are left alone."""
         for stage in self._linking():
             found = self._found_by(stage)
-            yield from map(_absence, found.missing)
+            yield from map(searches.absence_of, found.missing)
             for path in found.found:
                 if not nvlink.is_read(path):
                     yield os.path.dirname(path) or ".", PRESENT + os.path.basename(path)
@@ -258,7 +259,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.execution.plan.dependency_files:
-            return markers.union([self.execution.passes[path].entered for path in step.preprocessed])
+            return markers.union([self.execution.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: Answer) -> str:
@@ -310,14 +311,6 @@ class Recorder:
         is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
         is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.words)
         return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
-
-
-def _absence(path: str) -> tuple[str, str]:
-    """What must stay missing for there to be no such file: the nearest directory, and a name in it."""
-    directory, name = os.path.split(path)
-    while directory and not os.path.isdir(directory):
-        directory, name = os.path.split(directory)
-    return directory or ".", ABSENT + name
 
 
 def _missing_parts(directory: str) -> Iterable[tuple[str, str]]:

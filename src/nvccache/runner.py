@@ -219,7 +219,7 @@ def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
 
 def _write_dependency_file(step: DependencyFile, execution: Execution, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    entered = markers.union([execution.passes[path].entered for path in step.preprocessed])
+    entered = markers.union([execution.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, dependencies.rule(entered, invocation))])
 
 

@@ -308,3 +308,11 @@ def _below(directory: str, folder: str) -> str | None:
 def directory_of(includer: str) -> str:
     """Where a quoted include of a file looks first; for what the command line includes it is the cwd."""
     return "." if includer == COMMAND_LINE else os.path.dirname(includer) or "."
+
+
+def absence_of(path: str) -> Watch:
+    """What must stay missing for there to be no such file: the nearest directory, and a name in it."""
+    directory, name = os.path.split(path)
+    while directory and not os.path.isdir(directory):
+        directory, name = os.path.split(directory)
+    return directory or ".", ABSENT + name

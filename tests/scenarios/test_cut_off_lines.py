@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.edits import BACK, COMMENT, FRONT, check_edit, compare, compile_once, moved, put
+from scenarios.light_toolkit import light_toolkit
 from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, cuda_release, wrap
 from workspaces import Workspace
 
@@ -83,7 +84,8 @@ def test_optix_ir(workspace: Workspace) -> None:
 
 def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
     """Which shows that the tests above are no matter of course."""
-    assert check_edit(workspace, moved(SOURCE), ("-Xcompiler", "-O3,-fPIC", "-O2")).compiled() == {}
+    words = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
+    assert check_edit(workspace, moved(SOURCE), words).compiled() == {}
 
 
 KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"
@@ -118,6 +120,56 @@ def test_a_source_location(workspace: Workspace, namespace: str) -> None:
     if workspace.plain("-std=c++20", "-c", workspace.write("a.cu", text), "-o", "a.o").status != 0:
         pytest.skip("this compiler has none")
     assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
+
+
+# What a header of the system declares with a word that asks for the line, and what is used of it.
+DECLARED = """#define HD __host__ __device__
+struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
+HD constexpr int named(place p = place::here()) { return p.at; }
+struct fault { int at; HD fault(int, place p = place::here()) : at(p.at) {} };
+struct member { int at = __builtin_LINE(); };
+struct holder { member m; };
+struct given { int at; HD given(place p = place::here()) : at(p.at) {} };
+struct derived : given { };
+template <class T> struct box { int at = named(); HD int line() { return named(); } };
+HD inline int taking(fault f) { return f.at; }
+HD inline int body() { return named() + fault(1).at + holder().m.at + derived().at; }
+HD constexpr int constant() { return named(); }
+template <class T> HD int body(T t) { auto f = [](auto x) { return x + named(); }; return f(t); }
+template <class T> HD int making() { T made{}; static const int kept = named(); return kept + sizeof made; }
+template <int N = named()> HD int parameter() { return N; }
+""" + "\n".join(f"template <int A, int B> struct padding_{n} {{ int a[A]; int b[B]; }};" for n in range(60))
+# A use, and whether the line of the user's is in what is made of it.
+USES = {
+    "body()": False,
+    "constant()": False,
+    "body(1)": False,
+    "making<long>()": False,
+    "named()": True,
+    "taking(1)": True,
+    "fault(1).at": True,
+    "member{}.at": True,
+    "holder{}.m.at": True,
+    "box<int>().at": True,
+    "parameter<>()": False,
+    "box<int>().line()": False,
+    "derived().at": False,
+    "making<derived>()": False,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_path: Path, use: str) -> None:
+    """Its own lines stay where they are; those of the user count where what it declares is used by name."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    put(workspace, {"inc/declared.h": DECLARED})
+    text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
+    words = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
+    counters = check_edit(workspace, moved(text), words)
+    if "body" in use or "constant" in use:
+        assert counters.compiled() == {}
+    if USES[use]:
+        assert counters.compiled().keys() >= FRONT
 
 
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
