@@ -43,8 +43,8 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The nvcc that a call would run, and whether calls of `nvcc` come to the cache."""
     nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
     if not nvcc:
-        where = f"`{settings.nvcc}` is none" if settings.nvcc else "none on PATH, none below /usr/local"
-        yield Finding(BAD, "nvcc", f"no nvcc: {where}; `pip install 'nvccache[toolkit]'` brings one")
+        why = nvcc_search.why_none(settings.nvcc, settings.origins["nvcc"], environ)
+        yield Finding(BAD, "nvcc", why)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {nvcc_search.release_of(nvcc) or '?'} at `{nvcc}`")
     if not toolchain.is_dependable(nvcc):
