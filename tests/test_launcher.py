@@ -26,30 +26,7 @@ HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
 
 
 @pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One directory for all workers."""
-    return tmp_path_factory.getbasetemp().parent
-
-
-@pytest.fixture(scope="session")
-def wheel(base: Path) -> Path:
-    folder = installations.shared(base, "wheel", installations.build_wheel)
-    return next(folder.glob("*.whl"))
-
-
-@pytest.fixture(scope="session")
-def launcher(base: Path, wheel: Path) -> Path:
-    """Installed by pip into a virtual environment."""
-
-    def make(folder: Path) -> None:
-        installations.make_environment(folder)
-        installations.install(wheel, folder)
-
-    return installations.shared(base, "environment", make) / "bin" / "nvccache"
-
-
-@pytest.fixture(scope="session")
-def uncompiled(base: Path, launcher: Path) -> Path:
+def uncompiled(workers_base: Path, launcher: Path) -> Path:
     """As it is where there was no C compiler."""
 
     def make(folder: Path) -> None:
@@ -60,7 +37,7 @@ def uncompiled(base: Path, launcher: Path) -> Path:
             (name,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
             (folder / "bin" / "nvccache").write_bytes(archive.read(name))
 
-    return installations.shared(base, "environment-for-sh", make) / "bin" / "nvccache"
+    return installations.shared(workers_base, "environment-for-sh", make) / "bin" / "nvccache"
 
 
 def text_of(*words: str | Path, **options: object) -> str:
@@ -189,7 +166,7 @@ def test_installed_without_an_environment(wheel, tmp_path):
     assert package_of(started) == str(installations.site_packages(tmp_path / "of user"))
 
 
-def test_installed_editable(base, tmp_path):
+def test_installed_editable(tmp_path):
     built = installations.build_wheel(tmp_path / "editable", "editable")
     installations.make_environment(tmp_path / "environment")
     started = installations.install(built, tmp_path / "environment")
