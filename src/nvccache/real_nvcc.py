@@ -83,8 +83,7 @@ def _trouble_with(path: str) -> tuple[int, str]:
     try:
         os.stat(path)
     except OSError as error:
-        is_missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
-        return 127 if is_missing else 126, error.strerror or ""
+        return 127 if isinstance(error, FileNotFoundError) else 126, error.strerror or ""
     return 126, "Is a directory" if os.path.isdir(path) else "Permission denied"
 
 
