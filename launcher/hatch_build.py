@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_OPTIONS = ("-O2", "-Wall", "-Wextra")
+_OPTIONS = ("-O2", "-Wall", "-Wextra", "-s")
 _NO_PYTHON = 127  # what the launcher ends with where it is alone
 
 
@@ -39,10 +40,11 @@ def compiled(source: str, folder: str) -> str:
 
     Linked statically where the C library can be: that starts faster, and on other systems, too.
     """
-    compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    named = shlex.split(os.environ.get("CC", ""))
+    compilers = [named] if named else [["cc"], ["gcc"], ["clang"]]
     flags = [*_OPTIONS, *shlex.split(os.environ.get("CFLAGS", ""))]
     path = os.path.join(folder, "nvccache")
-    for linking in (["-static"], []):
+    for compiler, linking in itertools.product(compilers, (["-static"], [])):
         words = [*compiler, *flags, "-o", path, source, *linking, *shlex.split(os.environ.get("LDFLAGS", ""))]
         try:
             subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

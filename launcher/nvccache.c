@@ -21,10 +21,6 @@
 #define SCRIPT "nvccache-python"
 #define ROOM (PATH_MAX + 64)
 
-static char python_option[] = "-IS";
-/* -I ignores the variable; who asks for no byte code in the file system still gets none. */
-static char python_option_without_cache[] = "-IBS";
-
 /* The directory of this executable, without a slash at its end; false if it cannot be told. */
 static int find_folder(const char *started, char *folder)
 {
@@ -91,7 +87,8 @@ static char *named_interpreter(const char *script)
 /* Become the interpreter; returns only if it cannot be started. */
 static void start(const char *python, const char *script, const char *started, int argc, char **argv)
 {
-    const char *no_cache = getenv("PYTHONDONTWRITEBYTECODE");
+    const char *no_cache = getenv("PYTHONDONTWRITEBYTECODE"); /* -I ignores it */
+    char option[] = "-IS\0";
     char **words = calloc((size_t)argc + 6, sizeof *words);
     size_t length = strlen("nvccache=") + strlen(started) + 1;
     char *name = malloc(length);
@@ -101,7 +98,9 @@ static void start(const char *python, const char *script, const char *started, i
         return;
     snprintf(name, length, "nvccache=%s", started);
     words[count++] = (char *)python;
-    words[count++] = no_cache && *no_cache ? python_option_without_cache : python_option;
+    if (no_cache && *no_cache)
+        strcat(option, "B");
+    words[count++] = option;
     words[count++] = "-X";
     words[count++] = name;
     words[count++] = (char *)script;

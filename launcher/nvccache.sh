@@ -10,7 +10,7 @@ esac
 folder=$(CDPATH='' cd -- "$folder/" && pwd -P) || exit 127
 script=$folder/nvccache-python
 options=-IS
-[ -z "${PYTHONDONTWRITEBYTECODE-}" ] || options=-IBS
+[ -z "${PYTHONDONTWRITEBYTECODE-}" ] || options=${options}B
 
 if [ ! -e "$folder/../pyvenv.cfg" ] && [ -r "$script" ]; then
   { IFS= read -r first && IFS= read -r second; } <"$script" || :

@@ -75,7 +75,8 @@ def workspace(tmp_path: Path, nvcc: str) -> Workspace:
 @pytest.fixture(scope="session")
 def workers_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One directory for all workers of a test run."""
-    return tmp_path_factory.getbasetemp().parent
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session")

@@ -142,6 +142,13 @@ def test_an_environment_that_was_moved(form, name, launcher, uncompiled, tmp_pat
     assert package_of(moved / "bin" / "nvccache") == str(installations.site_packages(moved))
 
 
+def test_doctor_says_whether_the_launcher_is_compiled(launcher, uncompiled, workspace):
+    for started, state in ((launcher, b"ok    "), (uncompiled, b"note  ")):
+        said = workspace.run([started, "doctor"], PATH="/usr/bin:/bin", NVCCACHE_NVCC="/nowhere").stdout
+        (line,) = [line for line in said.splitlines() if b" launcher " in line]
+        assert line.startswith(state + b"launcher       `" + os.fsencode(started))
+
+
 @pytest.mark.parametrize("form", ["program", "shell"])
 def test_links_from_other_directories(form, launcher, uncompiled, workspace, tmp_path):
     """As pipx makes them; and one named nvcc, which is a masquerade."""

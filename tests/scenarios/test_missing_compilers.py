@@ -105,10 +105,12 @@ def test_a_nested_call_of_a_typed_compiler_is_not_replaced(place: Workspace) -> 
 
 
 def test_a_compiler_that_calls_nvccache_with_itself_ends(place: Workspace) -> None:
-    wrapper = place.write("wrapper/nvcc", f'#!/bin/sh\nexec {" ".join(MODULE)} "$0" "$@"\n')
+    count = "echo once >>calls"
+    wrapper = place.write("wrapper/nvcc", f'#!/bin/sh\n{count}\nexec {" ".join(MODULE)} "$0" "$@"\n')
     wrapper.chmod(0o755)
     result = place.run([*MODULE, wrapper, "--version"])
     assert result.status == 0 and b"Cuda compilation tools" in result.stdout
+    assert len((place.directory / "calls").read_bytes().split()) < 10
 
 
 def test_a_script_without_an_interpreter_line_is_started_as_by_a_shell(place: Workspace) -> None:

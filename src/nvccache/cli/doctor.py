@@ -50,6 +50,7 @@ def doctor() -> None:
 
 def _all(settings: config.Config, environ: dict[str, str]) -> Iterator[Finding]:
     yield from findings.of_nvcc(settings, environ)
+    yield from findings.of_start()
     yield from findings.of_cache(settings)
     yield from findings.of_machine(settings)
     nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)

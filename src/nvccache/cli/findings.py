@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
 
 from nvccache import dryrun, nvcc_search, publishing, real_nvcc, slots, toolchain
+from nvccache.cli.install import launcher
 from nvccache.cli.units import size_words
 from nvccache.dryrun import Command, Transcript
 from nvccache.locks import held
@@ -58,6 +61,34 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             GOOD, "on PATH", "`nvcc` is not nvccache: it is used as a launcher, or see `nvccache install`"
         )
+
+
+def of_start() -> Iterator[Finding]:
+    """What is started as `nvccache`, and whether Python has to compile our modules each time."""
+    path = launcher()
+    if not path:
+        text = "not installed as a program: start it with `python -I -m nvccache`"
+        yield Finding(ODD, "launcher", text)
+    elif _first_bytes(path).startswith(b"\x7fELF"):
+        yield Finding(GOOD, "launcher", f"`{path}`")
+    else:
+        text = (
+            "was built without a C compiler: it is a script for sh, which may add PWD to nvcc's environment"
+        )
+        yield Finding(ODD, "launcher", f"`{path}` {text}")
+    compiled = importlib.util.cache_from_source(real_nvcc.__file__)
+    if not os.path.exists(compiled):
+        folder = os.path.dirname(real_nvcc.__file__)
+        text = "there is no byte code: each call compiles nvccache's modules anew"
+        yield Finding(ODD, "start", f"{text}; `{sys.executable} -m compileall -q {folder}` makes it")
+
+
+def _first_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(4)
+    except OSError:
+        return b""
 
 
 def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:

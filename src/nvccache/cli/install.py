@@ -141,17 +141,24 @@ def _usage(folder: str) -> list[str]:
         lines += ["The real nvcc is not on PATH; say where it is:"]
         lines += [f"  export NVCCACHE_NVCC={shlex.quote(nvcc)}"]
     lines += ["CMake needs no shim:"]
-    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_launcher())} ..."]
+    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_words_for_cmake())} ..."]
     return lines
 
 
-def _launcher() -> str:
-    """What a build system puts before the compiler; its parts are separated by `;` as CMake wants it."""
-    interpreter = os.path.abspath(sys.executable)
-    beside = os.path.join(os.path.dirname(interpreter), "nvccache")
+def launcher() -> str:
+    """The executable `nvccache`: the one that was started, or that of this Python; empty if there is none."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "nvccache")
     for program in (os.path.abspath(sys.argv[0]), beside):
         if os.path.basename(program) == "nvccache" and os.access(program, os.X_OK):
             return program
+    return ""
+
+
+def _words_for_cmake() -> str:
+    """What a build system puts before the compiler; its parts are separated by `;` as CMake wants it."""
+    if launcher():
+        return launcher()
+    interpreter = os.path.abspath(sys.executable)
     isolated = [interpreter, "-I", "-m", "nvccache"]
     if subprocess.run([*isolated, "--version"], capture_output=True, check=False).returncode == 0:
         return ";".join(isolated)
