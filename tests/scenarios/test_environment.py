@@ -20,7 +20,7 @@ OWN_VARIABLES = (
     "_NVCCACHE_TRIED=",
     "_NVCCACHE_SCRATCH=",
     "TMPDIR=",
-)  # documented: docs/reference/settings.md
+)  # documented: docs/explanation/how-it-works.md
 LOCALES = [
     {},
     {"LANG": "C"},
