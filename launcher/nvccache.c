@@ -111,6 +111,15 @@ static void start(const char *python, const char *script, const char *started, i
     free(name);
 }
 
+/* Whether this is a call `nvccache PATH ARGUMENTS...`: no build may fail because Python was removed. */
+static int is_compiler_named(const char *started, int argc, char **argv)
+{
+    const char *slash = strrchr(started, '/');
+
+    return strcmp(slash ? slash + 1 : started, "nvccache") == 0 && argc > 1 && argv[1][0] != '-' &&
+           strchr(argv[1], '/');
+}
+
 int main(int argc, char **argv)
 {
     const char *started = (const char *)getauxval(AT_EXECFN);
@@ -131,6 +140,8 @@ int main(int argc, char **argv)
     if (named)
         start(named, script, started, argc, argv);
     start(beside, script, started, argc, argv);
+    if (is_compiler_named(started, argc, argv))
+        execv(argv[1], argv + 1);
     fprintf(stderr, "nvccache: no Python to start: neither `%s` nor the one that `%s` names\n", beside, script);
     return 127;
 }

@@ -31,6 +31,10 @@ if [ ! -e "$folder/../pyvenv.cfg" ] && [ -r "$script" ]; then
   [ ! -x "$python" ] || exec "$python" "$options" -X "nvccache=$0" "$script" "$@"
 fi
 if [ ! -x "$folder/python3" ]; then
+  case ${0##*/}:${1-} in
+  nvccache:-*) ;;
+  nvccache:*/*) exec "$@" ;;
+  esac
   echo "nvccache: no Python to start: neither \`$folder/python3\` nor the one that \`$script\` names" >&2
   exit 127
 fi

@@ -215,6 +215,10 @@ def test_a_launcher_without_python_says_so(form, launcher, uncompiled, tmp_path)
     done = subprocess.run([alone, "nvcc"], capture_output=True, check=False)
     assert done.returncode == 127
     assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
+    assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
+    masquerade = tmp_path / "nvcc"
+    masquerade.symlink_to(alone)
+    assert subprocess.run([masquerade, "/bin/echo"], capture_output=True, check=False).returncode == 127
 
 
 def test_closed_streams(launcher, uncompiled, workspace, compiled):
