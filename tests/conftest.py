@@ -29,6 +29,7 @@ KEPT_CASES = {
     "test_diagnostics": 20,
     "test_debug_builds": 16,
     "test_host_compilers": 20,
+    "test_hostile_cache": 60,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

@@ -20,7 +20,7 @@ def cache_dir(tmp_path):
 
 
 def test_only_a_large_log_is_folded_on_a_miss(cache_dir, monkeypatch):
-    log = os.path.join(cache_dir, "journal", "calls-v2.log")
+    log = os.path.join(cache_dir, "journal", "calls-v3.log")
     calls.append(cache_dir, MISS)
     calls.fold_if_large(cache_dir)
     assert os.path.exists(log)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pwd
+from types import SimpleNamespace
 
 import platformdirs
 import pytest
 
-from nvccache import config
+from nvccache import config, wrong_settings
 from nvccache.config import ConfigError
 
 
@@ -55,8 +57,15 @@ def test_defaults(environ, home):
     assert set(settings.origins.values()) == {"default"}
 
 
+@pytest.mark.parametrize("value", ["", " ", "\t"])
+def test_an_empty_value_is_none(environ, home, value):
+    settings = config.load({**environ, **{variable: value for variable, _ in config.SETTINGS.values()}})
+    assert settings.problems == []
+    assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", config.DEFAULT_MAX_SIZE)
+
+
 def test_every_setting_has_a_slot_and_a_variable_of_ours():
-    assert set(config.Config.__slots__) == {*config.SETTINGS, "origins"}
+    assert set(config.Config.__slots__) == {*config.SETTINGS, "origins", "problems"}
     assert all(variable == f"NVCCACHE_{name.upper()}" for name, (variable, _) in config.SETTINGS.items())
 
 
@@ -82,17 +91,27 @@ def test_file_in_the_working_directory_is_not_read(environ, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("0", 0), ("1048576", 2**20), ("10G", 10 * 2**30), ("10g", 10 * 2**30), (" 500M ", 500 * 2**20),
-        ("1.5T", 3 * 2**39), ("64K", 2**16), ("10GB", 10 * 2**30), ("10GiB", 10 * 2**30), ("7B", 7),
+        ("0", 0), ("0G", 0), ("1048576", 2**20), ("10G", 10 * 2**30), ("10g", 10 * 2**30), ("1B", 1),
+        (" 500M ", 500 * 2**20), ("1.5T", 3 * 2**39), ("64K", 2**16), ("10GB", 10 * 2**30),
+        ("10GiB", 10 * 2**30), ("7B", 7),
     ],
 )  # fmt: skip
 def test_sizes(text, size):
     assert config.parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG"])
+@pytest.mark.parametrize(
+    "text", ["", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG", "0.4B", "1e999", "10BG"]
+)
 def test_sizes_that_are_refused(text):
     with pytest.raises(ConfigError, match="is not a size such as"):
+        config.parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["1", "5", "10", "1048575", "0.5"])
+def test_a_small_number_must_have_a_unit(text):
+    """Elsewhere it would be gibibytes, and as bytes it would empty the cache."""
+    with pytest.raises(ConfigError, match="`B` for bytes" if "." not in text else "is not a size"):
         config.parse_size(text)
 
 
@@ -104,10 +123,67 @@ def test_switches(environ, value, on):
     assert config.load({**environ, "NVCCACHE_DISABLE": value}).disable is on
 
 
-@pytest.mark.parametrize("value", ["-1", "two", "1.5"])
-def test_number_of_jobs_that_is_refused(environ, value):
-    with pytest.raises(ConfigError, match="is not a number of jobs"):
-        config.load({**environ, "NVCCACHE_JOBS": value})
+DEFAULTS = {"dir": None, "max_size": config.DEFAULT_MAX_SIZE, "jobs": 0, "umask": None}
+WRONG = [
+    ("max_size", "ten"), ("max_size", "5"), ("max_size", "-1"), ("max_size", "1e999"),
+    ("jobs", "-1"), ("jobs", "two"), ("jobs", "1.5"), ("jobs", "9" * 5000),
+    ("umask", "799"), ("umask", "700"), ("umask", "-1"), ("umask", "rwx"), ("umask", "0o"),
+    ("recache", "maybe"), ("strict", "2"), ("dir", "~nobody-of-that-name/x"), ("log", "~nobody-of-that-name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
+    variable = config.SETTINGS[name][0]
+    settings = config.load({**environ, "NVCCACHE_BASE_DIR": "/base", variable: value})
+    default = DEFAULTS.get(name, "" if config.SETTINGS[name][1] == "path" else False)
+    assert getattr(settings, name) == (f"{home}/.cache/nvccache" if name == "dir" else default)
+    assert settings.origins[name] == "default"
+    assert settings.base_dir == "/base"
+    assert settings.wrong_settings == name
+    (sentence,) = wrong_settings.sentences(settings)
+    assert sentence.startswith(f"`{variable}`: `{value}`")
+
+
+@pytest.mark.parametrize("name", ["disable", "readonly"])
+@pytest.mark.parametrize("value", ["maybe", "2", "yes please"])
+def test_whoever_wants_less_done_gets_that_when_in_doubt(environ, write_file, name, value):
+    for settings in (
+        config.load({**environ, config.SETTINGS[name][0]: value}),
+        (write_file(f'{name} = "{value}"\n'), config.load(environ))[1],
+    ):
+        assert getattr(settings, name) is True
+        (sentence,) = wrong_settings.sentences(settings)
+        assert sentence.endswith("it counts as on")
+
+
+@pytest.mark.parametrize(("text", "mask"), [("002", 2), ("77", 0o77), ("0o022", 0o22), ("0", 0), (" 7 ", 7)])
+def test_masks(environ, text, mask):
+    assert config.load({**environ, "NVCCACHE_UMASK": text}).umask == mask
+
+
+def test_the_mask_is_that_of_the_process_unless_it_is_set(environ, write_file):
+    assert config.load(environ).umask is None
+    write_file('umask = "002"\n')
+    assert config.load(environ).umask == 2
+    write_file("umask = 22\n")
+    settings = config.load(environ)
+    assert (settings.umask, settings.wrong_settings) == (None, "umask")
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("NVCCACHE_MAX_SISE", "NVCCACHE_MAX_SIZE"), ("NVCCACHE_max_size", "NVCCACHE_MAX_SIZE"),
+        ("NVCCACHE_READ_ONLY", "NVCCACHE_READONLY"), ("NVCCACHE_CPP2", ""),
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable, meant):
+    settings = config.load({**environ, variable: "1", "_NVCCACHE_TRIED": "x", "NVCC_APPEND_FLAGS": "-g"})
+    (sentence,) = wrong_settings.sentences(settings)
+    said = f"`{variable}`: there is no such setting"
+    assert sentence == (f"{said}; did you mean `{meant}`?" if meant else said)
+    assert settings.wrong_settings == "unknown"
 
 
 def test_paths_are_absolute_and_know_the_home(environ, home, tmp_path, monkeypatch):
@@ -126,20 +202,125 @@ def test_name_of_nvcc_stays_a_name_and_a_path_becomes_absolute(environ, tmp_path
     assert config.load({**environ, "NVCCACHE_NVCC": "bin/nvcc"}).nvcc == str(tmp_path / "bin/nvcc")
 
 
-@pytest.mark.parametrize("text", ["max_size = ", "\x00", "= 1"])
-def test_file_that_is_not_toml_is_one_sentence(environ, write_file, text):
-    write_file(text)
-    with pytest.raises(ConfigError, match=r"cannot read `.*config\.toml`"):
-        config.load(environ)
+def problems_of(environ):
+    settings = config.load(environ)
+    return settings, [
+        text.replace(config.config_file(environ), "FILE") for text in wrong_settings.sentences(settings)
+    ]
 
 
-def test_file_that_is_not_text_is_one_sentence(environ, write_file):
+@pytest.mark.parametrize("text", ["base_dir = ", "\x00", "= 1", 'log = "/l', "log = ["])
+def test_a_line_that_is_not_toml_costs_only_itself(environ, write_file, text):
+    write_file(f'max_size = "1G"\n{text}\nreadonly = true\n')
+    settings, said = problems_of(environ)
+    assert (settings.max_size, settings.readonly) == (2**30, True)
+    assert said[0].startswith("`FILE` line 2: is no line of TOML")
+    assert settings.wrong_settings in ("base_dir", "file", "log")
+
+
+def test_a_setting_in_the_file_twice_is_named(environ, write_file):
+    write_file('max_size = "1G"\njobs = 2\nmax_size = "2G"\n')
+    settings, said = problems_of(environ)
+    assert (settings.max_size, settings.jobs) == (2**30, 2)
+    assert said == ["`FILE` line 3: sets `max_size` for the second time; the other value is in force"]
+
+
+def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
+    write_file('\n# sizes\n  max_size = "ten"\n"jobs"= true\nlog = 5\nbase_dir="relative"\n')
+    settings, said = problems_of(environ)
+    assert settings.wrong_settings == "base_dir,jobs,log,max_size"
+    assert [text.partition(":")[0] for text in said] == [f"`FILE` line {line}" for line in (3, 6, 4, 5)]
+
+
+def test_a_name_in_the_file_that_is_none_is_named_with_what_was_meant(environ, write_file):
+    write_file('jobs = 2\nmax_sise = "1G"\n[table]\nlog = "/x"\n')
+    settings, said = problems_of(environ)
+    assert (settings.jobs, settings.max_size, settings.log) == (2, config.DEFAULT_MAX_SIZE, "")
+    assert said == [
+        "`FILE` line 2: there is no setting `max_sise`; did you mean `max_size`?",
+        "`FILE` line 3: there is no setting `table`",
+    ]
+
+
+def test_a_file_that_is_not_text_costs_the_file(environ, write_file):
     write_file('log = "é"\n', encoding="latin-1")
-    with pytest.raises(ConfigError, match=r"cannot read `.*config\.toml`"):
-        config.load(environ)
+    settings, said = problems_of({**environ, "NVCCACHE_JOBS": "3"})
+    assert (settings.log, settings.jobs, settings.wrong_settings) == ("", 3, "file")
+    assert said[0].startswith("`FILE`: is not a text in UTF-8")
 
 
-def test_unknown_setting_in_the_file_is_named(environ, write_file):
-    write_file('max_sise = "1G"\n')
-    with pytest.raises(ConfigError, match=r"unknown setting `max_sise` in `.*config\.toml`"):
-        config.load(environ)
+def put_directory(path):
+    os.mkdir(path)
+
+
+def put_large_file(path):
+    with open(path, "wb") as stream:
+        stream.truncate(1 << 30)
+
+
+@pytest.mark.parametrize(
+    "put", [put_directory, os.mkfifo, put_large_file, lambda path: os.symlink("/dev/zero", path),
+            lambda path: os.symlink(path, path)],
+    ids=["directory", "fifo", "large", "device", "loop"],
+)  # fmt: skip
+def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
+    path = config.config_file(environ)
+    os.makedirs(os.path.dirname(path))
+    put(path)
+    settings, said = problems_of(environ)
+    assert settings.max_size == config.DEFAULT_MAX_SIZE
+    assert said == [] if put is os.mkfifo else said[0].startswith("`FILE`: cannot be read")
+
+
+def without_home(monkeypatch):
+    def nobody(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+
+
+@pytest.mark.parametrize("home", [None, "", ".", "~", "relative/home"])
+def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
+    without_home(monkeypatch)
+    environ = {} if home is None else {"HOME": home}
+    settings = config.load(environ)
+    assert (settings.dir, settings.problems, config.config_file(environ)) == ("", [], "")
+    assert not settings.counts_calls
+    settings = config.load(
+        {**environ, "NVCCACHE_LOG": "~/log", "NVCCACHE_DIR": "/c", "NVCCACHE_STATS_DIR": "/s"}
+    )
+    assert (settings.dir, settings.log, settings.wrong_settings) == ("/c", "", "log")
+    assert (settings.journal_root, settings.counts_calls) == ("/s", True)
+
+
+@pytest.mark.parametrize("home", ["", "relative", "."])
+def test_without_a_home_directory_in_the_list_of_users_there_is_no_cache(monkeypatch, home):
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=home))
+    assert config.load({}).dir == ""
+
+
+@pytest.mark.parametrize("home", [None, "", "relative/home"])
+def test_without_a_usable_home_it_is_that_of_the_list_of_users(monkeypatch, home):
+    environ = {} if home is None else {"HOME": home}
+    assert config.home_of(environ) == pwd.getpwuid(os.getuid()).pw_dir
+
+
+@pytest.mark.parametrize("value", ["cache", "./cache", "~/cache", ".."])
+def test_relative_directories_of_xdg_are_ignored(environ, home, value):
+    settings = {**environ, "XDG_CACHE_HOME": value, "XDG_CONFIG_HOME": value}
+    assert config.load(settings).dir == f"{home}/.cache/nvccache"
+    assert config.config_file(settings) == f"{home}/.config/nvccache/config.toml"
+
+
+def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):
+    """Also where the working directory has gone, to which a relative path would be added."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    paths = {variable: "sub/x" for variable, kind in config.SETTINGS.values() if kind == "path"}
+    settings = config.load({**environ, **paths})
+    assert settings.wrong_settings == "base_dir,dir,log,nvcc,stats_dir"
+    for name, (_, kind) in config.SETTINGS.items():
+        if kind == "path":
+            assert getattr(settings, name) == "" or os.path.isabs(getattr(settings, name))

@@ -20,7 +20,7 @@ def read(*path):
 
 
 def markdown_files():
-    yield from ("README.md", "CHANGELOG.md")
+    yield from ("README.md", "CHANGELOG.md", "SECURITY.md")
     for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
         for name in names:
             yield os.path.relpath(os.path.join(folder, name), ROOT)
@@ -56,7 +56,8 @@ def test_every_setting_is_described_and_in_the_readme(variable):
     assert variable in read("README.md")
 
 
-@pytest.mark.parametrize("word", [*outcomes.OUTCOMES, *outcomes.REASONS, *outcomes.STAGES])
+@pytest.mark.parametrize("word", [*outcomes.OUTCOMES, *outcomes.REASONS, *outcomes.STAGES,
+                                  *outcomes.STORE_FAULTS, *outcomes.WRONG_SETTINGS])  # fmt: skip
 def test_every_outcome_reason_and_stage_is_described(word):
     assert f"\n| `{word}` |" in read("docs", "reference", "outcomes.md")
 

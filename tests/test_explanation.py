@@ -115,6 +115,7 @@ def write(path: str, text: str) -> None:
     [
         (case, ["-O3"]),
         (lambda: case("-c a.cu -O2 -DX -o a.o"), ["`-DX` was added to the command line"]),
+        (lambda: case("-c a.cu -O2 -DKEY=s3cret -o a.o"), ["`-DKEY=…` was added to the command line"]),
         (lambda: case("-c a.cu -o a.o"), ["`-O2` was removed from the command line"]),
         (lambda: case("-c a.cu -O2 -O2 -o a.o"), ["`-O2` was added to the command line"]),
         (lambda: case("-O2 -c a.cu -o a.o"), ["the command line has another order"]),
@@ -126,6 +127,35 @@ def write(path: str, text: str) -> None:
 def test_what_differs_in_the_call_is_told(place, cache, other, clauses):
     record(case(), cache)
     assert cause_of(other(), cache) == (clauses if other is not case else [LOST])
+
+
+SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler --token=s3cret -o a.o"
+
+
+def test_values_are_compared_and_not_told(place, cache):
+    record(case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret"), cache)
+    same = case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
+    assert cause_of(same, cache) == [LOST]
+    other = SECRETS.replace("KEY=s3cret", "KEY=s3cret2").replace("token=s3cret", "token=s3cret2")
+    assert cause_of(case(other, CPATH="s3cret2", NVCC_APPEND_FLAGS="-DX=s3cret"), cache) == [
+        "`-DKEY` has another value",
+        "`-Xcompiler --token` has another value",
+        "the environment variable `CPATH` changed",
+    ]
+
+
+def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cache):
+    """Else the digest of a word that many records have could be looked up."""
+    digests = []
+    for name in ("a.o", "b.o"):
+        given = case(SECRETS.replace("a.o", name), CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
+        record(given, cache)
+        body = cache.find_record(store.OBJECT, explanation.key_of(str(place / name)))
+        assert b"KEY" in body and b"CPATH" in body
+        assert b"s3cret" not in body
+        told = explanation.find(str(place / name), cache)
+        digests.append({digest for _, digest in (*told.arguments, *told.environment.items())})
+    assert not digests[0] & digests[1]
 
 
 def test_variables_that_went_or_changed_are_told(place, cache):
@@ -183,7 +213,8 @@ def test_a_call_is_noted_under_each_of_its_objects(place, cache):
     for product in (str(place / "a.o"), str(place / "b.o")):
         told = explanation.find(product, cache)
         assert (told.cause, told.details, told.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
-        assert (told.nvcc, told.cwd, " ".join(told.arguments)) == ("nvcc", str(place), LINE)
+        words = " ".join(shown for shown, _ in told.arguments)
+        assert (told.nvcc, told.cwd, words) == ("nvcc", str(place), LINE)
     assert explanation.find(str(place / "c.o"), cache) is None
 
 
@@ -209,11 +240,11 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
             assert cause_of(case(), cache)
 
 
-@pytest.mark.parametrize(("index", "part"), [(1, b"x"), (5, b"x"), (6, b"x\0"), (6, b"x"), (8, b"../../x")])
+@pytest.mark.parametrize(("index", "part"), [(1, b"x"), (6, b"x"), (7, b"x\0"), (7, b"x"), (9, b"../../x")])
 def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
     record(case(), cache)
     key = explanation.key_of(str(place / "a.o"))
-    parts = sections.unpack("object-1", cache.find_record(store.OBJECT, key), 11)
+    parts = sections.unpack("object-2", cache.find_record(store.OBJECT, key), 12)
     parts[index] = part
-    cache.add_record(store.OBJECT, key, sections.pack("object-1", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-2", parts), lock=False)
     assert cause_of(case(), cache) == [LOST]

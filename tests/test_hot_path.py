@@ -15,7 +15,7 @@ from workspaces import Workspace
 # What any program pays that asks for `os`.
 OF_OS = {"_collections_abc", "_stat", "genericpath", "os", "posixpath", "stat"}
 # Written in C and part of the interpreter: they cost nothing that could be measured.
-BUILT_IN = {"_operator", "gc", "itertools"}
+BUILT_IN = {"_operator", "errno", "gc", "itertools"}
 XXHASH = {"xxhash", "xxhash._xxhash", "xxhash.version"}
 REPLAY = {
     *OF_OS,
@@ -24,8 +24,10 @@ REPLAY = {
     "__future__",
     "nvccache",
     "nvccache.answer",
+    "nvccache.cachedir_tag",
     "nvccache.calls",
     "nvccache.config",
+    "nvccache.directory",
     "nvccache.keys",
     "nvccache.levels",
     "nvccache.outcomes",
@@ -35,6 +37,7 @@ REPLAY = {
     "nvccache.shim",
     "nvccache.signatures",
     "nvccache.store",
+    "nvccache.untrusted",
     "nvccache.variables",
 }
 # Behind a replay that does not hold: options are looked at, digests compared, and a record is written.

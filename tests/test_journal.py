@@ -19,7 +19,7 @@ MISS = Call(
     outcomes.MISS, stages=[("cicc", False, 2.0), ("ptxas", True, 0.5)], seconds_saved=0.5, seconds=2.5
 )
 
-FOLDED = ["recent-v2.log", "totals-v1.json"]  # what a fold leaves
+FOLDED = ["recent-v3.log", "totals-v1.json"]  # what a fold leaves
 
 
 def made(product, outcome=outcomes.DIRECT_HIT):
@@ -29,7 +29,7 @@ def made(product, outcome=outcomes.DIRECT_HIT):
 
 
 def log_of(cache_dir):
-    return os.path.join(cache_dir, "journal", "calls-v2.log")
+    return os.path.join(cache_dir, "journal", "calls-v3.log")
 
 
 def totals_file_of(cache_dir):
@@ -63,7 +63,7 @@ def test_the_last_call_that_made_a_product_is_told(cache_dir, product, is_folded
 def test_a_line_that_was_torn_is_not_the_last_call(cache_dir):
     calls.append(cache_dir, made("/a.o"))
     with open(log_of(cache_dir), "ab") as log:
-        log.write(b"miss\t\t1.0\t0.0\t/a.o\tcicc\tmiss\t2.\nmiss\t\tx\t0.0\t/a.o\t.\n")
+        log.write(b"miss\t\t1.0\t0.0\t/a.o\t\t\tcicc\tmiss\t2.\nmiss\t\tx\t0.0\t/a.o\t\t\t.\n")
     assert journal.last_call(cache_dir, "/a.o").outcome == outcomes.DIRECT_HIT
 
 
@@ -73,7 +73,7 @@ def test_only_the_last_lines_are_kept_for_who_asks(cache_dir, monkeypatch):
     for number in range(50):
         calls.append(cache_dir, made(f"/{number}.o"))
         calls.fold_if_large(cache_dir)
-    assert os.path.getsize(os.path.join(cache_dir, "journal", "recent-v2.log")) <= 300
+    assert os.path.getsize(os.path.join(cache_dir, "journal", "recent-v3.log")) <= 300
     assert journal.last_call(cache_dir, "/49.o")
     assert journal.last_call(cache_dir, "/0.o") is None
 
@@ -114,10 +114,10 @@ def test_folding_keeps_the_sum_and_removes_the_lines(cache_dir):
 def test_malformed_lines_are_ignored(cache_dir):
     calls.append(cache_dir, MISS)
     with open(log_of(cache_dir), "ab") as log:
-        log.write(b"\x00\xff\xfe\n\t\t\nmiss\nmiss\t\t1\t0\t.\nmiss\t\tnan\t0\t/a\t.\n")
-        log.write(b"miss\t\t1\t1e300\t/a\t.\nmiss\t\tx\t0\t/a\t.\n")
-        log.write(b"miss\t\t1\t0\t/a\tcicc\tmaybe\t1\t.\nmiss\t\t1\t0\t/a\tcicc\thit\t.\n")
-        log.write(b"miss\t\t1.0\t0.0\t/a\tcicc\tmiss\t2.")  # torn by a full disk
+        log.write(b"\x00\xff\xfe\n\t\t\nmiss\nmiss\t\t1\t0\t.\nmiss\t\tnan\t0\t/a\t\t\t.\n")
+        log.write(b"miss\t\t1\t1e300\t/a\t\t\t.\nmiss\t\tx\t0\t/a\t\t\t.\n")
+        log.write(b"miss\t\t1\t0\t/a\t\t\tcicc\tmaybe\t1\t.\nmiss\t\t1\t0\t/a\t\t\tcicc\thit\t.\n")
+        log.write(b"miss\t\t1.0\t0.0\t/a\t\t\tcicc\tmiss\t2.")  # torn by a full disk
     calls.append(cache_dir, MISS)
     totals = journal.totals(cache_dir)
     assert totals["calls"] == {**dict.fromkeys(outcomes.OUTCOMES, 0), "miss": 2}
@@ -207,7 +207,7 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
 
     def rename_first(descriptor, line):
         monkeypatch.setattr(os, "write", real_write)
-        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v2.1-1.log"))
+        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v3.1-1.log"))
         return real_write(descriptor, line)
 
     monkeypatch.setattr(os, "write", rename_first)
@@ -270,5 +270,19 @@ def test_unreadable_journal_is_one_sentence(cache_dir):
         journal.totals(copy)
 
 
-def stop(*_):
+def stop(*_, **__):
     raise KeyboardInterrupt
+
+
+def test_what_went_wrong_beside_the_compile_is_counted_and_told(cache_dir):
+    call = made("/a.o")
+    call.store_fault, call.wrong_settings = "disk_full", "jobs,max_size"
+    calls.append(cache_dir, call)
+    calls.append(cache_dir, made("/b.o"))
+    totals = journal.totals(cache_dir)
+    assert totals["store_faults"] == {"disk_full": 1}
+    assert totals["wrong_settings"] == {"jobs": 1, "max_size": 1}
+    found = journal.last_call(cache_dir, "/a.o")
+    assert (found.store_fault, found.wrong_settings) == ("disk_full", "jobs,max_size")
+    assert found.stages == MISS.stages
+    assert journal.nothing()["store_faults"] == {}

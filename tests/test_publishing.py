@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import entries, keys, locks, publishing
+from nvccache.directory import Directory
 from nvccache.store import BLOB, REPLAY, STAGE, Store, StoreError
 
 KEY = keys.digest_bytes(b"a key")
@@ -63,29 +64,34 @@ def test_no_temporary_file_is_left(root, cache):
 
 
 def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
-    def fail(*paths):
+    def fail(*paths, **folders):
         raise OSError(28, "No space left on device")
 
     cache.add_memo(OTHER_KEY, "x")
     monkeypatch.setattr(os, "rename", fail)
     cache.add_record(STAGE, KEY, b"body")
     assert "No space left" in cache.trouble
+    assert cache.fault == "disk_full"
     assert not _temporary_files(root)
 
 
 def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.shard_lock(str(root), KEY[0]):
+    with locks.shard_lock(Directory(str(root)), KEY[0]):
         cache.add_record(STAGE, KEY, b"body")
         assert "holds the lock" in cache.trouble
-        with pytest.raises(StoreError, match="holds the lock"), locks.shard_lock(str(root), KEY[0]):
+        assert cache.fault == "lock_timeout"
+        with (
+            pytest.raises(StoreError, match="holds the lock"),
+            locks.shard_lock(Directory(str(root)), KEY[0]),
+        ):
             pass
     assert cache.find_record(STAGE, KEY) is None
 
 
 def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.shard_lock(str(root), KEY[0]):
+    with locks.shard_lock(Directory(str(root)), KEY[0]):
         for body in (b"first", b"second"):
             cache.add_record(REPLAY, KEY, body, lock=False)
             assert cache.find_record(REPLAY, KEY) == body
@@ -93,25 +99,38 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
 
 
 def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
-    path = cache.path(BLOB, DIGEST)
+    path = cache.name(BLOB, DIGEST)
     for content, replace, is_written in (
         (b"first", False, True),
         (b"second", False, False),
         (b"third", True, True),
     ):
-        assert publishing.publish(str(root), path, content, DIGEST[0], replace) is is_written
-    assert Path(path).read_bytes() == b"third"
+        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) is is_written
+    assert (root / path).read_bytes() == b"third"
 
 
 def test_what_is_compressed_comes_back(cache):
     for content in (b"", CONTENT):
-        assert publishing.decompress(publishing.compress(content)) == content
+        digest = keys.digest_bytes(content)
+        assert publishing.decompress(publishing.compress(content), digest) == content
+        assert publishing.decompress(publishing.compress(content + b"x"), digest) is None
+
+
+@pytest.mark.parametrize("size", [None, (1 << 30) + 1])
+def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
+    import zstandard
+
+    frame = zstandard.ZstdCompressor(write_content_size=size is not None).compressobj(size=size or -1)
+    blocks = [frame.compress(bytes(1 << 20)) for _ in range((size or 1 << 20) >> 20)]
+    content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
+    digest = keys.digest_chunks([bytes(1 << 20)] * len(blocks) + [bytes((size or 0) & 1)])
+    assert publishing.decompress(content, digest) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"no frame", publishing.compress(CONTENT)[:-1]])
 def test_what_is_not_compressed_raises(content):
     with pytest.raises(ValueError):
-        publishing.decompress(content)
+        publishing.decompress(content, DIGEST)
 
 
 WRITER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import unprivileged
-from nvccache import eviction, keys, store
+from nvccache import keys, store
 from nvccache.store import BLOB, BUCKETS, STAGE, TOOL, Store
 
 KEY = keys.digest_bytes(b"a key")
@@ -180,16 +180,6 @@ def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache
         there.add_memo(OTHER_KEY, "x")
         assert there.trouble
         assert there.find_memo(OTHER_KEY) == ""
-
-
-def test_buckets_of_other_versions_are_left_alone(root, cache):
-    other = root / "stage-v999" / "ab" / "file"
-    other.parent.mkdir(parents=True)
-    other.write_text("of a newer release")
-    cache.add_record(STAGE, KEY, BODY)
-    eviction.clear(str(root))
-    assert cache.find_record(STAGE, KEY) is None
-    assert other.read_text() == "of a newer release"
 
 
 def test_what_was_added_is_counted_once(root, cache):

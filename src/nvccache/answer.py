@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import sections, store
+from nvccache import sections, store, untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,6 @@ def give(answer: Answer, cache: Store) -> str:
 def _write(path: str, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        store.write_all(descriptor, content)
+        untrusted.write_all(descriptor, content)
     finally:
         os.close(descriptor)

@@ -6,6 +6,7 @@ import os
 import time
 
 from nvccache import (
+    directory,
     dryrun,
     eviction,
     execution,
@@ -14,6 +15,7 @@ from nvccache import (
     log,
     plan,
     recording,
+    redaction,
     runner,
     scratch,
     slots,
@@ -36,14 +38,19 @@ _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one 
 
 def carry_out(request: Request, config: Config) -> Report:
     """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
+    cache = store.Store(directory.of(config), config.readonly)
+    problem = cache.directory.problem(store.BUCKETS)
+    if problem:
+        return _left_to_nvcc(Bypass(problem, config.dir), request, config)
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
-        return _left_to_nvcc(Bypass("shell_expansion", path), config)
+        return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
     report = scratch.within(
         path,
         jobserver.find(request.environ),
-        lambda guardian: _compile(request, config, path, _slots(request, config, guardian)),
+        lambda guardian: _compile(request, config, cache, path, _slots(request, config, guardian)),
     )
+    report.store_fault = cache.fault
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report
@@ -59,17 +66,16 @@ def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots
     return slots.Slots(own, pool, guardian)
 
 
-def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) -> Report:
+def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:
     started, started_steadily = time.time_ns(), time.monotonic_ns()
     progress = log.Progress(config.log)
     places = Relocation(config.base_dir, os.getcwd())
     transcript = dryrun.of_request(request, path)
     if isinstance(transcript, Bypass):
-        return _left_to_nvcc(transcript, config)
+        return _left_to_nvcc(transcript, request, config)
     planned = plan.build(transcript, request.invocation, path, places)
     if isinstance(planned, Bypass):
-        return _left_to_nvcc(planned, config)
-    cache = store.Store(config.dir, config.readonly)
+        return _left_to_nvcc(planned, request, config)
     context = execution.Context(
         planned,
         {**request.guarded_environ, **transcript.variables_of_commands},
@@ -82,10 +88,10 @@ def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) 
     )
     missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
     if missing:
-        return _left_to_nvcc(Bypass("missing_program", missing), config)
+        return _left_to_nvcc(Bypass("missing_program", missing), request, config)
     case = explanation.Case(request, planned.products, config.recache)
     cause = explanation.find_cause(case, cache, places)
-    claims = None if config.readonly or config.recache else Claims(config.dir)
+    claims = None if config.readonly or config.recache else Claims(cache.directory)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
     stages, report = runner.run(context, around)
     report.products = planned.products
@@ -95,14 +101,18 @@ def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) 
             stages.objections.append("the clock was set while it was compiled")
         recorder = recording.Recorder(request, stages, report, transcript.variables_of_commands, places)
         recorded = recording.record(recorder)
+    if cache.is_stale:
+        cache.touch(cache.used)
     explanation.note(case, cause, recorded, report, cache)
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added_bytes:
-        eviction.count_and_limit(config.dir, cache.added_bytes, config.max_size)
+        eviction.count_and_limit(cache.directory, cache.added_bytes, config.max_size)
     return report
 
 
-def _left_to_nvcc(bypass: Bypass, config: Config) -> Report:
-    log.write(config.log, f"bypass {bypass.reason} {bypass.detail}")
+def _left_to_nvcc(bypass: Bypass, request: Request, config: Config) -> Report:
+    if config.log:
+        detail = redaction.hide(bypass.detail, request.arguments, request.environ)
+        log.write(config.log, f"bypass {bypass.reason} {detail}")
     return Report(leave_to_nvcc=bypass.reason)

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import os
 
-LOG = "calls-v2.log"
+from nvccache import directory
+from nvccache.directory import Directory, StrangeFileError
+
+FOLDER = "journal"
+LOG = "calls-v3.log"
 CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 _APPEND_TRIES = 5
@@ -18,10 +22,20 @@ class Call:
 
     `reason` is why it was a bypass, or `outcomes.LINKED`. `stages` holds (stage, hit, seconds): seconds spent
     on a miss, saved on a hit. `product` is the absolute path of what the call makes, empty where that is not
-    known.
+    known. `store_fault` is a word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings
+    that are wrong, so that their defaults were in force, with commas between them.
     """
 
-    __slots__ = ("outcome", "product", "reason", "seconds", "seconds_saved", "stages")
+    __slots__ = (
+        "outcome",
+        "product",
+        "reason",
+        "seconds",
+        "seconds_saved",
+        "stages",
+        "store_fault",
+        "wrong_settings",
+    )
 
     def __init__(
         self,
@@ -37,35 +51,51 @@ class Call:
         self.seconds_saved = seconds_saved
         self.seconds = seconds
         self.product = ""
+        self.store_fault = ""
+        self.wrong_settings = ""
 
 
-def append(cache_dir: str, call: Call) -> None:
+def append(place: str | Directory, call: Call) -> None:
     """Record one call; a journal that cannot be written is not worth a word."""
-    path = os.path.join(cache_dir, "journal", LOG)
+    root = directory.at(place)
     line = _line(call)
     try:
+        root.prepare()
         for _ in range(_APPEND_TRIES):
-            if _append_line(path, line):
+            if _append_line(root, line):
                 return
     except OSError:
         pass
 
 
-def fold_if_large(cache_dir: str) -> None:
+def fold_if_large(place: str | Directory) -> None:
     """Keep the journal bounded, at the price of one stat; what folding needs is loaded once a MiB."""
+    root = directory.at(place)
     try:
-        if os.stat(os.path.join(cache_dir, "journal", LOG)).st_size < LARGE:
+        if root.status(f"{FOLDER}/{LOG}").st_size < LARGE:
             return
     except OSError:
         return
     from nvccache import journal
 
-    journal.fold(cache_dir)
+    journal.fold(root)
+
+
+def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
+    """A descriptor of a log that is written to; raises OSError.
+
+    Not of one with a second name: that may be a file of somebody's outside the cache.
+    """
+    descriptor, status = root.open(path, flags, make)
+    if status.st_nlink > 1:
+        os.close(descriptor)
+        raise StrangeFileError(f"`{path}` has another name elsewhere")
+    return descriptor
 
 
 def _line(call: Call) -> bytes:
     fields = [call.outcome, call.reason, f"{call.seconds:.6f}", f"{call.seconds_saved:.6f}"]
-    fields.append(_quote(call.product))
+    fields += (_quote(call.product), call.store_fault, call.wrong_settings)
     for stage, hit, seconds in call.stages:
         fields += (stage, "hit" if hit else "miss", f"{seconds:.6f}")
     # The leading newline and the last field keep a line torn by a full disk from
@@ -77,20 +107,16 @@ def _quote(path: str) -> str:
     return path.replace("%", "%25").replace("\t", "%09").replace("\n", "%0A")
 
 
-def _append_line(path: str, line: bytes) -> bool:
+def _append_line(root: Directory, line: bytes) -> bool:
     """Append `line`; False when the log was closed by a fold before the line got into it."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o666)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, flags, 0o666)
+    path = f"{FOLDER}/{LOG}"
+    descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
     try:
         if os.write(descriptor, line) < len(line):
             return True  # the disk is full: a second try would not help
         ours = os.fstat(descriptor)
         try:
-            named = os.stat(path)
+            named = root.status(path)
         except FileNotFoundError:
             named = None
         if named and (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):

@@ -1,8 +1,10 @@
 """The settings of one call: environment first, then the user's configuration file, then defaults.
 
-Owns the names and defaults of every setting. A file in a checkout is never read: a checkout must
-not steer the cache. The directories follow the XDG base directory rules, as platformdirs gives them
-on Linux; platformdirs itself would cost 14 ms on every hit, so a test compares the two instead.
+Owns the names, values and defaults of every setting. Part of the hot path. A file in a checkout is never
+read: a checkout must not steer the cache. A setting that is wrong costs only itself: its default is in
+force, and what is wrong with it stands in `problems`, for the log, for the commands and to be counted. The
+directories follow the XDG base directory rules, as platformdirs gives them on Linux; platformdirs
+itself would cost 14 ms on every hit, so a test compares the two instead.
 """
 
 from __future__ import annotations
@@ -14,30 +16,56 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_MAX_SIZE = 10 * 1024**3
-_SUFFIXES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+PREFIX = "NVCCACHE_"
+UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
 _FALSE = ("", "0", "false", "no", "off")
+_TRUE = ("1", "true", "yes", "on")
+# Whoever sets one of these wants less done than usual: a word that is not understood means that, too.
+_ON_IN_DOUBT = ("disable", "readonly")
+_MOST_DIGITS = 6  # of a number of jobs
 
-# setting -> (environment variable, kind); kinds: path, size, count, switch, list
+# setting -> (environment variable, kind); kinds: path, size, count, mask, switch
 SETTINGS = {
     "dir": ("NVCCACHE_DIR", "path"),
     "max_size": ("NVCCACHE_MAX_SIZE", "size"),
+    "umask": ("NVCCACHE_UMASK", "mask"),
     "base_dir": ("NVCCACHE_BASE_DIR", "path"),
     "nvcc": ("NVCCACHE_NVCC", "path"),
     "jobs": ("NVCCACHE_JOBS", "count"),
     "log": ("NVCCACHE_LOG", "path"),
+    "stats_dir": ("NVCCACHE_STATS_DIR", "path"),
     "disable": ("NVCCACHE_DISABLE", "switch"),
     "readonly": ("NVCCACHE_READONLY", "switch"),
     "recache": ("NVCCACHE_RECACHE", "switch"),
     "strict": ("NVCCACHE_STRICT", "switch"),
 }
+_VARIABLES = frozenset([variable for variable, _ in SETTINGS.values()])
 
 
 class ConfigError(ValueError):
-    """A setting has a value that cannot be used; the message is one sentence for the user."""
+    """A setting has a value that cannot be used; the message is a clause for the user."""
+
+
+class Problem:
+    """One setting that is wrong. `setting` is its name, UNKNOWN or FILE; `where` is a variable or a file's
+    line; `word` is the name that is none."""
+
+    __slots__ = ("setting", "text", "where", "word")
+
+    def __init__(self, setting: str, where: str, text: str, word: str = "") -> None:
+        self.setting = setting
+        self.where = where
+        self.text = text
+        self.word = word
 
 
 class Config:
-    """The settings in force. Sizes are bytes, paths are absolute or empty."""
+    """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
+
+    `dir` is empty where there is no home directory and nothing says where else the cache should be.
+    """
 
     __slots__ = (
         "base_dir",
@@ -48,106 +76,193 @@ class Config:
         "max_size",
         "nvcc",
         "origins",
+        "problems",
         "readonly",
         "recache",
+        "stats_dir",
         "strict",
+        "umask",
     )
 
     dir: str
     max_size: int
+    umask: int | None  # None: that of the process
     base_dir: str
-    nvcc: str
+    nvcc: str  # or a name to look for on PATH
     jobs: int
     log: str
+    stats_dir: str
     disable: bool
     readonly: bool
     recache: bool
     strict: bool
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
+    problems: list[Problem]
+
+    @property
+    def journal_root(self) -> str:
+        """The directory that has the journal; empty where calls are counted nowhere."""
+        return self.stats_dir or self.dir
+
+    @property
+    def counts_calls(self) -> bool:
+        return bool(self.stats_dir or (self.dir and not self.readonly))
+
+    @property
+    def wrong_settings(self) -> str:
+        """The names of what is wrong, as the journal has them."""
+        return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
+    """The home directory: HOME, else as the list of users has it; empty where neither is an absolute path."""
+    home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        import pwd
+
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except (KeyError, OSError):
+            return ""
+    return home if home.startswith("/") else ""
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CACHE_HOME", "").strip() or os.path.join(home_of(environ), ".cache")
-    return os.path.join(base, "nvccache")
+    """Empty where there is no home directory."""
+    return _below("XDG_CACHE_HOME", ".cache", environ, "nvccache")
 
 
 def config_file(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CONFIG_HOME", "").strip() or os.path.join(home_of(environ), ".config")
-    return os.path.join(base, "nvccache", "config.toml")
+    """Empty where there is no home directory."""
+    return _below("XDG_CONFIG_HOME", ".config", environ, "nvccache/config.toml")
+
+
+def _below(variable: str, folder: str, environ: Mapping[str, str], name: str) -> str:
+    base = environ.get(variable, "").strip()
+    if not base.startswith("/"):  # the rules of XDG want such a value ignored
+        home = home_of(environ)
+        base = os.path.join(home, folder) if home else ""
+    return os.path.join(base, name) if base else ""
+
+
+def has_unit(text: str) -> bool:
+    return text.strip()[-1:].isalpha()
 
 
 def parse_size(text: str) -> int:
-    """Bytes from `10G`, `500M`, `1.5T`, `1048576`; raises ConfigError."""
-    word = text.strip().upper().removesuffix("B").removesuffix("I")
-    number, suffix = (word[:-1], word[-1:]) if word[-1:] in _SUFFIXES else (word, "")
+    """Bytes from `10G`, `500M`, `1.5T`, `10GiB`, `0`; raises ConfigError."""
+    word = text.strip().upper()
+    number = word.rstrip("BIKMGT")
+    unit = word[len(number) :].removesuffix("B").removesuffix("I")
     try:
-        size = float(number) * _SUFFIXES[suffix]
-        if not 0 <= size < 2**63:  # also refuses nan
+        size = float(number) * _UNITS[unit]
+        if not (size == 0 or 1 <= size < 2**63):  # also refuses nan
             raise ValueError
-    except ValueError:
-        raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1048576`") from None
+    except (ValueError, KeyError):
+        raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
+    # To ccache it would be GiB: a limit of 5 bytes empties the cache of whoever meant these.
+    if not has_unit(word) and 0 < size < _UNITS["M"]:
+        raise ConfigError(f"`{text}` has no unit: {UNITS}")
     return int(size)
 
 
 def load(environ: Mapping[str, str]) -> Config:
-    """The settings in force; raises ConfigError for a value or a file that cannot be used."""
-    from_file = _read_file(config_file(environ))
+    """The settings in force; never raises for what a user has set."""
     config = Config()
     config.origins = {}
+    path = config_file(environ)
+    from_file, config.problems = _read_file(path)
     for name, (variable, kind) in SETTINGS.items():
+        raw: object = None
+        origin = where = "default"
+        line = 0
         if variable in environ:
-            raw: object = environ[variable]
-            config.origins[name] = variable
+            raw, origin, where = environ[variable], variable, f"`{variable}`"
         elif name in from_file:
-            raw = from_file[name]
-            config.origins[name] = "file"
-        else:
-            raw = None
-            config.origins[name] = "default"
-        setattr(config, name, _value(name, kind, raw, environ))
+            line, raw = from_file[name]
+            origin, where = FILE, f"`{path}` line {line}"
+        try:
+            value = _value(name, kind, raw, environ, bool(line))
+        except ConfigError as error:
+            config.problems.append(Problem(name, where, str(error)))
+            origin = "default"
+            value = True if name in _ON_IN_DOUBT else _default(name, kind, environ)
+        config.origins[name] = origin
+        setattr(config, name, value)
+    for variable in environ:
+        if variable.startswith(PREFIX) and variable not in _VARIABLES:
+            config.problems.append(Problem(UNKNOWN, f"`{variable}`", "there is no such setting", variable))
     return config
 
 
-def _value(name: str, kind: str, raw: object, environ: Mapping[str, str]) -> object:
+def _default(name: str, kind: str, environ: Mapping[str, str]) -> object:
+    if name == "dir":
+        return default_cache_dir(environ)
+    return {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None, "switch": False}.get(kind, "")
+
+
+def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> object:
+    """What a setting is worth; raises ConfigError."""
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
+        return _default(name, kind, environ)
+    if kind == "path":
+        return _path(name, raw, environ, is_in_file)
+    text = str(raw)
     if kind == "switch":
-        return raw if isinstance(raw, bool) else str(raw or "").strip().lower() not in _FALSE
-    if raw is None or raw == "":
-        return {"dir": default_cache_dir(environ), "max_size": DEFAULT_MAX_SIZE, "jobs": 0}.get(name, "")
+        word = text.strip().lower()
+        if word not in _FALSE and word not in _TRUE:
+            raise ConfigError(f"`{text}` is neither on (`1`, `true`) nor off (`0`, `false`)")
+        return word in _TRUE
     if kind == "size":
-        return parse_size(str(raw))
+        return parse_size(text)
     if kind == "count":
-        if not str(raw).isdecimal():
-            raise ConfigError(f"`{raw}` is not a number of jobs")
-        return int(str(raw))
-    path = str(raw)
-    if path == "~" or path.startswith("~/"):
-        path = home_of(environ) + path[1:]
-    if name == "nvcc" and "/" not in path:
-        return path  # a name to look for on PATH
-    return os.path.abspath(path)
+        if not text.isdecimal() or len(text) > _MOST_DIGITS:
+            raise ConfigError(f"`{text}` is not a number of jobs")
+        return int(text)
+    return _mask(raw)
 
 
-def _read_file(path: str) -> dict[str, object]:
+def _mask(raw: object) -> int:
+    """A file mode creation mask; raises ConfigError. A number in TOML has lost its zeros, and so its base."""
+    digits = raw.strip().removeprefix("0o") if isinstance(raw, str) else ""
+    if not digits or len(digits) > 4 or digits.strip("01234567"):
+        raise ConfigError(f'`{raw}` is not a mask in octal digits such as "002" or "077"')
+    if int(digits, 8) & 0o7700:
+        raise ConfigError(f"`{raw}` would keep the cache from its owner")
+    return int(digits, 8)
+
+
+def _path(name: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
+    """An absolute path, or a name of nvcc; raises ConfigError."""
+    if not isinstance(raw, str) or "\0" in raw:
+        raise ConfigError(f"`{raw}` is not a path")
+    if name == "nvcc" and "/" not in raw:
+        return raw  # a name to look for on PATH
+    path = raw
+    if path.startswith("~"):
+        home = (
+            home_of(environ) if path.partition("/")[0] == "~" else os.path.expanduser(path.partition("/")[0])
+        )
+        if not home.startswith("/"):
+            raise ConfigError(f"`{raw}`: that home directory is not known")
+        path = home + path[len(path.partition("/")[0]) :]
+    elif is_in_file and not path.startswith("/"):
+        raise ConfigError(
+            f"`{raw}` is not a path from the root or from `~`: each directory would have its own"
+        )
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return {}
-    with open(descriptor, "rb") as stream:
-        import sys
+        return os.path.abspath(path)
+    except OSError as error:
+        raise ConfigError(f"`{raw}` counts from the working directory: {error.strerror}") from None
 
-        if sys.version_info >= (3, 11):
-            import tomllib
-        else:
-            import tomli as tomllib
-        try:
-            values = tomllib.load(stream)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise ConfigError(f"cannot read `{path}`: {error}") from None
-    unknown = sorted(set(values) - set(SETTINGS))
-    if unknown:
-        raise ConfigError(f"unknown setting `{unknown[0]}` in `{path}`")
-    return values
+
+def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]:
+    """What the file says: setting -> (line, value); and what is wrong with it."""
+    try:
+        if not path or not os.path.lexists(path):
+            return {}, []
+    except ValueError:  # NUL
+        return {}, []
+    from nvccache import settings_file
+
+    return settings_file.read(path)

@@ -46,7 +46,7 @@ def find(cache: Store, key: str) -> Entry | None:
             facts=dict(values["facts"]),
             text=tuple(map(str, values["text"])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         cache.remove_damaged(store.STAGE, key)
         return None
 

@@ -1,31 +1,35 @@
 """Keeping the cache directory within its size, and `nvccache clean`: least recently used goes first.
 
-Knows the layout from store.py and nothing of what the files mean. An entry whose blob is gone, or
-the other way round, is harmless: whatever is absent is made again.
+Knows the layout from store.py and nothing of what the files mean. An entry whose blob is gone, or the
+other way round, is harmless: whatever is absent is made again. Only names of ours are counted and removed,
+buckets of other versions included: to a size limit it is all one whose they are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 from dataclasses import dataclass
 
-from nvccache import locks, publishing, store
+from nvccache import cachedir_tag, inflight, layout, locks, store
+from nvccache import directory as directories
+from nvccache.directory import Directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _ROOM = 0.9  # evict down to this part of the limit, so that not every call evicts
-_STALE_TEMPORARY_SECONDS = 24 * 3600
+_STALE_SECONDS = 24 * 3600  # after which a temporary file belongs to nobody
+_SWEEP_SECONDS = 24 * 3600
 _USAGE_LOCK = "usage"
+_AT_ONCE = 500  # files removed before others may have the lock of the shard
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Bytes and number of files in all buckets."""
+    """Bytes of everything of ours, and the number of files in all buckets."""
 
     bytes: int
     entries: int
@@ -41,127 +45,131 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    path: str
+    path: str  # in the directory
     shard: str
     size: int
     used: float  # seconds since the epoch
 
 
-def usage(root: str) -> Usage:
-    """What the buckets hold now, counted file by file; raises store.StoreError."""
-    files = list(_files(root))
-    return Usage(sum(file.size for file in files), len(files))
+def usage(place: str | Directory) -> Usage:
+    """What the directory holds now, counted file by file; raises store.StoreError."""
+    with _told_in_one_sentence(directories.at(place)) as root:
+        files = _files(root)
+        beside = sum(size for _, size, _ in layout.beside(root))
+    return Usage(sum(file.size for file in files) + beside, len(files))
 
 
-def prune(root: str, max_bytes: int | None = None, older_than: float | None = None) -> Pruned:
+def prune(place: str | Directory, max_bytes: int | None = None, older_than: float | None = None) -> Pruned:
     """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
 
     Raises store.StoreError when the directory cannot be used.
     """
     now = time.time()
-    files = sorted(_files(root), key=lambda file: file.used)
-    held = total = sum(file.size for file in files)
-    doomed = []
-    for file in files:
-        is_old = older_than is not None and now - file.used > older_than
-        if is_old or (max_bytes is not None and total > max_bytes):
-            doomed.append(file)
-            total -= file.size
-    pruned = _remove(root, doomed)
-    _remove_stale_temporaries(root, now)
-    _write_usage(root, held - pruned.bytes)
+    with _told_in_one_sentence(directories.at(place)) as root:
+        sweep(root, now)
+        files = sorted(_files(root), key=lambda file: file.used)
+        held = total = sum(file.size for file in files) + sum(size for _, size, _ in layout.beside(root))
+        doomed = []
+        for file in files:
+            is_old = older_than is not None and now - file.used > older_than
+            if is_old or (max_bytes is not None and total > max_bytes):
+                doomed.append(file)
+                total -= file.size
+        pruned = _remove(root, doomed)
+        _write_usage(root, held - pruned.bytes, now)
     return pruned
 
 
-def clear(root: str) -> Pruned:
+def clear(place: str | Directory) -> Pruned:
     """Remove everything in the buckets; raises store.StoreError."""
-    return prune(root, max_bytes=-1)
+    return prune(place, max_bytes=-1)
 
 
-def count_and_limit(root: str, added_bytes: int, max_bytes: int) -> None:
-    """Add to the running total, and evict when it is above the limit. Called once by a call that stored."""
+def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) -> None:
+    """Add to the running total, and evict when it is above the limit, if there is one (0 is none).
+
+    Called once by a call that stored.
+    """
+    root = directories.at(place)
     with contextlib.suppress(OSError, store.StoreError), locks.shard_lock(root, _USAGE_LOCK):
-        total = _read_usage(root)
-        total = usage(root).bytes if total is None else total + added_bytes
-        _write_usage(root, total)
-        if total > max_bytes:
+        now = time.time()
+        total, swept = _read_usage(root)
+        if total is None or now - swept > _SWEEP_SECONDS:
+            sweep(root, now)
+            total, swept = usage(root).bytes, now
+        else:
+            total += added_bytes
+        _write_usage(root, total, swept)
+        if max_bytes and total > max_bytes:
             prune(root, int(max_bytes * _ROOM))
 
 
-def _files(root: str) -> Iterator[_File]:
-    if not os.path.isdir(root):
-        raise store.StoreError(_why_unusable(root))
-    for bucket in store.BUCKETS:
-        for shard in _scan(f"{root}/{bucket}"):
-            if not shard.is_dir(follow_symlinks=False):
-                continue
-            for entry in _scan(shard.path):
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                if stat.S_ISDIR(status.st_mode):
-                    continue  # not ours
-                yield _File(entry.path, shard.name[:1], status.st_size, status.st_mtime)
+def sweep(root: Directory, now: float) -> None:
+    """Remove what killed calls and other versions have left beside the buckets."""
+    for path, _, touched in list(layout.beside(root)):
+        with contextlib.suppress(OSError):
+            if path.startswith(f"{inflight.FOLDER}/"):
+                inflight.remove_abandoned(root, path)
+            elif now - touched > _STALE_SECONDS and layout.is_left_behind(path):
+                root.unlink(path)
 
 
-def _scan(directory: str) -> list[os.DirEntry[str]]:
+def _files(root: Directory) -> list[_File]:
+    found = layout.entries(root)
+    return [_File(path, path.partition("/")[2][0], size, used) for path, size, used in found]
+
+
+@contextlib.contextmanager
+def _told_in_one_sentence(root: Directory) -> Iterator[Directory]:
+    """Have what keeps the directory from being used told as store.StoreError."""
     try:
-        with os.scandir(directory) as entries:
-            return list(entries)
+        root.list()
+        yield root
+    except cachedir_tag.ForeignDirectoryError as error:
+        raise store.StoreError(str(error)) from None
     except FileNotFoundError:
-        return []
+        raise store.StoreError(f"there is no cache directory `{root.path}` yet") from None
     except OSError as error:
-        raise store.StoreError(f"cannot read `{directory}`: {error.strerror}") from None
+        if os.path.lexists(root.path) and not os.path.isdir(root.path):
+            raise store.StoreError(f"the cache directory `{root.path}` is not a directory") from None
+        raise store.StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
-def _why_unusable(root: str) -> str:
-    if not os.path.lexists(root):
-        return f"there is no cache directory `{root}` yet"
-    return f"the cache directory `{root}` is not a directory"
-
-
-def _remove(root: str, doomed: list[_File]) -> Pruned:
+def _remove(root: Directory, doomed: Iterable[_File]) -> Pruned:
     removed_bytes = removed_files = 0
-    for shard in sorted({file.shard for file in doomed}):
-        try:
+    by_shard: dict[str, list[_File]] = {}
+    for file in doomed:
+        by_shard.setdefault(file.shard, []).append(file)
+    for shard, files in sorted(by_shard.items()):
+        for start in range(0, len(files), _AT_ONCE):
             with locks.shard_lock(root, shard):
-                for file in doomed:
-                    if file.shard == shard and _unlink_if_unused_since(file):
+                for file in files[start : start + _AT_ONCE]:
+                    if _unlink_if_unused_since(root, file):
                         removed_bytes += file.size
                         removed_files += 1
-        except OSError as error:
-            raise store.StoreError(f"cannot change `{root}`: {error.strerror}") from None
     return Pruned(removed_bytes, removed_files)
 
 
-def _unlink_if_unused_since(file: _File) -> bool:
+def _unlink_if_unused_since(root: Directory, file: _File) -> bool:
     """Remove a file, unless a build used it after it was chosen; raises PermissionError and the like."""
     try:
-        if os.stat(file.path).st_mtime > file.used:
+        if root.status(file.path).st_mtime > file.used:
             return False
-        os.unlink(file.path)
+        root.unlink(file.path)
     except FileNotFoundError:
         return False
     return True
 
 
-def _remove_stale_temporaries(root: str, now: float) -> None:
-    """A killed process leaves its temporary file behind."""
-    for entry in _scan(f"{root}/tmp"):
-        with contextlib.suppress(OSError):
-            if now - entry.stat(follow_symlinks=False).st_mtime > _STALE_TEMPORARY_SECONDS:
-                os.unlink(entry.path)
-
-
-def _read_usage(root: str) -> int | None:
+def _read_usage(root: Directory) -> tuple[int | None, float]:
+    """The running total, None if it is not known, and when was last swept."""
     try:
-        with open(f"{root}/usage-v1", "rb") as stream:
-            return int(stream.read())
+        total, swept = root.read(layout.USAGE, 1 << 10)[0].split(b" ")
+        return int(total), float(swept)
     except (OSError, ValueError):
-        return None
+        return None, 0.0
 
 
-def _write_usage(root: str, total: int) -> None:
+def _write_usage(root: Directory, total: int, swept: float) -> None:
     with contextlib.suppress(OSError):
-        publishing.write_whole(root, f"{root}/usage-v1", b"%d" % total)
+        root.write(layout.USAGE, b"%d %d" % (total, int(swept)))

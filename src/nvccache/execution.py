@@ -123,6 +123,7 @@ class Execution:
         assert lookup.entry is not None
         for output in self.kept_outputs(stage):
             if output.role in lookup.entry.outputs:
+                self.store.rely_on(lookup.entry.outputs[output.role])
                 self.workspace.expect(output.path, lookup.entry.outputs[output.role])
         if lookup.reading:
             self.readings.append(lookup.reading)

@@ -2,14 +2,16 @@
 
 For each object there is one record (see sections.py for the form): the call that made it last, where
 its reading is, and the cause found at that time. Written by calls that no record answered; direct hits
-leave it alone, and the journal tells of them.
+leave it alone, and the journal tells of them. Values of macros and of variables may be secrets: a record
+holds digests of them, under a key of its own, which is enough to tell that they differ.
 
     cause          a clause that follows "because"
     details        further differences, one a line
     outcome        a word of outcomes.py
     nvcc, cwd      of the call
-    arguments      each option with its value
-    environment    (variable, value)
+    digest key     makes the digests of this record incomparable with all others
+    arguments      (each option with as much of its value as may be shown, digest of all of it)
+    environment    (variable, digest of its value)
     front key, reading key, scope
     objection      why there is no direct record of it, a clause
 """
@@ -19,7 +21,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from nvccache import direct, flags, keys, manifest, processor, reading, sections, store, variables
+from nvccache import (
+    direct,
+    flags,
+    keys,
+    manifest,
+    processor,
+    reading,
+    redaction,
+    sections,
+    store,
+    variables,
+)
 from nvccache.reading import PROGRAM, Difference, Observations, Reading
 from nvccache.relocation import Relocation
 
@@ -32,8 +45,8 @@ if TYPE_CHECKING:
     from nvccache.request import Request
     from nvccache.store import Store
 
-_KIND = "object-1"
-_SECTIONS = 11
+_KIND = "object-2"
+_SECTIONS = 12
 FIRST = "it is the first compile of it that is recorded"
 _LOST = "its result is no longer in the cache"
 _MOST_DETAILS = 50
@@ -53,12 +66,24 @@ class Case:
         self.is_recaching = is_recaching
 
 
-def _options(words: Iterable[str]) -> list[str]:
-    """The words of a command line, each option together with its value."""
+def _options(words: Iterable[str]) -> list[tuple[str, str]]:
+    """The words of a command line, each option together with its value: as it may be shown, and all of it."""
     scanned = flags.scan(list(words))
-    if isinstance(scanned, flags.UnknownOption):
-        return list(words)
-    return [" ".join(argument.tokens) for argument in scanned]
+    if isinstance(scanned, flags.UnknownOption):  # which does not come here: nvcc is left to refuse it
+        return [(redaction.HIDDEN, word) for word in words]
+    return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in scanned]
+
+
+def _digest(digest_key: str, text: str) -> str:
+    """What tells that a text is another one and does not lead back to it, as keys.py's digests could."""
+    import hashlib
+
+    content, key = text.encode(errors="surrogateescape"), os.fsencode(digest_key)
+    return hashlib.blake2b(content, digest_size=16, key=key[:64]).hexdigest()
+
+
+def _digests(digest_key: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(shown, _digest(digest_key, text)) for shown, text in pairs]
 
 
 class Told:
@@ -69,6 +94,7 @@ class Told:
         "cause",
         "cwd",
         "details",
+        "digest_key",
         "environment",
         "front_key",
         "key",
@@ -83,7 +109,8 @@ class Told:
     outcome: str
     nvcc: str
     cwd: str
-    arguments: list[str]
+    digest_key: str
+    arguments: list[tuple[str, str]]
     environment: dict[str, str]
     front_key: str
     key: str
@@ -139,18 +166,26 @@ def _recorded(told: Told, cache: Store, places: Relocation) -> Reading | None:
 
 
 def _of_call(case: Case, told: Told) -> list[str]:
-    found = []
-    now, before = Counter(case.arguments), Counter(told.arguments)
-    found += [f"`{word}` was added to the command line" for word in (now - before).elements()]
-    found += [f"`{word}` was removed from the command line" for word in (before - now).elements()]
-    if not found and case.arguments != told.arguments:
+    arguments = _digests(told.digest_key, case.arguments)
+    found = _of_arguments(arguments, told.arguments)
+    if not found and arguments != told.arguments:
         found.append("the command line has another order")
-    found += _of_environment(case.environment, told.environment)
+    found += _of_environment(dict(_digests(told.digest_key, case.environment.items())), told.environment)
     if case.cwd != told.cwd:
         found.append(f"the working directory changed from `{told.cwd}`")
     if case.nvcc != told.nvcc:
         found.append(f"nvcc is now `{case.nvcc}`, it was `{told.nvcc}`")
     return found
+
+
+def _of_arguments(now: list[tuple[str, str]], before: list[tuple[str, str]]) -> list[str]:
+    added = Counter([shown for shown, _ in (Counter(now) - Counter(before)).elements()])
+    removed = Counter([shown for shown, _ in (Counter(before) - Counter(now)).elements()])
+    changed = added & removed  # they look the same, and are not
+    found = [f"`{word}` was added to the command line" for word in (added - changed).elements()]
+    found += [f"`{word}` was removed from the command line" for word in (removed - changed).elements()]
+    names = [word.removesuffix(redaction.HIDDEN).removesuffix("=") for word in changed.elements()]
+    return found + [f"`{name}` has another value" for name in names]
 
 
 def _of_environment(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
@@ -199,14 +234,17 @@ def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache
     """Write down what became of a call, under each object it makes."""
     if report.leave_to_nvcc:
         return
+    digest_key = os.urandom(16).hex()
+    environment = _digests(digest_key, case.environment.items())
     parts = [
         cause[0].encode(errors="surrogateescape"),
         sections.join(cause[1 : _MOST_DETAILS + 1]),
         report.outcome.encode(),
         os.fsencode(case.nvcc),
         os.fsencode(case.cwd),
-        sections.join(case.arguments),
-        sections.join([part for pair in case.environment.items() for part in pair]),
+        digest_key.encode(),
+        sections.join([part for pair in _digests(digest_key, case.arguments) for part in pair]),
+        sections.join([part for pair in environment for part in pair]),
         recorded.front_key.encode(),
         recorded.key.encode(),
         recorded.scope.encode(),
@@ -226,9 +264,9 @@ def find(product: str, cache: Store) -> Told | None:
         parts = sections.unpack(_KIND, record, _SECTIONS)
         told = Told()
         told.cause, told.outcome, told.nvcc, told.cwd = (os.fsdecode(parts[at]) for at in (0, 2, 3, 4))
-        told.details, told.arguments = sections.split(parts[1]), sections.split(parts[5])
-        told.environment = dict(_pairs(parts[6]))
-        told.front_key, told.key, told.scope, told.objection = (os.fsdecode(part) for part in parts[7:])
+        told.details, told.digest_key = sections.split(parts[1]), os.fsdecode(parts[5])
+        told.arguments, told.environment = _pairs(parts[6]), dict(_pairs(parts[7]))
+        told.front_key, told.key, told.scope, told.objection = (os.fsdecode(part) for part in parts[8:])
     except (ValueError, IndexError):
         cache.remove_damaged(store.OBJECT, key)
         return None

@@ -13,7 +13,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from nvccache import keys, search_path, searches, signatures, sources, store, surveys, toolchain
+from nvccache import keys, search_path, searches, signatures, sources, surveys, toolchain
 from nvccache.reading import SOURCE, Reading, UnreadableError, same_date, signature_of_directory
 
 TYPE_CHECKING = False
@@ -239,7 +239,8 @@ class Headers:
 def _content(path: str, signature: Signature) -> bytes:
     """The content that belongs to the signature of a file; raises UnreadableError."""
     try:
-        content = store.read_file(path)
+        with open(path, "rb") as stream:
+            content = stream.read()
     except OSError:
         raise UnreadableError(f"`{path}` cannot be read") from None
     if signatures.of(path) != signature:

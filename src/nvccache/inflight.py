@@ -10,88 +10,101 @@ lock; one that stands still (stopped, or its machine gone) lets the stamp stand 
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 import time
 
-from nvccache import publishing
-from nvccache.store import quietly
+from nvccache import directory as directories
+from nvccache import locks
+from nvccache.directory import Directory
 
 HELD, FREE, ENDED = "held", "free", "ended"
+FOLDER = f"{locks.FOLDER}/running"
 _BEAT_SECONDS = 1.0
-_PATIENCE_SECONDS = 10.0  # without a sign of life
+_PATIENCE_SECONDS = 10.0  # without a sign of life, of all holders that a call waits for together
 _LONGEST_SECONDS = 1800.0
 
 
 class Claim:
     """This process runs a stage."""
 
-    __slots__ = ("_descriptor", "_path")
+    __slots__ = ("_descriptor", "_path", "_root")
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, root: Directory, path: str, descriptor: int) -> None:
+        self._root = root
         self._path = path
         self._descriptor = descriptor
 
     def beat(self) -> None:
-        quietly(os.utime, self._path)
+        with contextlib.suppress(OSError):
+            os.utime(self._descriptor)
 
     def give_up(self) -> None:
         """The stage has been stored, or never will be. That the file is gone tells those who wait."""
-        quietly(os.unlink, self._path)
-        # Closing is not enough: a tool that is just being started has the descriptor until its exec.
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
+        with contextlib.suppress(OSError):
+            self._root.unlink(self._path)
+        locks.let_go(self._descriptor)
 
 
 class Wait:
     """Another process runs a stage."""
 
-    __slots__ = ("_descriptor", "_stamp", "_started", "_stood_still_since")
+    __slots__ = ("_claims", "_descriptor", "_stamp", "_started", "_stood_still_since")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, claims: Claims, descriptor: int) -> None:
+        self._claims = claims
         self._descriptor = descriptor
         self._started = self._stood_still_since = time.monotonic()
         self._stamp = -1
 
     def look(self) -> str:
         """HELD; FREE if the holder died; ENDED if it came to an end, or is not worth waiting for."""
-        if _lock(self._descriptor):
-            is_abandoned = os.fstat(self._descriptor).st_nlink > 0
-            return FREE if is_abandoned else ENDED
+        try:
+            if locks.try_lock(self._descriptor):
+                is_abandoned = os.fstat(self._descriptor).st_nlink > 0
+                return FREE if is_abandoned else ENDED
+            stamp = os.fstat(self._descriptor).st_mtime_ns
+        except OSError:
+            return ENDED  # the file server has lost it
         now = time.monotonic()
-        stamp = os.fstat(self._descriptor).st_mtime_ns
         if stamp != self._stamp:
             self._stamp, self._stood_still_since = stamp, now
-        has_patience = now - self._stood_still_since < _PATIENCE_SECONDS
-        return HELD if has_patience and now - self._started < _LONGEST_SECONDS else ENDED
+        if now - self._stood_still_since >= self._claims.patience:
+            # It was stopped; what else it holds is not waited for as long.
+            self._claims.patience = 2 * _BEAT_SECONDS
+            return ENDED
+        return HELD if now - self._started < _LONGEST_SECONDS else ENDED
 
     def leave(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
+        locks.let_go(self._descriptor)
 
 
 class Claims:
-    """The stages this process runs or waits for, over one cache directory."""
+    """The stages this process runs or waits for, over one cache directory.
 
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._folder = f"{root}/locks/running"
+    `patience` are the seconds for which a holder is waited for that shows no sign of life.
+    """
+
+    def __init__(self, place: str | Directory) -> None:
+        self.patience = _PATIENCE_SECONDS
+        self._root = directories.at(place)
         self._held: set[Claim] = set()
         self._last_beat = time.monotonic()
 
     def take(self, key: str) -> Claim | Wait | None:
         """Claim a stage; None where that is impossible: it is then run without."""
-        path = f"{self._folder}/{key}"
+        path = f"{FOLDER}/{key}"
         try:
+            self._root.prepare()
             while True:
-                descriptor = self._open(path)
-                if not _lock(descriptor):
-                    return Wait(descriptor)
+                descriptor = locks.open_to_lock(self._root, path)
+                if not _lock_or_close(descriptor):
+                    return Wait(self, descriptor)
                 if os.fstat(descriptor).st_nlink:
-                    claim = Claim(path, descriptor)
+                    claim = Claim(self._root, path, descriptor)
                     self._held.add(claim)
                     return claim
-                os.close(descriptor)  # it came to its end between the two calls
+                locks.let_go(descriptor)  # it came to its end between the two calls
         except OSError:
             return None
 
@@ -111,16 +124,21 @@ class Claims:
         for claim in tuple(self._held):
             self.give_up(claim)
 
-    def _open(self, path: str) -> int:
-        if not os.path.isdir(self._folder):
-            publishing.prepare(self._root)
-            os.makedirs(self._folder, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
-
-def _lock(descriptor: int) -> bool:
+def remove_abandoned(root: Directory, path: str) -> None:
+    """Remove the claim of a process that was killed, unless somebody holds it; raises OSError."""
+    descriptor, _ = root.open(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        if locks.try_lock(descriptor):
+            root.unlink(path)
+    finally:
+        locks.let_go(descriptor)
+
+
+def _lock_or_close(descriptor: int) -> bool:
+    """Whether an open file could be locked; one on which that fails is closed, and OSError raised."""
+    try:
+        return locks.try_lock(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise

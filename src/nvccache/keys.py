@@ -11,6 +11,10 @@ import os
 
 from xxhash import xxh3_128
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _CHUNK = 1 << 20
 
 
@@ -20,13 +24,22 @@ def digest_bytes(content: bytes) -> str:
 
 def digest_file(path: str) -> str:
     """The digest of a file's bytes; raises OSError."""
-    state = xxh3_128()
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        while chunk := os.read(descriptor, _CHUNK):
-            state.update(chunk)
+        return digest_descriptor(descriptor)
     finally:
         os.close(descriptor)
+
+
+def digest_descriptor(descriptor: int) -> str:
+    """The digest of what is still to be read of an open file; raises OSError."""
+    return digest_chunks(iter(lambda: os.read(descriptor, _CHUNK), b""))
+
+
+def digest_chunks(chunks: Iterable[bytes]) -> str:
+    state = xxh3_128()
+    for chunk in chunks:
+        state.update(chunk)
     return state.hexdigest()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import keys, replay, signatures
+from nvccache import directory, keys, replay, signatures
 from nvccache.answer import GIVEN, LOST, UNWRITABLE, Answer, give
 from nvccache.store import Store
 
@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.invocation import Bypass, Invocation
+    from nvccache.manifest import Found
     from nvccache.reading import Observations, Reading
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
@@ -42,7 +43,7 @@ class Outcome:
 
 def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str]) -> Outcome:
     """Answer a call from the records, or say what it asks for."""
-    cache = Store(config.dir, config.readonly)
+    cache = Store(directory.of(config), config.readonly)
     key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
     outcome = Outcome(key, _terminal(environ))
     if not config.recache:
@@ -51,6 +52,8 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
             suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
             if found and suits and _is_over(found, cache, outcome):
                 break
+        if outcome.answer and cache.is_stale:
+            _refresh(nvcc, arguments, config, environ, cache)
         if outcome.answer or outcome.bypass:
             return outcome
     from nvccache import invocation
@@ -86,23 +89,51 @@ def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
 def _answer_by_meaning(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
 ) -> None:
-    from nvccache import direct
     from nvccache.reading import Observations
-    from nvccache.relocation import Relocation
 
-    call = outcome.invocation
-    assert call is not None
+    assert outcome.invocation is not None
     started = time.time_ns()
-    cwd = os.getcwd()
-    scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
     seen = Observations()
-    asked = direct.Asked(nvcc, call, environ, outcome.terminal)
-    found = direct.find(asked, cache, scopes, seen, _describe_processor)
+    found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, seen)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
         _record_again(found[0].reading, seen, started)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
         replay.add(key, found[0].reading, found[1], arguments, cache)
+        if cache.is_stale:
+            cache.refresh(found[0].key)
         _count_sometimes(cache, config)
+
+
+def _find_by_meaning(
+    nvcc: str,
+    call: Invocation,
+    config: Config,
+    environ: dict[str, str],
+    cache: Store,
+    seen: Observations,
+) -> tuple[Found, Answer] | None:
+    from nvccache import direct
+    from nvccache.relocation import Relocation
+
+    cwd = os.getcwd()
+    scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
+    asked = direct.Asked(nvcc, call, environ, _terminal(environ))
+    return direct.find(asked, cache, scopes, seen, _describe_processor)
+
+
+def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
+    """Have a hit count for what lies below its record, too, which is asked when a file has changed.
+
+    Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call.
+    """
+    from nvccache import invocation
+    from nvccache.reading import Observations
+
+    call = invocation.parse(arguments, environ)
+    if not isinstance(call, invocation.Bypass):
+        found = _find_by_meaning(nvcc, call, config, environ, cache, Observations())
+        if found:
+            cache.refresh(found[0].key)
 
 
 def _record_again(held: Reading, seen: Observations, started: int) -> None:
@@ -124,7 +155,7 @@ def _count_sometimes(cache: Store, config: Config) -> None:
     if cache.added_bytes and os.getpid() % _SAMPLE == 0:
         from nvccache import eviction
 
-        eviction.count_and_limit(config.dir, cache.added_bytes * _SAMPLE, config.max_size)
+        eviction.count_and_limit(cache.directory, cache.added_bytes * _SAMPLE, config.max_size)
 
 
 def _describe_processor() -> str:

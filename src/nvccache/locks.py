@@ -11,65 +11,93 @@ import fcntl
 import os
 import time
 
-from nvccache import publishing
-from nvccache.store import StoreError
+from nvccache.directory import Directory, StrangeFileError
+from nvccache.store import LockTimeoutError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOCK_SECONDS = 10.0  # a publisher that waits longer gives up: the result is right without the cache
+FOLDER = "locks"
+# For all locks of a call together. A publisher that has waited so long gives up: the result is right without
+# the cache, and a holder that was stopped holds every lock that it will ever hold.
+_LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
 
 @contextlib.contextmanager
-def shard_lock(root: str, shard: str) -> Iterator[None]:
-    """Hold the lock of one of the sixteen shards; raises StoreError after ten seconds, or OSError."""
-    directory = f"{root}/locks"
-    if not os.path.isdir(directory):
-        publishing.prepare(root)
-        os.makedirs(directory, exist_ok=True)
-    path = f"{directory}/{shard}.lock"
+def shard_lock(directory: Directory, shard: str) -> Iterator[None]:
+    """Hold the lock of one of the sixteen shards.
+
+    Raises LockTimeoutError when the call has waited long enough, and OSError.
+    """
+    directory.prepare()
+    path = f"{FOLDER}/{shard}.lock"
+    started = time.monotonic()
     try:
-        descriptor = _acquire(path, _LOCK_SECONDS)
+        descriptor = _acquire(directory, path, max(0.0, _LOCK_SECONDS - directory.seconds_waited))
     except TimeoutError:
-        raise StoreError(f"another process holds the lock `{path}`") from None
+        raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
+    finally:
+        directory.seconds_waited += time.monotonic() - started
     try:
         yield
     finally:
-        _release(descriptor)
+        let_go(descriptor)
 
 
 @contextlib.contextmanager
-def held(path: str, seconds: float) -> Iterator[None]:
+def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
     """Hold a lock that is waited for at most so long; raises OSError, TimeoutError included."""
-    descriptor = _acquire(path, seconds)
+    descriptor = _acquire(directory, path, seconds)
     try:
         yield
     finally:
-        _release(descriptor)
+        let_go(descriptor)
 
 
-def _acquire(path: str, seconds: float) -> int:
+def open_to_lock(directory: Directory, path: str) -> int:
+    """A descriptor of a file that is there to be locked, made if need be; raises OSError."""
+    try:
+        descriptor, status = directory.open(path, os.O_RDWR, make=True)
+    except PermissionError:
+        # Whoever may read the file of another user may lock it.
+        descriptor, status = directory.open(path)
+    if status.st_nlink > 1:
+        os.close(descriptor)
+        raise StrangeFileError(f"`{path}` has another name elsewhere")
+    return descriptor
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file if nobody has; raises OSError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _acquire(directory: Directory, path: str, seconds: float) -> int:
     """The descriptor of the locked file; raises OSError, TimeoutError included."""
-    # Users may share a cache directory: each must be able to open what another made.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = open_to_lock(directory, path)
     give_up_at = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
+    try:
+        while not try_lock(descriptor):
             if time.monotonic() >= give_up_at:
-                os.close(descriptor)
-                raise TimeoutError(f"another process holds `{path}`") from None
+                raise TimeoutError(f"another process holds `{path}`")
             time.sleep(_POLL_SECONDS)
-        except BaseException:
-            os.close(descriptor)
-            raise
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
-def _release(descriptor: int) -> None:
+def let_go(descriptor: int) -> None:
+    """Give a lock up and close its file, whatever becomes of that."""
     # Closing is not enough: a tool that is just being started has the descriptor until its exec.
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
+    # What was done under the lock is done, whatever a file server says of giving it up.
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    with contextlib.suppress(OSError):
+        os.close(descriptor)

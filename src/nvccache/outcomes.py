@@ -1,4 +1,4 @@
-"""The closed lists of what can become of a call, and why nvcc was left to run by itself.
+"""The closed lists of what can become of a call, why nvcc was left to run by itself, and what went wrong.
 
 Owns the words that `nvccache stats` counts; knows nothing of how a call gets there.
 Plain strings, since an Enum would cost start-up time on every hit.
@@ -33,6 +33,9 @@ LINKED = "linked"
 # Why a call was handed to nvcc. Each word is documented in docs/reference/outcomes.md.
 REASONS = {
     "disabled": "NVCCACHE_DISABLE is set",
+    "no_cache_directory": "there is no home directory for the cache, and NVCCACHE_DIR is not set",
+    "foreign_directory": "the cache directory holds files, and nothing says that it is a cache of nvccache",
+    "unusable_cache": "the cache directory cannot be read",
     "nested": "nvccache was started by a call of its own",
     "not_nvcc": "the launched command is not an nvcc",
     "information": "the call only asks nvcc about itself (--version, --help, --dryrun, ...)",
@@ -64,4 +67,20 @@ REASONS = {
     "nothing_to_cache": "no stage of the call is one that is cached",
     "unwritable_output": "a product could not be written where nvcc would write it",
     "odd_failure": "a stage failed in a way that nvcc is left to report",
+}
+
+# Why a call could not use the cache as it should: the compile is right, but not all of it was stored.
+STORE_FAULTS = {
+    "lock_timeout": "another process held a lock of the cache for too long",
+    "disk_full": "the file system of the cache, or a quota on it, is full",
+    "not_writable": "this user may not write to a part of the cache",
+    "unreadable": "this user may not read a part of the cache",
+    "foreign_directory": "the cache directory holds files, and nothing says that it is a cache of nvccache",
+    "other": "the file system of the cache reported another error",
+}
+
+# What of the settings was wrong, beside the name of a setting whose value cannot be used.
+WRONG_SETTINGS = {
+    "unknown": "there is no setting of that name",
+    "file": "the settings file, or a line of it, cannot be read",
 }

@@ -5,56 +5,56 @@ Loaded only by a call that stores something; a direct hit does so when it refres
 
 from __future__ import annotations
 
-import os
+import errno
 
-from nvccache.store import quietly
+from nvccache import keys
+from nvccache.cachedir_tag import ForeignDirectoryError
+from nvccache.directory import Directory
+from nvccache.store import LockTimeoutError
 
-_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import zstandard
+
 _COMPRESSION_LEVEL = 1
+_LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a frame of 100 KB can claim gigabytes
+_AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
+_CHUNK = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def publish(root: str, path: str, content: bytes, shard: str, replace: bool) -> bool:
+def publish(
+    directory: Directory, path: str, content: bytes, shard: str, replace: bool, mode: int = 0o666
+) -> bool:
     """Write a file unless it is there; whether it was written. Raises OSError and StoreError.
 
     `shard` is empty for a file that no entry depends on: renaming alone is enough for those.
     """
     if not shard:
-        write_whole(root, path, content)
+        directory.write(path, content, mode)
         return True
     from nvccache.locks import shard_lock
 
-    with shard_lock(root, shard):
-        if not replace and os.path.exists(path):
+    with shard_lock(directory, shard):
+        if not replace and directory.exists(path):
             return False
-        write_whole(root, path, content)
+        directory.write(path, content, mode)
     return True
 
 
-def write_whole(root: str, path: str, content: bytes) -> None:
-    """Make a file appear at once and whole, or not at all; raises OSError."""
-    for directory in (f"{root}/tmp", os.path.dirname(path)):
-        if not os.path.isdir(directory):
-            prepare(root)
-            os.makedirs(directory, exist_ok=True)
-    temporary = f"{root}/tmp/{os.urandom(16).hex()}"
-    # Not mkstemp, whose files only their owner can read: users may share a cache directory.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with open(descriptor, "wb") as stream:
-            stream.write(content)
-        os.rename(temporary, path)
-    except BaseException:
-        quietly(os.unlink, temporary)
-        raise
-
-
-def prepare(root: str) -> None:
-    """Make the cache directory and mark it as one; raises OSError."""
-    os.makedirs(root, exist_ok=True)
-    tag = f"{root}/CACHEDIR.TAG"
-    if not os.path.exists(tag):
-        with open(tag, "wb") as stream:
-            stream.write(_TAG)
+def fault_of(error: Exception) -> str:
+    """The word of outcomes.STORE_FAULTS for what kept something from being stored."""
+    if isinstance(error, LockTimeoutError):
+        return "lock_timeout"
+    if isinstance(error, ForeignDirectoryError):
+        return "foreign_directory"
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL:
+        return "disk_full"
+    return "not_writable" if number in _FORBIDDEN else "other"
 
 
 def compress(content: bytes) -> bytes:
@@ -63,11 +63,24 @@ def compress(content: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
 
 
-def decompress(content: bytes) -> bytes:
-    """Raises ValueError for what is not a compressed blob."""
+def decompress(content: bytes, digest: str) -> bytes | None:
+    """What was compressed, if it has this digest; raises ValueError for what is no compressed blob."""
     import zstandard
 
     try:
-        return zstandard.ZstdDecompressor().decompress(content)
-    except (zstandard.ZstdError, MemoryError) as error:  # a damaged header can claim any size
+        size = zstandard.get_frame_parameters(content).content_size
+        if size > _LARGEST_TEXT:  # so is a size that is not known
+            return None
+        decompressor = zstandard.ZstdDecompressor()
+        if size > _AT_ONCE and keys.digest_chunks(_chunks(decompressor, content)) != digest:
+            return None
+        text = decompressor.decompress(content, max_output_size=size)
+        return text if keys.digest_bytes(text) == digest else None
+    except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error)) from None
+
+
+def _chunks(decompressor: zstandard.ZstdDecompressor, content: bytes) -> Iterator[bytes]:
+    with decompressor.stream_reader(content) as stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk

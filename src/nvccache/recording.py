@@ -332,6 +332,7 @@ def record(recorder: Recorder) -> Recorded:
     front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
     key = reading.key_of(front_key, made)
     manifest.add(front_key, manifest.Found(key, made, attached), cache, places, recorder.execution.since_ns)
+    cache.add_basis(key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
     replay.add(replay_key, made, given, request.arguments, cache)
     return Recorded(front_key, key, scope)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import answer, dryrun, hostflags, log, process, scratch
+from nvccache import answer, directory, dryrun, hostflags, log, process, scratch
 from nvccache.dryrun import Command, Transcript
 from nvccache.report import Report
 from nvccache.store import Store
@@ -30,7 +30,7 @@ def carry_out(request: Request, known: Answer, config: Config) -> Report | None:
     That is so where the store has lost something, and where the link fails, which is then told in nvcc's
     order and with its status.
     """
-    cache = Store(config.dir, config.readonly)
+    cache = Store(directory.of(config), config.readonly)
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return None

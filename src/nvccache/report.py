@@ -9,7 +9,9 @@ class Report:
     """Exit code, output, and what each stage cost or saved: (kind, whether it was a hit, seconds).
 
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see relink.py;
+    `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or empty.
     `told_before_link` are standard output and error up to there, where a program is linked.
+    `store_fault` is a word of outcomes.STORE_FAULTS if the cache could not be used as it should, or empty.
     """
 
     __slots__ = (
@@ -20,6 +22,7 @@ class Report:
         "status",
         "stderr",
         "stdout",
+        "store_fault",
         "told_before_link",
     )
 
@@ -33,7 +36,9 @@ class Report:
         self.stages: list[tuple[str, bool, float]] = []
         self.products = ()
         self.is_linked = False
+        self.store_fault = ""
         self.told_before_link = (b"", b"")
+        self.store_fault = ""
 
     @property
     def seconds_saved(self) -> float:

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from nvccache import calls, outcomes, real_nvcc
+from nvccache import calls, directory, outcomes, real_nvcc
 from nvccache.calls import Call
 from nvccache.config import Config, load
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _NO_FORMAT = 8  # ENOEXEC
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+# Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
+_COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
 
 
@@ -107,7 +109,7 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
         if not nvcc:
             return _no_compiler(typed, configured, "NVCCACHE_NVCC", environ)
         if config:
-            _report_fault(config, fault, nvcc, arguments)
+            _report_fault(config, fault, nvcc, arguments, environ)
         _become(nvcc, arguments, environ)
 
 
@@ -120,6 +122,8 @@ def _cached_compile(
     gc.disable()  # a hit makes a few thousand objects and needs all of them
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
     if reason:
+        if reason in _COUNTED_ASIDE:
+            _record_bypass(config, reason, arguments)
         return _become(nvcc, arguments, environ)
     outcome = levels.answer(nvcc, arguments, config, environ)
     if outcome.answer:
@@ -140,10 +144,8 @@ def _cached_compile(
         )
         return _staged_compile(request, config)
     assert outcome.bypass
-    _log(config, f"bypass {outcome.bypass.reason} {outcome.bypass.detail}")
-    call = Call(outcomes.BYPASS, outcome.bypass.reason)
-    call.product = _product_named_in(arguments)
-    _record(config, call)
+    _log_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
+    _record_bypass(config, outcome.bypass.reason, arguments)
     return _become(nvcc, arguments, environ)
 
 
@@ -173,7 +175,9 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
         return "disabled"
     if real_nvcc.TRIED_VARIABLE in environ:
         return "nested"
-    return "" if "nvcc" in os.path.basename(typed) else "not_nvcc"
+    if "nvcc" not in os.path.basename(typed):
+        return "not_nvcc"
+    return "" if config.dir else "no_cache_directory"
 
 
 def _staged_compile(request: Request, config: Config) -> int:
@@ -198,6 +202,7 @@ def _carry_out(request: Request, config: Config) -> int:
     record = Call(outcomes.BYPASS)
     record.seconds = time.monotonic() - started
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
+    record.store_fault = report.store_fault
     if report.leave_to_nvcc == "odd_failure":
         from nvccache import process
 
@@ -239,20 +244,44 @@ def _log(config: Config, message: str) -> None:
         log.write(config.log, message)
 
 
+def _log_bypass(
+    config: Config, reason: str, detail: str, arguments: list[str], environ: dict[str, str]
+) -> None:
+    if config.log:
+        from nvccache import redaction
+
+        _log(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
+
+
+def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
+    call = Call(outcomes.BYPASS, reason)
+    call.product = _product_named_in(arguments)
+    _record(config, call)
+
+
 def _record(config: Config, record: Call) -> None:
-    if not config.readonly:
-        calls.append(config.dir, record)
-        calls.fold_if_large(config.dir)
+    if config.problems and config.log:
+        from nvccache import log, wrong_settings
+
+        log.write(config.log, *[f"wrong setting: {text}" for text in wrong_settings.sentences(config)])
+    if config.counts_calls:
+        record.wrong_settings = config.wrong_settings
+        root = directory.Directory(config.journal_root, config.umask)
+        calls.append(root, record)
+        calls.fold_if_large(root)
 
 
-def _report_fault(config: Config, fault: Exception, nvcc: str, arguments: list[str]) -> None:
+def _report_fault(
+    config: Config, fault: Exception, nvcc: str, arguments: list[str], environ: dict[str, str]
+) -> None:
     if config.log:
         import traceback
 
-        from nvccache import __version__
+        from nvccache import __version__, log, redaction
 
-        text = "".join(traceback.format_exception(fault))
-        _log(config, f"fault in nvccache {__version__} for {nvcc} {arguments!r}\n{text}")
+        text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
+        line = redaction.line(arguments)
+        log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
     _record(config, Call(outcomes.FAULT))
 
 

@@ -10,68 +10,101 @@
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       survey-v1/ab/<key>         memo: stat signatures of headers in a directory -> what was found in them
-      object-v1/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
+      object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
-      usage-v1                   bytes and files, as counted so far
-      tmp/  locks/
+      usage-v2                   bytes, as counted so far, and when was last swept
+      tmp/                       files on their way to their names, and nothing else
+      locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 
-Part of the hot path; how files get here is told in publishing.py. Everything but `usage-v1` is
-immutable: written under a temporary name, then renamed. Readers take no lock; what has vanished or does
-not match its checksum is removed and counts as absent. A bucket whose meaning changes gets a new
-number; buckets of other versions are never touched.
+Part of the hot path; how files get here is told in publishing.py, how they are opened in directory.py.
+Everything but `usage-v2` is immutable: written under a temporary name, then renamed. Readers take no lock;
+what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
+changes gets a new number; those of other versions are not read.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
-from nvccache import keys
+from nvccache import directory, keys, untrusted
+from nvccache.directory import Directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v1", "survey-v1"
-BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, OBJECT, SURVEY)
+REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v2", "survey-v1"
+BASIS = "basis-v1"
+BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, SURVEY)
+COMPRESSED = ".zst"
+_SECRET = frozenset((OBJECT,))  # they tell how a user compiles, and are read by that user alone
 _KEY_LENGTH = 32
+_LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
+_LARGEST_BLOB = 1 << 32
+_LARGEST_COMPRESSED = 1 << 28
+_AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
 _WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
+_REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
 
 
 class StoreError(Exception):
     """The cache directory cannot be used; the message is one sentence for the user."""
 
 
+class LockTimeoutError(StoreError):
+    """Another process holds a lock for longer than a call waits."""
+
+
 class Store:
     """One cache directory. Nothing here raises OSError for what is only a cache's trouble."""
 
-    __slots__ = ("_memos", "added_bytes", "is_readonly", "root", "trouble")
+    __slots__ = (
+        "_has_stopped",
+        "_memos",
+        "added_bytes",
+        "directory",
+        "fault",
+        "is_readonly",
+        "is_stale",
+        "root",
+        "trouble",
+        "used",
+    )
 
-    def __init__(self, root: str, is_readonly: bool = False) -> None:
-        self.root = root
+    def __init__(self, place: str | Directory, is_readonly: bool = False) -> None:
+        self.directory = directory.at(place)
+        self.root = self.directory.path
         self.is_readonly = is_readonly
         self.added_bytes = 0
-        self.trouble = ""  # the last reason why something could not be stored
+        self.trouble = ""  # the last reason why something could not be stored, a sentence
+        self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
+        self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
+        self.is_stale = False  # whether one of them had not been marked as used for long
+        self._has_stopped = False
         self._memos: dict[str, str] = {}  # those that were found
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
         """A record's body, if its first line, the checksum of the body under its key, is right."""
-        path = self.path(bucket, key)
-        try:
-            content = read_file(path)
-        except OSError:
+        name = self.name(bucket, key)
+        content = self._read(name, _LARGEST_RECORD)
+        if content is None:
             return None
         checksum, _, body = content.partition(b"\n")
         if checksum != _checksum(key, body):
             self.remove_damaged(bucket, key)
             return None
-        _touch(path)
+        self.used[name] = None
         return body
 
     def add_record(self, bucket: str, key: str, body: bytes, lock: bool = True) -> None:
         """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
         content = _checksum(key, body) + b"\n" + body
-        self._publish(self.path(bucket, key), content, key[0] if lock else "", replace=True)
+        if len(content) <= _LARGEST_RECORD:
+            mode = 0o600 if bucket in _SECRET else 0o666
+            self._publish(self.name(bucket, key), content, key[0] if lock else "", True, mode)
 
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
@@ -85,74 +118,141 @@ class Store:
         self.add_record(TOOL, key, os.fsencode(text))
 
     def has_blob(self, digest: str) -> bool:
-        path = self.path(BLOB, digest)
-        return os.path.exists(path) or os.path.exists(path + ".zst")
+        name = self.name(BLOB, digest)
+        return self.directory.exists(name) or self.directory.exists(name + COMPRESSED)
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
-        for suffix in ("", ".zst"):
-            path = self.path(BLOB, digest) + suffix
+        for suffix, read in (("", self._read_raw), (COMPRESSED, self._read_compressed)):
+            name = self.name(BLOB, digest) + suffix
             try:
-                content = read_file(path)
-                content = _decompress(content) if suffix else content
-            except FileNotFoundError:
-                continue
+                content = read(name, digest)
+            except (FileNotFoundError, PermissionError):
+                continue  # it may be of use to another user
             except (OSError, ValueError):
-                content = b""
-            if keys.digest_bytes(content) == digest:
-                _touch(path)
+                content = None
+            if content is not None:
+                self.used[name] = None
                 return content
-            self._remove(path)
+            self._remove(name)
         return None
 
+    def open_raw(self, digest: str) -> int:
+        """A descriptor of a blob as it is, to clone it; raises OSError."""
+        return self.directory.open(self.name(BLOB, digest))[0]
+
     def add_blob(self, digest: str, content: bytes, compress: bool) -> None:
-        path = self.path(BLOB, digest) + (".zst" if compress else "")
-        if compress and not os.path.exists(path) and not self.is_readonly:
+        name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
+        if compress and not self.is_readonly and not self._has_stopped and not self.directory.exists(name):
             content = _compress(content)
-        self._publish(path, content, digest[0])
+        if len(content) <= (_LARGEST_COMPRESSED if compress else _LARGEST_BLOB):
+            self._publish(name, content, digest[0])
+
+    def name(self, bucket: str, name: str) -> str:
+        """Where a record or a blob lies in the directory; a name that is none leads nowhere."""
+        if len(name) != _KEY_LENGTH or not name.isalnum() or not name.isascii():
+            name = "0" * _KEY_LENGTH  # a record that was tampered with must not lead out of the cache
+        return f"{bucket}/{name[:2]}/{name}"
 
     def path(self, bucket: str, name: str) -> str:
-        """Where a record or a blob lies; a name that is none leads nowhere."""
-        if len(name) != _KEY_LENGTH or not name.isalnum():
-            name = "0" * _KEY_LENGTH  # a record that was tampered with must not lead out of the cache
-        return f"{self.root}/{bucket}/{name[:2]}/{name}"
+        return f"{self.root}/{self.name(bucket, name)}"
 
     def remove_damaged(self, bucket: str, key: str) -> None:
-        self._remove(self.path(bucket, key))
+        self._remove(self.name(bucket, key))
 
-    def _publish(self, path: str, content: bytes, shard: str, replace: bool = False) -> None:
+    def rely_on(self, digest: str) -> None:
+        """Count a blob among what this call rests on, though it is not read."""
+        name = self.name(BLOB, digest)
+        self.used[name] = self.used[name + COMPRESSED] = None
+
+    def add_basis(self, key: str) -> None:
+        """Keep what this call rests on under the key of its reading."""
+        self.add_record(BASIS, key, "\n".join(self.used).encode(), lock=False)
+
+    def refresh(self, key: str) -> None:
+        """Mark what a call rests on as used just now; `key` is that of its reading."""
+        basis = self.find_record(BASIS, key)
+        if basis is not None:
+            self.touch(basis.decode("ascii", "replace").split("\n"))
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Mark files as used just now that are relied upon without being read."""
         if self.is_readonly:
+            return
+        for name in names:
+            bucket, _, rest = name.partition("/")
+            known = self.name(bucket, rest[3:].removesuffix(COMPRESSED))
+            if bucket not in BUCKETS or name.removesuffix(COMPRESSED) != known:
+                continue  # somebody hostile has written that record
+            try:
+                descriptor, status = self.directory.open(name)
+            except OSError:
+                continue
+            untrusted.touch(descriptor, status)
+            os.close(descriptor)
+
+    def _read(self, name: str, most: int) -> bytes | None:
+        try:
+            content, status = self.directory.read(name, most)
+        except OSError:
+            return None
+        self._note_age(status)
+        return content
+
+    def _read_raw(self, name: str, digest: str) -> bytes | None:
+        """Raises OSError and ValueError."""
+        descriptor, status = self.directory.open(name)
+        try:
+            if status.st_size > _AT_ONCE:
+                # Nobody's gigabytes of nothing are taken into memory.
+                if status.st_size > _LARGEST_BLOB or keys.digest_descriptor(descriptor) != digest:
+                    return None
+                os.lseek(descriptor, 0, os.SEEK_SET)
+            content = untrusted.read_all(descriptor, status.st_size)
+            if keys.digest_bytes(content) != digest:
+                return None
+            untrusted.touch(descriptor, status)
+            self._note_age(status)
+            return content
+        finally:
+            os.close(descriptor)
+
+    def _read_compressed(self, name: str, digest: str) -> bytes | None:
+        """Raises OSError and ValueError."""
+        from nvccache import publishing
+
+        content, status = self.directory.read(name, _LARGEST_COMPRESSED)
+        self._note_age(status)
+        return publishing.decompress(content, digest)
+
+    def _note_age(self, status: os.stat_result) -> None:
+        self.is_stale |= time.time() - status.st_mtime > _REFRESHED_AFTER
+
+    def _publish(
+        self, name: str, content: bytes, shard: str, replace: bool = False, mode: int = 0o666
+    ) -> None:
+        if self.is_readonly or self._has_stopped:
             return
         from nvccache import publishing
 
         try:
-            if publishing.publish(self.root, path, content, shard, replace):
+            if publishing.publish(self.directory, name, content, shard, replace, mode):
                 self.added_bytes += len(content)
             else:
-                _touch(path)
+                self.touch([name])
+            self.used[name] = None
         except (OSError, StoreError) as error:
             self.trouble = str(error)
+            self.fault = self.fault or publishing.fault_of(error)
+            self._has_stopped = isinstance(error, LockTimeoutError)
 
-    def _remove(self, path: str) -> None:
-        self.trouble = f"removed damaged {path}"
+    def _remove(self, name: str) -> None:
+        self.trouble = f"removed damaged {self.root}/{name}"
         if not self.is_readonly:
-            quietly(os.unlink, path)
-
-
-def read_file(path: str) -> bytes:
-    """The bytes of a file, read with as few calls as can be; raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        content = os.read(descriptor, size + 1)
-        if len(content) == size:
-            return content
-        parts = [content]
-        while part := os.read(descriptor, 1 << 20):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
+            try:  # noqa: SIM105
+                self.directory.unlink(name)
+            except OSError:
+                pass
 
 
 def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool) -> None:
@@ -166,16 +266,9 @@ def restore(content: bytes, raw_blob: str, destination: str, unlink_first: bool)
     descriptor = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         if len(content) < _WORTH_CLONING or not _clone(raw_blob, descriptor, content):
-            write_all(descriptor, content)
+            untrusted.write_all(descriptor, content)
     finally:
         os.close(descriptor)
-
-
-def write_all(descriptor: int, content: bytes) -> None:
-    """Write every byte; raises OSError."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _holds_something(path: str) -> bool:
@@ -217,22 +310,3 @@ def _compress(content: bytes) -> bytes:
     from nvccache import publishing
 
     return publishing.compress(content)
-
-
-def _decompress(content: bytes) -> bytes:
-    from nvccache import publishing
-
-    return publishing.decompress(content)
-
-
-def _touch(path: str) -> None:
-    """Mark as used just now: eviction goes by modification time."""
-    quietly(os.utime, path)
-
-
-def quietly(action: Callable[[str], None], path: str) -> None:
-    """What contextlib.suppress would do, were it not a module more to load on every hit."""
-    try:  # noqa: SIM105
-        action(path)
-    except OSError:
-        pass

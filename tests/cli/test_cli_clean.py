@@ -31,7 +31,7 @@ def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
 
 
 def test_max_size_removes_what_was_used_least_recently(nvccache, filled_cache):
-    assert nvccache("clean", "--max-size", "2500").output == "removed 2 files, 2.0 KiB\n"
+    assert nvccache("clean", "--max-size", "2500B").output == "removed 2 files, 2.0 KiB\n"
     assert os.path.exists(store.Store(filled_cache).path(store.BLOB, "11" * 16))
     assert not os.path.exists(store.Store(filled_cache).path(store.BLOB, "33" * 16))
 
@@ -43,17 +43,55 @@ def test_older_than_removes_what_was_not_used_for_so_long(nvccache, filled_cache
 
 def test_without_an_option_the_limit_that_is_set_is_enforced(nvccache, filled_cache):
     assert nvccache("clean").output == "removed 0 files, 0 bytes\n"
-    assert nvccache("clean", NVCCACHE_MAX_SIZE="1500").output == "removed 3 files, 2.9 KiB\n"
+    assert nvccache("clean", NVCCACHE_MAX_SIZE="1500B").output == "removed 3 files, 2.9 KiB\n"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [["--max-size", "much"], ["--older-than", "30"], ["--older-than", "d"], ["--older-than", "1y"],
+     ["--max-size", "5"], ["--max-size", "1048576"], ["--max-size", "0"], ["--max-size", "0G"],
      ["--all", "--max-size", "1G"], ["--all", "--older-than", "0s"]],
 )  # fmt: skip
 def test_options_that_are_refused(nvccache, filled_cache, arguments):
     assert nvccache("clean", *arguments).exit_code == 2
     assert eviction.usage(filled_cache).entries == 4
+
+
+def test_a_number_without_a_unit_is_refused_with_the_units(nvccache, filled_cache):
+    result = nvccache("clean", "--max-size", "5")
+    assert result.exit_code == 2
+    assert "`5` has no unit: `K`, `M`, `G`, `T`, or `B` for bytes" in result.output
+    assert "`--all`" in nvccache("clean", "--max-size", "0").output
+
+
+def test_no_limit_removes_nothing(nvccache, filled_cache):
+    assert nvccache("clean", NVCCACHE_MAX_SIZE="0").output == "removed 0 files, 0 bytes\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ([], {"NVCCACHE_MAX_SIZE": "ten"}),
+        (["--all"], {"NVCCACHE_DIR": "~nobody-of-that-name/cache"}),
+        (["--older-than", "1s"], {"NVCCACHE_DIR": "~nobody-of-that-name/cache"}),
+    ],
+)
+def test_nothing_is_removed_that_a_default_would_choose(
+    nvccache, filled_cache, monkeypatch, arguments, wrong
+):
+    """The default of `dir` is this very cache, here."""
+    monkeypatch.setenv("XDG_CACHE_HOME", os.path.dirname(filled_cache))
+    os.rename(filled_cache, os.path.join(os.path.dirname(filled_cache), "nvccache"))
+    filled_cache = os.path.join(os.path.dirname(filled_cache), "nvccache")
+    result = nvccache("clean", *arguments, **{"NVCCACHE_DIR": filled_cache, **wrong})
+    assert result.exit_code == 1
+    assert "nothing was removed" in result.output
+    assert eviction.usage(filled_cache).entries == 4
+
+
+def test_a_wrong_limit_does_not_keep_one_that_is_given(nvccache, filled_cache):
+    result = nvccache("clean", "--max-size", "2500B", NVCCACHE_MAX_SIZE="ten")
+    assert result.stdout == "removed 2 files, 2.0 KiB\n"
 
 
 def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):

@@ -54,7 +54,8 @@ def test_failing_compile_is_shown(nvccache, tmp_path):
     broken.chmod(0o755)
     result = nvccache("demo", NVCCACHE_NVCC=str(broken))
     assert result.exit_code == 1
-    assert "ended with status 3\nno license today\n" in result.output
+    assert "nvccache: no license today\n" in result.output
+    assert result.output.endswith("ended with status 3\n")
 
 
 def test_environment_of_the_demo_has_no_cache_of_the_user(monkeypatch):

@@ -26,10 +26,23 @@ def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages
 def note(
     cache_dir: str, product: str, cause: str, details=(), outcome: str = "miss", objection: str = ""
 ) -> None:
-    text = [cause, sections.join(list(details)), outcome, "nvcc", "/work", b"", b"", "", "", "", objection]
+    text = [
+        cause,
+        sections.join(list(details)),
+        outcome,
+        "nvcc",
+        "/work",
+        "",
+        b"",
+        b"",
+        "",
+        "",
+        "",
+        objection,
+    ]
     parts = [part if isinstance(part, bytes) else os.fsencode(part) for part in text]
     key = explanation.key_of(os.path.abspath(product))
-    Store(cache_dir).add_record(store.OBJECT, key, sections.pack("object-1", parts))
+    Store(cache_dir).add_record(store.OBJECT, key, sections.pack("object-2", parts))
 
 
 def said(result) -> list[str]:
@@ -111,6 +124,18 @@ def test_an_objection_is_told_once(nvccache, cache_dir):
     note(cache_dir, "a.o", clause, objection="`a.cu` uses `__TIME__`")
     journal(cache_dir, "a.o", outcomes.STAGE_HIT)
     assert said(nvccache("explain", "a.o")) == [f"`a.o`: stage hit, because {clause}"]
+
+
+def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
+    note(cache_dir, "a.o", FIRST)
+    call = Call(outcomes.MISS)
+    call.product, call.store_fault, call.wrong_settings = os.path.abspath("a.o"), "disk_full", "jobs"
+    calls.append(cache_dir, call)
+    assert said(nvccache("explain", "a.o")) == [
+        f"`a.o`: miss, because {FIRST}",
+        f"  the cache could not be used as it should: {outcomes.STORE_FAULTS['disk_full']}",
+        "  with a setting that is wrong: jobs",
+    ]
 
 
 def test_a_record_that_was_evicted_is_missed(nvccache, cache_dir):

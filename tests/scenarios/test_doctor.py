@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nvccache import calls, journal
 from scenarios.rebuilds import copy_toolkit, replace
 from workspaces import Result, Workspace
 
@@ -88,6 +89,32 @@ def test_a_cache_directory_that_cannot_be_written(workspace: Workspace, kind: st
     assert lines["cache"][0][0] == "bad"
 
 
-def test_settings_that_keep_it_from_working_are_named(workspace: Workspace) -> None:
-    _, lines = examine(workspace, NVCCACHE_DISABLE="1")
-    assert ("note", "`disable` is on (NVCCACHE_DISABLE)") in lines["settings"]
+def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_path: Path) -> None:
+    """Nor do the compiles that it makes show in the user's own counts."""
+    counted = str(tmp_path / "counted")
+    calls.append(counted, calls.Call("miss"))
+    result, lines = examine(
+        workspace,
+        NVCCACHE_DISABLE="1",
+        NVCCACHE_STATS_DIR=counted,
+        NVCCACHE_MAX_SISE="1G",
+        NVCCACHE_JOBS="-1",
+    )
+    assert result.status == 1
+    assert lines["settings"] == [
+        ("bad", "`NVCCACHE_JOBS`: `-1` is not a number of jobs; the default is in force"),
+        ("bad", "`NVCCACHE_MAX_SISE`: there is no such setting; did you mean `NVCCACHE_MAX_SIZE`?"),
+        ("note", "`disable` is on (NVCCACHE_DISABLE)"),
+    ]
+    assert lines["and again"][0][1].startswith("direct_hit in ")
+    assert journal.totals(counted)["calls"]["miss"] == 1
+    assert not any(count for name, count in journal.totals(counted)["calls"].items() if name != "miss")
+
+
+def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:
+    workspace.write("theirs/tmp/mine", "")
+    workspace.nvcc = str(workspace.directory / "none")
+    result, lines = examine(workspace, NVCCACHE_DIR=str(workspace.directory / "theirs"))
+    assert result.status == 1
+    assert lines["cache"][0][0] == "bad" and "is no cache of nvccache" in lines["cache"][0][1]
+    assert [path.name for path in (workspace.directory / "theirs").rglob("*")] == ["tmp", "mine"]

@@ -172,7 +172,22 @@ def full(cache: Path) -> Iterator[None]:
 Place = Callable[[Path], contextlib.AbstractContextManager[None]]
 
 
-@pytest.mark.parametrize("place", [missing_parents, a_file, below_a_file, a_link_to_nothing, read_only, full])
+@pytest.mark.parametrize("place", [a_file, below_a_file])
+def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
+    primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
+) -> None:
+    workspace, _ = primed
+    shutil.rmtree(workspace.cache)
+    workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
+    log = tmp_path / "log"
+    with place(workspace.cache):
+        result = compile_cached(workspace, NVCCACHE_LOG=str(log))
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert (workspace.directory / "a.o").exists()
+    assert "bypass unusable_cache" in log.read_text()
+
+
+@pytest.mark.parametrize("place", [missing_parents, a_link_to_nothing, read_only, full])
 def test_a_cache_directory_that_cannot_be_used(
     primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
 ) -> None:
@@ -261,12 +276,12 @@ def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
 
 @pytest.mark.parametrize("value", ["many", "-1", "1e999", "10Q"])
 def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None:
-    """Strict mode shows it; otherwise nvcc runs, and `nvccache config` is the place that tells."""
+    """Its default is in force, in strict mode too, and the commands tell."""
     workspace.write("a.cu", SOURCE)
-    result = compile_cached(workspace, NVCCACHE_MAX_SIZE=value, NVCCACHE_STRICT="0")
+    result = compile_cached(workspace, NVCCACHE_MAX_SIZE=value)
     assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
     assert (workspace.directory / "a.o").exists()
-    assert compile_cached(workspace, NVCCACHE_MAX_SIZE=value).status == 1
+    assert workspace.counters().outcome == "miss"
 
 
 @pytest.mark.parametrize("module", ["xxhash", "zstandard"])

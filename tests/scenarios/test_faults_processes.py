@@ -210,7 +210,7 @@ def test_many_calls_at_once(workspace: Workspace, objects: dict[int, bytes]) -> 
     assert calls["direct_hit"] >= len(steps)
 
 
-@pytest.mark.parametrize("size", ["1", "60K"])
+@pytest.mark.parametrize("size", ["1B", "60K"])
 def test_eviction_while_others_compile(workspace: Workspace, objects: dict[int, bytes], size: str) -> None:
     steps = [0, 1, 2, 0]
     for _ in range(2):

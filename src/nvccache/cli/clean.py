@@ -6,7 +6,9 @@ import os
 
 import click
 
-from nvccache import config, eviction
+from nvccache import eviction
+from nvccache.cli import settings as our_settings
+from nvccache.cli.output import say
 from nvccache.cli.units import age_option, count_words, size_option, size_words
 
 
@@ -24,19 +26,23 @@ from nvccache.cli.units import age_option, count_words, size_option, size_words
 def clean(max_size: int | None, older_than: float | None, everything: bool) -> None:
     """Remove entries from the cache.
 
-    SIZE is written as `10G` or `500M`, AGE as `30d`, `12h` or `90m`. Without an option the size limit that
-    is set is enforced.
+    SIZE is written as `10G` or `500M`, never without a unit; AGE as `30d`, `12h` or `90m`. Without an option
+    the size limit that is set is enforced.
     """
     if everything and (max_size is not None or older_than is not None):
         raise click.UsageError("`--all` goes with no other option")
-    settings = config.load(os.environ)
-    if not os.path.lexists(settings.dir):
-        click.echo(f"There is no cache in `{settings.dir}`")
+    settings = our_settings.load()
+    our_settings.refuse_if_wrong(settings, "dir")
+    if not settings.dir or not os.path.lexists(settings.dir):
+        say(
+            f"There is no cache in `{settings.dir}`" if settings.dir else f"No cache: {our_settings.NO_CACHE}"
+        )
         return
     if everything:
         pruned = eviction.clear(settings.dir)
     else:
         if max_size is None and older_than is None:
-            max_size = settings.max_size
+            our_settings.refuse_if_wrong(settings, "max_size")
+            max_size = settings.max_size or None
         pruned = eviction.prune(settings.dir, max_size, older_than)
-    click.echo(f"removed {count_words(pruned.files, 'file')}, {size_words(pruned.bytes)}")
+    say(f"removed {count_words(pruned.files, 'file')}, {size_words(pruned.bytes)}")

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 import click
 
-from nvccache import config, outcomes
+from nvccache import outcomes
+from nvccache.cli import settings as our_settings
 from nvccache.cli.install import private_launcher
+from nvccache.cli.output import say, warn
 from nvccache.cli.units import seconds_words
 from nvccache.nvcc_search import find_nvcc, release_of, why_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Literal
 
     from nvccache.journal import Totals
@@ -48,7 +51,11 @@ STEPS = (
 
 
 class DemoError(Exception):
-    """A step went wrong; the message says how."""
+    """A step went wrong; the message says how, the details what was printed."""
+
+    def __init__(self, message: str, details: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.details = tuple(details)
 
 
 @click.command()
@@ -57,20 +64,21 @@ def demo() -> None:
 
     Uses a temporary directory and a cache of its own. Needs an nvcc and a host compiler, but no GPU.
     """
-    settings = config.load(os.environ)
+    settings = our_settings.load()
     nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
         raise click.ClickException(why_none(settings.nvcc, settings.origins["nvcc"], os.environ))
-    click.echo(f"nvcc {release_of(nvcc)} at `{nvcc}`, a program of 7 kernels for float and double\n")
+    say(f"nvcc {release_of(nvcc)} at `{nvcc}`, a program of 7 kernels for float and double", "")
     with tempfile.TemporaryDirectory(prefix="nvccache-demo-") as folder:
         environ = _environment(folder)
         try:
             for number, step in enumerate(STEPS, 1):
-                click.echo(f"{number}. {step.title}")
+                say(f"{number}. {step.title}")
                 _run_step(step, nvcc, folder, environ)
         except DemoError as error:
+            warn(*error.details)
             raise click.ClickException(str(error)) from None
-    click.echo("\nAll objects are the ones that nvcc makes, byte for byte (compared with `nvcc -keep`)")
+    say("", "All objects are the ones that nvcc makes, byte for byte (compared with `nvcc -keep`)")
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -97,16 +105,14 @@ def _run_step(step: Step, nvcc: str, folder: str, environ: dict[str, str]) -> No
     ours = private_launcher(folder)
     cached = [*ours, nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
-    click.echo(f"   plain nvcc  {seconds_words(plain_seconds)}")
+    say(f"   plain nvcc  {seconds_words(plain_seconds)}")
     cached_seconds = _compile(cached, folder, environ)
-    click.echo(f"   nvccache    {seconds_words(cached_seconds)}")
+    say(f"   nvccache    {seconds_words(cached_seconds)}")
     counts = _take_counts(ours, folder, environ)
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
-    click.echo(
-        f"   reused      {'the whole compile, no tool ran' if is_direct else _stage_words(counts, 'hit')}"
-    )
-    click.echo(f"   ran         {_stage_words(counts, 'miss')}")
-    click.echo(f"   saved       {seconds_words(counts['seconds_saved'])} of tool time")
+    say(f"   reused      {'the whole compile, no tool ran' if is_direct else _stage_words(counts, 'hit')}")
+    say(f"   ran         {_stage_words(counts, 'miss')}")
+    say(f"   saved       {seconds_words(counts['seconds_saved'])} of tool time")
     _check(step, counts)
     if _bytes_of(actual) != _bytes_of(expected):
         raise DemoError("the object from the cache is not the one that nvcc makes")
@@ -127,8 +133,8 @@ def _compile(command: list[str], folder: str, environ: dict[str, str]) -> float:
     )
     seconds = time.monotonic() - started
     if child.returncode:
-        output = child.stdout.decode(errors="replace").rstrip()
-        raise DemoError(f"`{' '.join(command)}` ended with status {child.returncode}\n{output}")
+        output = child.stdout.decode(errors="replace").rstrip().splitlines()
+        raise DemoError(f"`{' '.join(command)}` ended with status {child.returncode}", output)
     return seconds
 
 

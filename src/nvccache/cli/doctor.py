@@ -11,21 +11,21 @@ import time
 
 import click
 
-from nvccache import config, nvcc_search, outcomes
-from nvccache.cli import findings
-from nvccache.cli.findings import BAD, GOOD, ODD, Finding
+from nvccache import nvcc_search, outcomes
+from nvccache.cli import cache_checks, findings
+from nvccache.cli import settings as our_settings
+from nvccache.cli.finding import BAD, GOOD, ODD, Finding, show
 from nvccache.cli.install import private_launcher
 from nvccache.cli.units import seconds_words
+from nvccache.config import PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nvccache.config import Config
     from nvccache.journal import Totals
 
-_TOPIC_WIDTH = 14
-# They would keep the compile from showing what the cache does.
-_STEERING = ("NVCCACHE_DISABLE", "NVCCACHE_READONLY", "NVCCACHE_RECACHE", "NVCCACHE_BASE_DIR")
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 
 
@@ -36,22 +36,20 @@ def doctor() -> None:
     Ends with status 1 if something is bad.
     """
     environ = dict(os.environ)
-    try:
-        settings = config.load(environ)
-    except config.ConfigError as error:
-        raise click.ClickException(str(error)) from None
+    settings = our_settings.load()
     is_bad = False
     for finding in _all(settings, environ):
         is_bad |= finding.state == BAD
-        click.echo(f"{finding.state:<5} {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
+        show(finding)
     if is_bad:
         sys.exit(1)
 
 
-def _all(settings: config.Config, environ: dict[str, str]) -> Iterator[Finding]:
+def _all(settings: Config, environ: dict[str, str]) -> Iterator[Finding]:
+    yield from findings.of_settings(settings)
+    yield from findings.of_launcher()
     yield from findings.of_nvcc(settings, environ)
-    yield from findings.of_start()
-    yield from findings.of_cache(settings)
+    yield from cache_checks.of_cache(settings)
     yield from findings.of_machine(settings)
     nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
     if nvcc:
@@ -62,15 +60,16 @@ def _all(settings: config.Config, environ: dict[str, str]) -> Iterator[Finding]:
 def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
     """Compile by nvcc, and twice through a cache of its own, and compare."""
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        environ = {**environ, "NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1"}
-        environ = {name: value for name, value in environ.items() if name not in _STEERING}
+        # The user's settings, the file's too, could keep the compile from showing what the cache does.
+        environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+        environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
         with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
             stream.write(findings.SOURCE)
         os.mkdir(f"{folder}/keep")
         plain = [nvcc, "-c", "probe.cu", "-o", "plain.o", "-keep", "-keep-dir", "keep"]
         seconds, said = _run(plain, folder, environ)
         if said is not None:
-            yield Finding(BAD, "plain nvcc", f"cannot compile: {said}")
+            yield Finding(BAD, "plain nvcc", "cannot compile:", tuple(said.splitlines()))
             return
         yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
         time.sleep(_SETTLED)
@@ -79,7 +78,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
         for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
             seconds, said = _run(cached, folder, environ)
             if said is not None:
-                yield Finding(BAD, title, f"cannot compile: {said}")
+                yield Finding(BAD, title, "cannot compile:", tuple(said.splitlines()))
                 return
             yield _verdict(title, wanted, seconds, folder, _counts(ours, folder, environ))
 

@@ -6,8 +6,10 @@ import os
 
 import click
 
-from nvccache import config, explanation, journal, outcomes
+from nvccache import explanation, journal, outcomes
 from nvccache.calls import Call
+from nvccache.cli import settings as our_settings
+from nvccache.cli.output import say, warn
 from nvccache.store import Store
 
 _UNCHANGED = "nothing it depends on has changed"
@@ -22,16 +24,21 @@ def explain(product: str) -> None:
     Without OBJECT it is the last compile of all. The first line is the answer; below it stand further
     differences from the compile before, and what each stage cost or saved.
     """
-    settings = config.load(os.environ)
+    settings = our_settings.load()
     path = os.path.abspath(product) if product else ""
-    call = journal.last_call(settings.dir, path)
-    told = explanation.find(path or (call.product if call else ""), Store(settings.dir, settings.readonly))
+    call = journal.last_call(settings.journal_root, path) if settings.journal_root else None
+    told = None
+    if settings.dir:
+        cache = Store(settings.dir, settings.readonly)
+        told = explanation.find(path or (call.product if call else ""), cache)
+    if not settings.counts_calls:
+        warn(our_settings.why_not_counted(settings))
     if call is None and told is None:
         raise click.ClickException(
             f"no compile of `{product}` is known" if product else "no compile is known"
         )
     shown = product or (call.product if call else "")
-    click.echo("\n".join(_lines(shown, call, told)))
+    say(*_lines(shown, call, told))
 
 
 def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list[str]:
@@ -55,6 +62,11 @@ def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list
             details.append(f"no direct record is kept: {told.objection}")
     lines = [f"`{shown}`: {outcome.replace('_', ' ')}, because {cause}"]
     lines += [f"  also: {line}" for line in details]
+    if call and call.store_fault:
+        fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
+        lines.append(f"  the cache could not be used as it should: {fault}")
+    if call and call.wrong_settings:
+        lines.append(f"  with a setting that is wrong: {call.wrong_settings}")
     for stage, is_hit, seconds in call.stages if call else []:
         lines.append(f"  {stage}: {'saved' if is_hit else 'ran'} {seconds:.3f} s")
     return lines

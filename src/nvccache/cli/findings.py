@@ -1,4 +1,4 @@
-"""What `nvccache doctor` looks at: settings, nvcc and its parts, the host compiler, the cache directory."""
+"""What `nvccache doctor` looks at: settings, nvcc and its parts, the host compiler."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
 
-from nvccache import dryrun, nvcc_search, publishing, real_nvcc, slots, toolchain
+from nvccache import dryrun, nvcc_search, real_nvcc, slots, toolchain, wrong_settings
+from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
-from nvccache.cli.units import size_words
 from nvccache.dryrun import Command, Transcript
-from nvccache.locks import held
 from nvccache.store import Store
 
 TYPE_CHECKING = False
@@ -25,21 +22,9 @@ if TYPE_CHECKING:
 
     from nvccache.config import Config
 
-GOOD, ODD, BAD = "ok", "note", "bad"
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
 _PARTS = ("cudafe++", "ptxas", "fatbinary", "nvlink")  # cicc does not tell its version
 _VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
-_LEAST_FREE = 1 << 30  # bytes
-_CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line: how it is (GOOD, ODD or BAD), what it is about, and what was found."""
-
-    state: str
-    topic: str
-    text: str
 
 
 def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -63,8 +48,12 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def of_start() -> Iterator[Finding]:
-    """What is started as `nvccache`, and whether Python has to compile our modules each time."""
+def of_launcher() -> Iterator[Finding]:
+    """What is started as `nvccache`, whether it is isolated, and whether our modules have byte code."""
+    if not sys.flags.isolated:
+        text = "Python was started so that it heeds PYTHONPATH and the like (no `-I`)"
+        details = ("start it by the program `nvccache`, or by `python -I -m nvccache`",)
+        yield Finding(ODD, "launcher", text, details)
     path = launcher()
     if not path:
         text = "not installed as a program: start it with `python -I -m nvccache`"
@@ -153,41 +142,10 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(ODD, "host compiler", text)
 
 
-def of_cache(settings: Config) -> Iterator[Finding]:
-    """The cache directory, and what its file system can do."""
-    root = settings.dir
-    try:
-        publishing.prepare(root)
-        with tempfile.TemporaryDirectory(dir=root, prefix="doctor-") as folder:
-            yield Finding(GOOD, "cache", f"`{root}`, at most {size_words(settings.max_size)}")
-            yield from _file_system(folder)
-    except OSError as error:
-        yield Finding(BAD, "cache", f"`{root}` cannot be written: {error.strerror}")
-        return
-    free = shutil.disk_usage(root).free
-    if free < min(_LEAST_FREE, settings.max_size):
-        yield Finding(ODD, "cache", f"only {size_words(free)} free on its file system")
-    for name in ("disable", "readonly", "recache"):
-        if getattr(settings, name):
-            yield Finding(ODD, "settings", f"`{name}` is on ({settings.origins[name]})")
-
-
-def _file_system(folder: str) -> Iterator[Finding]:
-    path = os.path.join(folder, "probe")
-    before = time.time()
-    with open(path, "wb") as stream:
-        stream.write(b"probe")
-    written = os.stat(path)
-    skew = written.st_mtime - before
-    if abs(skew) > _CLOCK_SLACK:
-        yield Finding(BAD, "clock", f"files of the cache are dated {skew:+.1f} s off this machine's clock")
-    if written.st_mtime_ns % 10**9 == 0:
-        yield Finding(ODD, "dates", "the file system keeps coarse dates: fresh files are recorded later")
-    try:
-        with held(f"{path}.lock", 1.0):
-            yield Finding(GOOD, "locks", "work")
-    except OSError as error:
-        yield Finding(BAD, "locks", f"do not work here ({error.strerror}): keep the cache on another disk")
+def of_settings(settings: Config) -> Iterator[Finding]:
+    """What the user has set and nvccache does not understand."""
+    for text in wrong_settings.sentences(settings):
+        yield Finding(BAD, "settings", text)
 
 
 def of_machine(settings: Config) -> Iterator[Finding]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from nvccache import __version__
 from nvccache.cli.names import COMMANDS
-from nvccache.config import ConfigError
+from nvccache.cli.output import escaped_errors
 from nvccache.journal import JournalError
 from nvccache.store import StoreError
 
@@ -28,10 +29,16 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what its user can mend ends in one sentence, not in a traceback."""
-        try:
-            return super().invoke(ctx)
-        except (ConfigError, JournalError, StoreError) as error:
-            raise click.ClickException(str(error)) from None
+        with escaped_errors():
+            try:
+                return super().invoke(ctx)
+            except (JournalError, StoreError) as error:
+                raise click.ClickException(str(error)) from None
+
+    def make_context(self, *arguments: Any, **others: Any) -> click.Context:
+        """Understand the command line."""
+        with escaped_errors():
+            return super().make_context(*arguments, **others)
 
 
 @click.group(

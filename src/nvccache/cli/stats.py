@@ -8,6 +8,8 @@ import os
 import click
 
 from nvccache import __version__, config, eviction, journal, outcomes
+from nvccache.cli import settings as our_settings
+from nvccache.cli.output import say, warn
 from nvccache.cli.units import count_words, seconds_words, size_words
 
 TYPE_CHECKING = False
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
 @click.option("--reset", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(form: str, reset: bool) -> None:
     """Show what became of the calls so far, and the size of the cache."""
-    settings = config.load(os.environ)
-    exists = os.path.lexists(settings.dir)
+    settings = our_settings.load()
+    exists = bool(settings.dir) and os.path.lexists(settings.dir)
     usage = eviction.usage(settings.dir) if exists else None
-    totals = journal.reset(settings.dir) if reset else journal.totals(settings.dir)
+    totals = _totals(settings, reset)
     statistics: Statistics = {
         "version": __version__,
         **totals,
@@ -44,23 +46,46 @@ def stats(form: str, reset: bool) -> None:
             "entries": usage.entries if usage else 0,
         },
     }
+    if not settings.counts_calls:
+        warn(our_settings.why_not_counted(settings))
     if form == "json":
-        click.echo(json.dumps(statistics, indent=2))
+        say(*json.dumps(statistics, indent=2).splitlines())
         return
-    click.echo("\n".join(_text(statistics)))
-    where = f"`{settings.dir}`"
-    click.echo(f"\ncache in {where}" if exists else f"\nThere is no cache in {where} yet")
+    say(*_text(statistics), "", _where(settings, exists))
+    if settings.stats_dir:
+        say(f"counted in `{settings.stats_dir}`")
+
+
+def _totals(settings: config.Config, reset: bool) -> journal.Totals:
+    root = settings.journal_root
+    if not root:
+        return journal.nothing()
+    if reset:
+        our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
+        return journal.reset(root)
+    return journal.totals(root)
+
+
+def _where(settings: config.Config, exists: bool) -> str:
+    if not settings.dir:
+        return f"There is no cache here: {our_settings.NO_CACHE}"
+    return f"cache in `{settings.dir}`" if exists else f"There is no cache in `{settings.dir}` yet"
 
 
 def _text(statistics: Statistics) -> list[str]:
     size = statistics["store"]
     return [
         *_calls(statistics["calls"]),
-        *_bypasses(statistics["bypass_reasons"]),
+        *_reasons("why nvcc ran by itself", statistics["bypass_reasons"], outcomes.REASONS),
+        *_reasons(
+            "why the cache was not used as it should be", statistics["store_faults"], outcomes.STORE_FAULTS
+        ),
+        *_reasons("calls with a setting that is wrong", statistics["wrong_settings"], _wrong_settings()),
         *_stages(statistics["stages"]),
         "",
         f"time saved  {seconds_words(statistics['seconds_saved'])}",
-        f"cache size  {size_words(size['bytes'])} of {size_words(size['max_bytes'])}"
+        f"cache size  {size_words(size['bytes'])}"
+        f"{' of ' + size_words(size['max_bytes']) if size['max_bytes'] else ''}"
         f" in {count_words(size['entries'], 'file')}",
     ]
 
@@ -74,14 +99,19 @@ def _calls(calls: dict[str, int]) -> list[str]:
     return lines
 
 
-def _bypasses(reasons: dict[str, int]) -> list[str]:
-    if not reasons:
+def _wrong_settings() -> dict[str, str]:
+    instead = {name: f"`{variable}` had a default's value" for name, (variable, _) in config.SETTINGS.items()}
+    return {**instead, **outcomes.WRONG_SETTINGS}
+
+
+def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> list[str]:
+    if not counts:
         return []
-    width = max(16, *map(len, reasons))
-    lines = ["", "why nvcc ran by itself"]
-    for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
-        sentence = outcomes.REASONS.get(reason, "a reason of another version of nvccache")
-        lines.append(f"  {reason:<{width}}{count:>9}  {sentence}")
+    width = max(16, *map(len, counts))
+    lines = ["", title]
+    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        sentence = sentences.get(word, "a reason of another version of nvccache")
+        lines.append(f"  {word:<{width}}{count:>9}  {sentence}")
     return lines
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import click
 
-from nvccache.config import ConfigError, parse_size
+from nvccache.config import UNITS, ConfigError, has_unit, parse_size
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def size_option(_: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option that takes a size such as `10G`: its bytes."""
+    """Callback of an option that takes a size such as `10G`: its bytes. What it keeps must be certain."""
+    if value is None:
+        return None
     try:
-        return None if value is None else parse_size(value)
+        size = parse_size(value)
     except ConfigError as error:
         raise click.BadParameter(str(error), param=param) from None
+    if size == 0:
+        raise click.BadParameter(f"`{value}` would be no limit to the setting: say `--all`", param=param)
+    if not has_unit(value):
+        raise click.BadParameter(f"`{value}` has no unit: {UNITS}", param=param)
+    return size
 
 
 def age_option(_: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -1,0 +1,248 @@
+"""What `nvccache doctor` tries in the cache directory: in each part of it, what a compile would do there.
+
+A probe is made below `tmp`, renamed to where it would be kept, and removed; locks are taken and given back. A
+directory that is not a cache's is looked at and left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import time
+
+from nvccache import directory, store
+from nvccache.calls import LOG
+from nvccache.cli import cache_advice as advice
+from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.settings import NO_CACHE, why_not_counted
+from nvccache.cli.units import size_words
+from nvccache.directory import Directory
+from nvccache.locks import held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nvccache.config import Config
+
+_LEAST_FREE = 1 << 30  # bytes
+_CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
+_LOCK_SECONDS = 0.3
+_PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
+
+
+def of_cache(settings: Config) -> Iterator[Finding]:
+    """The cache directory, each part of it, and what its file system can do."""
+    root = settings.dir
+    if not root:
+        yield Finding(BAD, "cache", f"no cache: {NO_CACHE}", ("every compile is nvcc's own",))
+    elif is_foreign(root):
+        advised = "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
+        text = f"`{root}` holds files and is no cache of nvccache: it is not used"
+        yield Finding(BAD, "cache", text, (advice.whose(root), advised))
+    elif settings.readonly:
+        state = GOOD if os.path.isdir(root) else ODD
+        yield Finding(state, "cache", f"`{root}` is only read: whether it can be written to was not tried")
+        yield from _readable(root)
+    else:
+        yield from _of_own(settings)
+    for name in ("disable", "readonly", "recache"):
+        if getattr(settings, name):
+            yield Finding(ODD, "settings", f"`{name}` is on ({settings.origins[name]})")
+    if not settings.counts_calls:
+        yield Finding(ODD, "counts", why_not_counted(settings))
+
+
+def is_foreign(root: str) -> bool:
+    """Whether a directory is another program's: neither empty nor marked as a cache of nvccache."""
+    return Directory(root).problem(()) == "foreign_directory"
+
+
+def _of_own(settings: Config) -> Iterator[Finding]:
+    root = settings.dir
+    try:
+        directory.of(settings).prepare()
+        os.listdir(root)
+    except OSError as error:
+        text = f"`{root}` cannot be used: {error.strerror}"
+        yield Finding(BAD, "cache", text, (advice.whose(root), advice.mend(error, root, root)))
+        return
+    limit = f"at most {size_words(settings.max_size)}" if settings.max_size else "of any size"
+    yield Finding(GOOD, "cache", f"`{root}`, {limit}")
+    yield from _trust(root)
+    troubles = [*_directories(root), *_locks(root), *_journal(root, settings)]
+    yield from troubles or [
+        Finding(GOOD, "parts of it", "files can be made, renamed, locked and removed in each")
+    ]
+    yield from _readable(root)
+    yield from _file_system(root)
+    free = shutil.disk_usage(root).free
+    if free < min(_LEAST_FREE, settings.max_size or _LEAST_FREE):
+        yield Finding(ODD, "cache", f"only {size_words(free)} free on its file system")
+
+
+def _trust(root: str) -> Iterator[Finding]:
+    """Who can hand out objects here: whoever can write is believed."""
+    status = os.stat(root)
+    if status.st_uid not in (os.geteuid(), 0):
+        yield Finding(ODD, "trust", f"the cache is {advice.user(status.st_uid)}'s, who decides what is in it")
+    if status.st_mode & stat.S_IWOTH:
+        text = "everybody on this machine can write to it, and so decide what others link into their programs"
+        yield Finding(ODD, "trust", text)
+    elif status.st_mode & stat.S_IWGRP:
+        text = f"every member of {advice.group(status.st_gid)} can write to it, and decides what others get"
+        yield Finding(ODD, "trust", text)
+
+
+def _directories(root: str) -> Iterator[Finding]:
+    """In each directory that is there a probe is put in place and removed."""
+    scratch = _scratch(root)
+    for name in ("tmp", ".", "journal", "locks", "locks/running"):
+        path = os.path.normpath(f"{root}/{name}")
+        error = _try_directory(scratch, path)
+        if error:
+            text = f"nothing can be stored in `{path}`: {error.strerror}"
+            yield Finding(BAD, name, text, (advice.whose(path), advice.mend(error, path, root)))
+    for bucket in store.BUCKETS:
+        shards = [f"{root}/{bucket}", *(path for path in _entries(f"{root}/{bucket}") if _is_shard(path))]
+        failed = [(path, error) for path in shards if (error := _try_directory(scratch, path))]
+        if failed:
+            path, error = failed[0]
+            text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {error.strerror}"
+            yield Finding(BAD, bucket, text, (advice.whose(path), advice.mend(error, path, root)))
+
+
+def _scratch(root: str) -> str:
+    """Where files of the cache are made; empty where that cannot be used, which is one fault and not many."""
+    directory = f"{root}/tmp" if os.path.lexists(f"{root}/tmp") else root
+    return directory if _try_directory("", directory) is None else ""
+
+
+def _try_directory(scratch: str, path: str) -> OSError | None:
+    """Do in a directory what storing does; what went wrong, and None for one that is not there yet."""
+    name = os.urandom(16).hex()  # that of a record or blob, which `clean` would remove should this be killed
+    temporary, kept = f"{scratch or path}/{name[::-1]}", f"{path}/{name}"
+    try:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            return OSError(errno.ENOTDIR, "it is no directory, or a link")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, b"probe")
+            os.rename(temporary, kept)
+            os.unlink(kept)
+        finally:
+            os.close(descriptor)
+            for left in (temporary, kept):
+                with contextlib.suppress(OSError):
+                    os.unlink(left)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error
+    return None
+
+
+def _locks(root: str) -> Iterator[Finding]:
+    """Each lock that is there is taken; those that are not are made where `locks` can be written to."""
+    for path in _entries(f"{root}/locks"):
+        name = os.path.relpath(path, root)
+        if not path.endswith(".lock"):
+            continue
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            advised = advice.mend(OSError(errno.ENOTDIR, ""), path, root)
+            yield Finding(BAD, "locks", f"`{name}` is no regular file", (advice.whose(path), advised))
+            continue
+        try:
+            with held(Directory(root), name, _LOCK_SECONDS):
+                pass
+        except TimeoutError:
+            text = f"`{name}` is held by another process for longer than it should be"
+            yield Finding(ODD, "locks", text, (_holder(path),))
+        except OSError as error:
+            text = f"`{name}` cannot be locked: {error.strerror}"
+            yield Finding(BAD, "locks", text, (advice.whose(path), advice.mend(error, path, root)))
+
+
+def _holder(path: str) -> str:
+    """Which process holds a lock, by the kernel's list."""
+    inode = os.stat(path).st_ino
+    with open("/proc/locks", encoding="ascii", errors="replace") as stream:
+        for line in stream:
+            words = line.split()
+            if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdecimal():
+                pid = words[-4]
+                return (
+                    f"process {pid} has it: `ps -o pid,stat,args {pid}`; if it is stopped, `kill -CONT {pid}`"
+                )
+    return "which process has it is not known here: it may run on another machine or in another container"
+
+
+def _journal(root: str, settings: Config) -> Iterator[Finding]:
+    log = os.path.join(settings.journal_root, "journal", LOG)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        os.close(os.open(log, flags))
+        if stat.S_ISREG(os.lstat(log).st_mode):
+            return
+        error = OSError(errno.ENOTDIR, "it is no regular file")
+    except FileNotFoundError:
+        return
+    except OSError as raised:
+        error = raised
+    text = f"calls cannot be counted in `{log}`: {error.strerror}"
+    yield Finding(BAD, "journal", text, (advice.whose(log), advice.mend(error, log, root)))
+
+
+def _readable(root: str) -> Iterator[Finding]:
+    """Whether this user can read what others have stored: one file of each directory is looked at."""
+    for bucket in store.BUCKETS:
+        if bucket in _PRIVATE:
+            continue
+        samples = [entries[0] for path in _entries(f"{root}/{bucket}") if (entries := _entries(path))]
+        unreadable = [path for path in samples if not os.access(path, os.R_OK, effective_ids=True)]
+        if unreadable:
+            text = f"{len(unreadable)} of {len(samples)} files that were looked at cannot be read"
+            error = OSError(errno.EACCES, "")
+            details = (advice.whose(unreadable[0]), advice.mend(error, unreadable[0], root))
+            yield Finding(ODD, bucket, text, details)
+
+
+def _file_system(root: str) -> Iterator[Finding]:
+    path = f"{_scratch(root) or root}/{os.urandom(16).hex()}"
+    try:
+        before = time.time()
+        with open(path, "xb") as stream:
+            stream.write(b"probe")
+        written = os.stat(path)
+        with held(Directory(root), os.path.relpath(path, root), 1.0):
+            yield Finding(GOOD, "locks", "work")
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # of which was told
+            text = f"do not work here ({error.strerror}): keep the cache on another disk"
+            yield Finding(BAD, "locks", text)
+        return
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    skew = written.st_mtime - before
+    if abs(skew) > _CLOCK_SLACK:
+        yield Finding(BAD, "clock", f"files of the cache are dated {skew:+.1f} s off this machine's clock")
+    if written.st_mtime_ns % 10**9 == 0:
+        yield Finding(ODD, "dates", "the file system keeps coarse dates: fresh files are recorded later")
+
+
+def _entries(directory: str) -> list[str]:
+    """What is in a directory that is no link, by path."""
+    try:
+        if not stat.S_ISDIR(os.lstat(directory).st_mode):
+            return []
+        return sorted(os.path.join(directory, name) for name in os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _is_shard(path: str) -> bool:
+    return len(os.path.basename(path)) == 2

@@ -1,0 +1,32 @@
+"""The settings for a command: what is wrong with them is said on standard error, which no compile does."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from nvccache import config, wrong_settings
+from nvccache.cli.output import warn
+from nvccache.config import Config
+
+NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
+
+
+def load() -> Config:
+    settings = config.load(os.environ)
+    warn(*wrong_settings.sentences(settings))
+    return settings
+
+
+def refuse_if_wrong(settings: Config, *names: str) -> None:
+    """End a command that removes something, where a default would say what, in place of what was set."""
+    for problem in settings.problems:
+        if problem.setting in names:
+            raise click.ClickException(f"{problem.where}: {problem.text}; nothing was removed")
+
+
+def why_not_counted(settings: Config) -> str:
+    """Why this user's calls show in no counts."""
+    why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
+    return f"calls are not counted, since {why}; `NVCCACHE_STATS_DIR` can say where they should be"

@@ -1,0 +1,92 @@
+"""The user's settings file: which settings it has, on which lines, and what is wrong with it.
+
+Loaded only where there is such a file. One bad line does not cost the others: what TOML rejects as a whole
+is read line by line, as every setting stands on a line of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from nvccache.config import FILE, SETTINGS, UNKNOWN, Problem
+
+_LARGEST = 1 << 20  # bytes
+_NAME = re.compile(r"""\s*["']?([^"'=\s\[\].]*)""")
+
+Found = dict[str, tuple[int, object]]
+
+
+def read(path: str) -> tuple[Found, list[Problem]]:
+    """Setting -> (line, value); and what is wrong. Whatever is there in place of a file is a problem."""
+    try:
+        text = _content(path).decode("utf-8-sig")
+    except OSError as error:
+        return {}, [Problem(FILE, f"`{path}`", f"cannot be read: {error.strerror}")]
+    except UnicodeDecodeError as error:
+        return {}, [Problem(FILE, f"`{path}`", f"is not a text in UTF-8: {error.reason}")]
+    try:
+        values = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return _line_by_line(path, text)
+    lines = text.splitlines()
+    return _known(path, {name: (_line_of(name, lines), value) for name, value in values.items()})
+
+
+def _content(path: str) -> bytes:
+    """The bytes of a file; raises OSError. No FIFO holds up a compile, and no device fills its memory."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while part := os.read(descriptor, _LARGEST + 1 - len(content)):
+            content += part
+    finally:
+        os.close(descriptor)
+    if len(content) > _LARGEST:
+        raise OSError(0, "it is too large")
+    return content
+
+
+def _line_of(name: str, lines: list[str]) -> int:
+    """The line on which a setting or a table stands, counted from one."""
+    for number, line in enumerate(lines, 1):
+        match = _NAME.match(line.lstrip(" \t["))
+        if match and match[1] == name:
+            return number
+    return 1
+
+
+def _line_by_line(path: str, text: str) -> tuple[Found, list[Problem]]:
+    found: Found = {}
+    problems = []
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"`{path}` line {number}"
+        try:
+            values = tomllib.loads(line)
+        except (tomllib.TOMLDecodeError, RecursionError):
+            match = _NAME.match(line)
+            name = match[1] if match and match[1] in SETTINGS else FILE
+            problems.append(Problem(name, where, 'is no line of TOML such as `max_size = "10G"`'))
+            continue
+        for name, value in values.items():
+            if name in found:
+                problems.append(Problem(name, where, f"sets `{name}` for the second time"))
+            else:
+                found[name] = number, value
+    known, others = _known(path, found)
+    return known, [*problems, *others]
+
+
+def _known(path: str, found: Found) -> tuple[Found, list[Problem]]:
+    unknown = [(line, name) for name, (line, _) in found.items() if name not in SETTINGS]
+    problems = [
+        Problem(UNKNOWN, f"`{path}` line {line}", f"there is no setting `{name}`", name)
+        for line, name in sorted(unknown)
+    ]
+    return {name: value for name, value in found.items() if name in SETTINGS}, problems

@@ -1,0 +1,72 @@
+"""How what lies in a directory that is not trusted is opened, and what is done with it once it is open.
+
+Part of the hot path. All functions raise OSError unless they say that they do not.
+"""
+
+from __future__ import annotations
+
+import os
+
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open something in it, not to list it
+# A FIFO must not wait for its other end, and a terminal must not become ours.
+FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+
+
+def read_all(descriptor: int, size: int) -> bytes:
+    """The first `size` bytes of a file, or as many as there are; what is added meanwhile is not read."""
+    content = os.read(descriptor, size)
+    if len(content) == size:
+        return content
+    parts = [content]
+    rest = size - len(content)
+    while rest and (part := os.read(descriptor, rest)):
+        parts.append(part)
+        rest -= len(part)
+    return b"".join(parts)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write every byte."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def write_new(name: str, content: bytes, folder: int, mode: int, is_exact: bool) -> None:
+    """Write a file that is not there yet; what cannot be finished is removed.
+
+    `is_exact` gives it this very mode, otherwise the process's umask counts.
+    """
+    descriptor = os.open(name, NEW, mode, dir_fd=folder)
+    try:
+        try:
+            if is_exact:
+                os.fchmod(descriptor, mode)
+            write_all(descriptor, content)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        remove(name, folder)
+        raise
+
+
+def touch(descriptor: int, status: os.stat_result) -> None:
+    """Mark a file as used just now, since eviction goes by modification time; raises nothing.
+
+    Not one that has another name somewhere, which would be touched as well.
+    """
+    if status.st_nlink == 1:
+        try:  # noqa: SIM105
+            os.utime(descriptor)
+        except OSError:
+            pass  # it belongs to another user
+
+
+def remove(name: str, folder: int) -> None:
+    """Remove a file if that can be done; raises nothing."""
+    try:  # noqa: SIM105
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        pass
