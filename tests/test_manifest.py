@@ -52,7 +52,7 @@ def _add(cache: Store, made: Reading, front: str = FRONT, attached: bytes = b"")
 
 def _find(cache: Store, front: str = FRONT) -> str:
     """The key under which the result of a command is found, or empty."""
-    found = manifest.find(front, cache, NOWHERE, Observations(), lambda: "a processor")
+    found = manifest.find(front, cache, NOWHERE, Observations(), lambda topic, subject: "an answer")
     return found.key if found else ""
 
 
@@ -151,14 +151,14 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
 def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.READING, key)
-    parts = sections.unpack("reading-1", whole, reading.SECTIONS + 1)
+    parts = sections.unpack("reading-2", whole, reading.SECTIONS + 1)
     for at, foreign in ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0")):
         cache.add_record(
-            store.READING, key, sections.pack("reading-1", [*parts[:at], foreign, *parts[at + 1 :]])
+            store.READING, key, sections.pack("reading-2", [*parts[:at], foreign, *parts[at + 1 :]])
         )
         assert _find(cache) == ""
         assert not os.path.exists(cache.path(store.READING, key))
-    cache.add_record(store.READING, key, whole.replace(b"reading-1", b"reading-9", 1))
+    cache.add_record(store.READING, key, whole.replace(b"reading-2", b"reading-9", 1))
     assert _find(cache) == ""
     cache.add_record(store.READING, key, whole)
     assert _find(cache) == key

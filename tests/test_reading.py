@@ -14,12 +14,12 @@ from nvccache.reading import Observations, Reading
 from nvccache.relocation import Relocation
 from nvccache.store import Store
 
-PROCESSOR = "a processor\n"
+MACHINE = [("native", "", "a digest"), ("libraries", "/etc/ld.so.cache:libm.so.6", "another")]
 NOWHERE = Relocation("", "/")
 
 
-def describe() -> str:
-    return PROCESSOR
+def ask(topic: str, subject: str) -> str:
+    return next(answer for known, about, answer in MACHINE if (known, about) == (topic, subject))
 
 
 @pytest.fixture
@@ -43,12 +43,12 @@ def taken(signed: bool = True) -> Reading:
     made.signatures, made.directory_signatures = known[:2], known[2:]
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("late/x.h", reading.date_and_size("late/x.h")), ("never", "")]
-    made.processor = keys.digest_bytes(PROCESSOR.encode())
+    made.absent, made.machine = ["late/libm.so.6"], list(MACHINE)
     return made
 
 
-def unlike(made: Reading, describe_processor=describe) -> list[tuple[str, str]]:
-    found = reading.differences(made, Observations(), False, describe_processor)
+def unlike(made: Reading, ask=ask) -> list[tuple[str, str]]:
+    found = reading.differences(made, Observations(), False, ask)
     return [(difference.what, difference.path) for difference in found]
 
 
@@ -109,9 +109,23 @@ def test_a_file_that_is_gone_is_told_with_the_name_that_vanished(place):
 
 def test_another_processor_is_told_only_where_it_counts(place):
     made = taken()
-    assert unlike(made, lambda: "another\n") == [("processor", "")]
-    made.processor = ""
-    assert unlike(made, lambda: pytest.fail("nobody asked for the processor")) == []
+    assert unlike(made, lambda topic, _: "another" if topic == "native" else ask(topic, _)) == [
+        ("processor", "")
+    ]
+    made.machine = []
+    assert unlike(made, lambda *_: pytest.fail("nobody asked for the processor")) == []
+
+
+def test_what_the_loaders_cache_says_is_told_by_its_name(place):
+    assert unlike(taken(), lambda topic, _: "new" if topic == "libraries" else ask(topic, _)) == [
+        ("libraries", "/etc/ld.so.cache")
+    ]
+
+
+def test_a_library_that_appears_where_it_would_be_found_first_is_told(place):
+    made = taken()
+    (place / "late" / "libm.so.6").write_text("")
+    assert unlike(made) == [("appeared", "late/libm.so.6")]
 
 
 def test_content_of_the_same_size_and_date_is_noticed(place):
@@ -143,7 +157,7 @@ def test_one_difference_is_enough_where_that_is_all_one_asks(place):
     made = taken()
     (place / "early" / "x.h").write_text("")
     os.unlink("late/x.h")
-    assert len(reading.differences(made, Observations(), True, describe)) == 1
+    assert len(reading.differences(made, Observations(), True, ask)) == 1
     assert len(unlike(made)) > 2
 
 
@@ -228,7 +242,7 @@ def odd_reading(name: str) -> Reading:
     made.directory_signatures = [signatures.UNKNOWN]
     made.links = [(f"/base/one/{name}", "/base/one/real")]
     made.dates = [(name, f"{name}:1:2")]
-    made.processor = "3" * 32
+    made.absent, made.machine = [name], [("native", name, "3" * 32)]
     return made
 
 
@@ -251,7 +265,7 @@ def test_damaged_readings_are_refused_or_can_be_compared(place):
     for record in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(record)
         if found:
-            reading.differences(found, Observations(), False, describe)
+            reading.differences(found, Observations(), False, lambda topic, subject: "")
 
 
 @pytest.mark.parametrize(
@@ -285,7 +299,7 @@ def test_everything_but_the_hints_is_in_the_key(place):
     assert reading.key_of("front", taken(signed=False)) == key
     assert reading.key_of("other", taken()) != key
     found = {key}
-    for name in ("files", "kinds", "digests", "directories", "names", "links", "dates", "processor"):
+    for name in ("files", "kinds", "digests", "directories", "names", "links", "dates", "absent", "machine"):
         made = taken()
         value = getattr(made, name)
         setattr(
@@ -294,7 +308,7 @@ def test_everything_but_the_hints_is_in_the_key(place):
         if isinstance(value, list) and isinstance(value[-1], str):
             setattr(made, name, [*value[:-1], "other"])
         found.add(reading.key_of("front", made))
-    assert len(found) == 9
+    assert len(found) == 10
 
 
 def test_hints_that_could_outlive_a_change_are_dropped(place):

@@ -9,7 +9,7 @@ import pytest
 
 from nvccache import config, keys, replay, signatures, store, variables
 from nvccache.answer import Answer
-from nvccache.reading import Reading
+from nvccache.reading import LIBRARIES, Reading
 from nvccache.store import Store
 
 ARGUMENTS = ["-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"]
@@ -21,7 +21,7 @@ DIGEST = keys.digest_bytes(b"object")
 def place(tmp_path, monkeypatch):
     """The working directory, with the files of a call; all of them have been there for a while."""
     monkeypatch.chdir(tmp_path)
-    for name in ("late/a.h", "early/other.h", "listed/b.h", "a.cu"):
+    for name in ("late/a.h", "early/other.h", "listed/b.h", "a.cu", "caches"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "nvcc").symlink_to("a.cu")
@@ -43,7 +43,11 @@ def reading_of_call() -> Reading:
     made.directory_signatures = [signatures.of("early"), signatures.of("late"), signatures.UNKNOWN]
     made.names = [["-a.h"], ["+a.h"], ["+b.h", "-a.h", "-sub"]]
     made.links = [("nvcc", os.path.realpath("nvcc"))]
-    made.processor = keys.digest_bytes(b"this one")
+    made.absent, made.machine = (
+        ["libm.so.6"],
+        [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")],
+    )
+    made.cache_signatures = [signatures.of("caches")]
     return made
 
 
@@ -57,7 +61,8 @@ def answer_of_call() -> Answer:
 
 
 def find(cache: Store, processor: str = "this one") -> Answer | None:
-    return replay.find(KEY, ARGUMENTS, cache, lambda: processor)
+    answers = {"native": processor, LIBRARIES: "x"}
+    return replay.find(KEY, ARGUMENTS, cache, lambda topic, _: answers[topic])
 
 
 @pytest.fixture
@@ -149,12 +154,46 @@ def test_what_nobody_asked_for_makes_no_difference(recorded, place):
     assert find(recorded)
 
 
-def test_another_processor_makes_a_difference_only_where_it_counts(recorded, place):
+def test_another_processor_makes_a_difference_only_where_it_counts(recorded, place, monkeypatch):
+    monkeypatch.setattr(signatures, "of_boot", lambda: "another start")
     assert find(recorded, "another") is None
     made = reading_of_call()
-    made.processor = ""
+    made.machine, made.cache_signatures = [], []
     assert replay.add(KEY, made, answer_of_call(), ARGUMENTS, recorded)
     assert find(recorded, "another")
+
+
+@pytest.mark.parametrize("boot", ["another start", ""])
+def test_the_machine_is_looked_at_once_it_has_been_started_anew(recorded, monkeypatch, boot):
+    """In between, or where nothing tells, a processor cannot have become another one."""
+    assert find(recorded, "not asked for")
+    monkeypatch.setattr(signatures, "of_boot", lambda: boot)
+    assert find(recorded)
+    assert find(recorded, "another") is None
+
+
+def test_the_machine_is_looked_at_where_nothing_tells_its_start(place, cache, monkeypatch):
+    monkeypatch.setattr(signatures, "of_boot", lambda: "")
+    assert replay.add(KEY, reading_of_call(), answer_of_call(), ARGUMENTS, cache)
+    assert find(cache)
+    assert find(cache, "another") is None
+
+
+def test_what_the_loader_keeps_of_directories_makes_a_difference_once_written(recorded, place):
+    (place / "caches").write_text("caches")
+    assert find(recorded) is None
+
+
+def test_what_the_loader_keeps_of_directories_must_not_be_too_new(place, cache):
+    for known in ([], [signatures.UNKNOWN]):
+        made = reading_of_call()
+        made.cache_signatures = known
+        assert not replay.add(KEY, made, answer_of_call(), ARGUMENTS, cache)
+
+
+def test_a_library_that_appears_where_it_would_be_found_first_makes_a_difference(recorded, place):
+    (place / "libm.so.6").write_text("")
+    assert find(recorded) is None
 
 
 def test_a_file_that_may_still_change_unseen_is_not_recorded(place, cache):

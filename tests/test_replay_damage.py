@@ -43,7 +43,7 @@ def cache(tmp_path, monkeypatch) -> Store:
 
 
 def find(cache: Store, key: str = KEY) -> Answer | None:
-    return replay.find(key, ARGUMENTS, cache, lambda: "")
+    return replay.find(key, ARGUMENTS, cache, lambda topic, subject: "")
 
 
 def body(cache: Store) -> bytes:
@@ -58,9 +58,9 @@ def put(cache: Store, record: bytes, key: str = KEY) -> None:
 
 
 def put_part(cache: Store, index: int, part: bytes) -> None:
-    parts = sections.unpack("replay-2", body(cache), 14)
+    parts = sections.unpack("replay-3", body(cache), 14)
     parts[index] = part
-    put(cache, sections.pack("replay-2", parts))
+    put(cache, sections.pack("replay-3", parts))
 
 
 def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
@@ -94,19 +94,19 @@ def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
         b"nvccache replay-1",
         b"nvccache replay-",
         b"nvccache reading-1",
-        b"ccache replay-2",
-        b"nvccache  replay-2",
+        b"ccache replay-3",
+        b"nvccache  replay-3",
     ],
 )
 def test_a_record_of_another_version_is_a_miss(cache, header):
-    put(cache, body(cache).replace(b"nvccache replay-2", header, 1))
+    put(cache, body(cache).replace(b"nvccache replay-3", header, 1))
     assert find(cache) is None
 
 
 def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
-    parts = sections.unpack("replay-2", body(cache), 14)
+    parts = sections.unpack("replay-3", body(cache), 14)
     for others in (parts[:-1], [*parts, b""]):
-        put(cache, sections.pack("replay-2", others))
+        put(cache, sections.pack("replay-3", others))
         assert find(cache) is None
 
 

@@ -92,13 +92,13 @@ def find(
     cache: Store,
     scopes: list[tuple[str, Relocation]],
     seen: Observations,
-    describe_processor: Callable[[], str],
+    ask: Callable[[str, str], str],
 ) -> tuple[Found, Answer] | None:
     """The reading that holds for this call, and what the call gives."""
     for scope, places in scopes:
         key = key_of(scope, asked.nvcc, asked.call, places, asked.environ)
         for tried in keys.possible_on_terminal(key, asked.terminal):
-            found = manifest.find(tried, cache, places, seen, describe_processor)
+            found = manifest.find(tried, cache, places, seen, ask)
             answer = answer_of(found, asked.call, places) if found else None
             if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
                 return found, answer

@@ -184,10 +184,6 @@ class Execution:
         directory = os.fsencode(self.plan.scratch)
         if any(content is None or directory in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
-        if nvlink.compiles(stage.words) and any(
-            line_table.holds_dates(made or b"") for made in contents.values()
-        ):
-            return "the line table of a device link holds the dates of sources, which nvlink finds by itself"
         if self.finder.front_key(stage) != lookup.front_key:
             return headers.CHANGED_MEANWHILE
         is_silent = not completed.stdout and not completed.stderr
@@ -342,7 +338,7 @@ class Execution:
 
     def _key_to_publish(self, stage: Stage, front_key: str, stderr: bytes) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
-        if not stage.grammar.may_include:
+        if not stage.grammar.may_include and not stage.grammar.dates_what_it_names:
             front_key = keys.for_terminal(front_key, self.terminal, stderr)
             if module_id.generates(stage):
                 return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage))
@@ -355,6 +351,11 @@ class Execution:
 
     def _reading_of(self, stage: Stage) -> Reading:
         """What a stage has just read; raises UnreadableError."""
+        if stage.grammar.dates_what_it_names:
+            made = Reading()
+            images = [self.workspace.content_of(output.path) or b"" for output in self.kept_outputs(stage)]
+            made.dates = [*line_table.dates_in(images, self.since_ns)]
+            return made
         try:
             if stage.is_preprocessor:
                 path = stage.outputs[0].path

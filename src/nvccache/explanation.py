@@ -25,15 +25,15 @@ from nvccache import (
     direct,
     flags,
     keys,
+    machine,
     manifest,
-    processor,
     reading,
     redaction,
     sections,
     store,
     variables,
 )
-from nvccache.reading import PROGRAM, Difference, Observations, Reading
+from nvccache.reading import LIBRARY, PROGRAM, Difference, Observations, Reading
 from nvccache.relocation import Relocation
 
 TYPE_CHECKING = False
@@ -131,19 +131,23 @@ def find_cause(case: Case, cache: Store, places: Relocation) -> list[str]:
     told = find(case.objects[0], cache) if case.objects else None
     if told is None:
         nearest = _nearest(case, cache, places)
-        return _unlike(nearest, _LOST) if nearest else [FIRST]
+        return _unlike(nearest, case, cache, _LOST) if nearest else [FIRST]
     found = _of_call(case, told)
     if told.objection:
         return [*found, f"no direct record is kept: {told.objection}"]
     recorded = _recorded(told, cache, places)
     if recorded is None:
         return [*found, _LOST]
-    return [*found, *_unlike(recorded)] or [_LOST]
+    return [*found, *_unlike(recorded, case, cache)] or [_LOST]
 
 
-def _unlike(recorded: Reading, otherwise: str = "") -> list[str]:
+def _unlike(recorded: Reading, case: Case, cache: Store, otherwise: str = "") -> list[str]:
     """What is not as it was recorded, a clause each."""
-    unlike = reading.differences(recorded, Observations(), False, processor.describe)
+
+    def ask(topic: str, subject: str) -> str:
+        return machine.answer(topic, subject, case.request.environ, cache)
+
+    unlike = reading.differences(recorded, Observations(), False, ask)
     return [_clause(difference, recorded) for difference in unlike] or ([otherwise] if otherwise else [])
 
 
@@ -204,17 +208,27 @@ def _clause(difference: Difference, recorded: Reading) -> str:
     path = f"`{_shown(difference, recorded)}`"
     if difference.what == "processor":
         return "the processor is another one"
+    if difference.what == "libraries":
+        return f"{path} names other libraries"
     if difference.what in ("changed", "gone"):
-        is_program = difference.path in recorded.files and (
-            recorded.kinds[recorded.files.index(difference.path)] == PROGRAM
-        )
         became = "changed" if difference.what == "changed" else "is gone"
-        return f"the program {path} {became}" if is_program else f"{path} {became}"
+        return f"{_role_of(difference.path, recorded)}{path} {became}"
     if difference.what == "appeared":
         return f"{path} has appeared"
     if difference.what == "redated":
         return f"the date of {path} changed"
     return f"{path} leads to another file"
+
+
+def _role_of(path: str, recorded: Reading) -> str:
+    """What a file is apart from its name, with a blank behind it; or empty."""
+    kind = recorded.kinds[recorded.files.index(path)] if path in recorded.files else ""
+    if kind == PROGRAM:
+        return "the program "
+    if kind == LIBRARY:
+        is_libm = os.path.basename(path).startswith("libm.")
+        return "the mathematics library " if is_libm else "the library "
+    return ""
 
 
 def _shown(difference: Difference, recorded: Reading) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import device_code, keys, processor, reading, toolchain, variables
+from nvccache import device_code, keys, loader, processor, reading, toolchain, variables
 from nvccache.stages import host, nvlink
 
 TYPE_CHECKING = False
@@ -56,6 +56,19 @@ def of_stage(
         found.append(("dates", tuple(map(reading.date_and_size, dated_files))))
     if stage.kind in _HOST_KINDS and host.depends_on_processor(stage.words):
         found.append(("processor", (processor.describe(),)))
+    if stage.grammar.folds_mathematics:
+        parts = loader.parts(loaded_by(stage, environ, store), environ, store)
+        found.append(("mathematics", tuple(parts)))
+    return found
+
+
+def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> list[loader.Loaded]:
+    """The libraries that a stage's tool loads, and those that it loads as it runs; raises OSError."""
+    program = toolchain.resolve(stage.words[0], environ.get("PATH", ""))
+    found = loader.of_program(program, environ, store)
+    if stage.grammar.searches_libraries:
+        for path in filter(nvlink.is_loaded, nvlink.libraries(stage.words, environ).found):
+            found += [loader.of_file(path, known.loader, environ, store) for known in found if known.loader]
     return found
 
 

@@ -15,6 +15,8 @@ from nvccache.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nvccache.config import Config
     from nvccache.invocation import Bypass, Invocation
     from nvccache.manifest import Found
@@ -47,8 +49,9 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
     outcome = Outcome(key, _terminal(environ))
     if not config.recache:
+        ask = _asking(cache, environ)
         for tried in keys.possible_on_terminal(key, outcome.terminal):
-            found = replay.find(tried, arguments, cache, _describe_processor)
+            found = replay.find(tried, arguments, cache, ask)
             suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
             if found and suits and _is_over(found, cache, outcome):
                 break
@@ -118,7 +121,7 @@ def _find_by_meaning(
     cwd = os.getcwd()
     scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
     asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-    return direct.find(asked, cache, scopes, seen, _describe_processor)
+    return direct.find(asked, cache, scopes, seen, _asking(cache, environ))
 
 
 def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
@@ -144,6 +147,10 @@ def _record_again(held: Reading, seen: Observations, started: int) -> None:
         found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
         for found in seen.signatures(held.files)
     ]
+    held.cache_signatures = [
+        found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
+        for found in seen.signatures(held.caches)
+    ]
     held.directory_signatures = [
         signature_of_directory(directory, names, started)
         for directory, names in zip(held.directories, held.names, strict=True)
@@ -158,10 +165,15 @@ def _count_sometimes(cache: Store, config: Config) -> None:
         eviction.count_and_limit(cache.directory, cache.added_bytes * _SAMPLE, config.max_size)
 
 
-def _describe_processor() -> str:
-    from nvccache import processor
+def _asking(cache: Store, environ: dict[str, str]) -> Callable[[str, str], str]:
+    """What answers a question about the machine."""
 
-    return processor.describe()
+    def ask(topic: str, subject: str) -> str:
+        from nvccache import machine
+
+        return machine.answer(topic, subject, environ, cache)
+
+    return ask
 
 
 def _terminal(environ: dict[str, str]) -> str:

@@ -1,9 +1,9 @@
 """Finding a stage's result in the store: under which keys, and whether what is found is whole.
 
 Three kinds of stages differ in how they come by their key. Most have it before they run. Those that make
-up a module id may have further ones (seeding.py). Those that read headers learn from a manifest what they
-will read. Stages that read preprocessed text have two keys each: by what the text says (meaning.py), and by
-its every byte. A result without diagnostics is kept under the first, where lines do not matter.
+up a module id may have further ones (seeding.py). Those that read headers, or look at sources, learn from a
+manifest at which. Stages that read preprocessed text have two keys each: by what the text says (meaning.py),
+and by its every byte. A result without diagnostics is kept under the first, where lines do not matter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from nvccache import ingredients, keys, lines, manifest, passes, processor, reading, toolchain
+from nvccache import ingredients, keys, lines, machine, manifest, passes, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
 from nvccache.relocation import Relocation
@@ -81,7 +81,7 @@ class Finder:
         missing = Lookup(before.front_key, before.meaning_key, before.goes_by_meaning)
         if self._is_recaching:
             return missing
-        if stage.grammar.may_include:
+        if stage.grammar.may_include or stage.grammar.dates_what_it_names:
             return self._by_manifest(stage, missing)
         for tried in (before.meaning_key, before.front_key):
             if not tried:
@@ -94,11 +94,14 @@ class Finder:
         return missing
 
     def _by_manifest(self, stage: Stage, missing: Lookup) -> Lookup:
-        found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, processor.describe)
+        found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, self._ask)
         if not found:
             return missing
         _, entry = self._find(found.key, stage)
         return replace(missing, key=found.key, entry=entry, reading=found.reading) if entry else missing
+
+    def _ask(self, topic: str, subject: str) -> str:
+        return machine.answer(topic, subject, self._execution.environ, self._store)
 
     def _find(self, key: str, stage: Stage) -> tuple[str, Entry | None]:
         """The whole result under a key that looks as it would look now, with the key it was found under."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nvccache.relocation import Relocation
     from nvccache.store import Store
 
-_KIND = "reading-1"
+_KIND = "reading-2"
 _MOST_READINGS = 8
 _KEY_LENGTH = 32
 
@@ -42,11 +42,11 @@ def find(
     cache: Store,
     places: Relocation,
     seen: Observations,
-    describe_processor: Callable[[], str],
+    ask: Callable[[str, str], str],
 ) -> Found | None:
     """The newest reading that holds for the files as they are now."""
     for found in readings(front_key, cache, places):
-        if not reading.differences(found.reading, seen, True, describe_processor):
+        if not reading.differences(found.reading, seen, True, ask):
             return found
     return None
 

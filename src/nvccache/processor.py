@@ -1,12 +1,30 @@
-"""What `-march=native` sees of the processor this runs on, as far as the kernel tells."""
+"""What of the processor this runs on reaches a product.
+
+`-march=native` sees whatever the kernel tells. The tools that fold device mathematics see a class: which
+variants of its functions the C library's libm chooses. The dynamic loader says what it lets libm see,
+GLIBC_TUNABLES heeded; it is asked once, and its answer is remembered.
+"""
 
 from __future__ import annotations
 
+import os
+
+from nvccache import keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvccache.store import Store
+
 _TOLD = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
+# Vendor, family, model and all features that the kernel knows: not slowed down by the number of cores.
+_ALIAS = "/sys/devices/system/cpu/modalias"
+TUNABLES = "GLIBC_TUNABLES"
 
 
 def describe() -> str:
-    """The lines about one processor, without what changes while it runs."""
+    """The lines about one processor, without what changes while it runs; else the name of the machine."""
     lines = []
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
@@ -16,5 +34,34 @@ def describe() -> str:
                 if line.partition(":")[0].strip() in _TOLD:
                     lines.append(line)
     except OSError:
-        return ""
-    return "".join(lines)
+        pass
+    return "".join(lines) or " ".join(os.uname())
+
+
+def features(loader: str, environ: Mapping[str, str], cache: Store) -> str:
+    """The class that libm's functions are chosen by where this dynamic loader has loaded them."""
+    builder = keys.KeyBuilder("features")
+    # By its content, so that machines which share a cache ask once.
+    builder.add("loader", keys.digest_file(loader) if os.path.isfile(loader) else "")
+    builder.add("processor", _alias(), environ.get(TUNABLES, ""))
+    memo_key = builder.key()
+    found = cache.find_memo(memo_key)
+    if not found:
+        from nvccache import loader as asked
+
+        found = asked.features(loader, environ) or unclassified(environ)
+        cache.add_memo(memo_key, found)
+    return found
+
+
+def unclassified(environ: Mapping[str, str]) -> str:
+    """All there is to tell, for mathematics whose choices are not known."""
+    return f"{describe()}{TUNABLES}={environ.get(TUNABLES, '')}"
+
+
+def _alias() -> str:
+    try:
+        with open(_ALIAS, "rb") as stream:
+            return os.fsdecode(stream.read()) or describe()
+    except OSError:
+        return describe()

@@ -3,7 +3,8 @@
 Part of the hot path. Besides the files read with their digests, a reading holds what was looked for and
 decides just as much: names that must be absent from a directory, since the compiler would find a header
 there first, or present, since `__has_include` asked for them; where symbolic links led; dates that a
-tool wrote into its output. A signature is only a hint: where it still holds, nothing is read again.
+tool wrote into its output; what machine.py says of the machine. A signature is only a hint: where it still
+holds, nothing is read again.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from nvccache.relocation import Relocation
     from nvccache.signatures import Signature
 
-SECTIONS = 10
+SECTIONS = 11
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
 PRESENT, ABSENT = "+", "-"
-SOURCE, PROGRAM = "s", "p"
+LIBRARIES = "libraries"  # of the topics of machine.py the one that a file answers
+SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 
 class UnreadableError(Exception):
@@ -36,7 +38,7 @@ class Difference:
 
     __slots__ = ("path", "what")
 
-    what: str  # changed, gone, appeared, redated, moved, processor
+    what: str  # changed, gone, appeared, redated, moved; processor, libraries: see machine.py
     path: str
 
     def __init__(self, what: str, path: str) -> None:
@@ -47,11 +49,15 @@ class Difference:
 class Reading:
     """What a command read. The lists of files run in parallel, so do those of directories.
 
-    `kinds` holds one letter a file, SOURCE or PROGRAM; `names` one list a directory, each name behind
-    PRESENT or ABSENT. A directory without a signature is looked at name by name.
+    `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
+    each name behind PRESENT or ABSENT. A directory without a signature is looked at name by name. `absent`
+    are paths where a library would be found first. `cache_signatures` are those of `caches`, for a replay
+    only, and not kept.
     """
 
     __slots__ = (
+        "absent",
+        "cache_signatures",
         "dates",
         "digests",
         "directories",
@@ -59,8 +65,8 @@ class Reading:
         "files",
         "kinds",
         "links",
+        "machine",
         "names",
-        "processor",
         "signatures",
         "twins",
     )
@@ -75,12 +81,20 @@ class Reading:
     links: list[tuple[str, ...]]  # (path, where it led)
     dates: list[tuple[str, ...]]  # (path, date and size)
     twins: list[tuple[str, ...]]  # (path, path of a copy, "1" if they have the same date)
-    processor: str
+    absent: list[str]
+    machine: list[tuple[str, ...]]  # (topic, subject, answer)
+    cache_signatures: list[Signature]
 
     def __init__(self) -> None:
         self.files, self.kinds, self.digests, self.signatures = [], "", [], []
         self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.dates, self.twins, self.processor = [], [], [], ""
+        self.links, self.dates, self.twins = [], [], []
+        self.absent, self.machine, self.cache_signatures = [], [], []
+
+    @property
+    def caches(self) -> list[str]:
+        """What the loader keeps of directories, as far as it was asked."""
+        return [subject.partition(":")[0] for topic, subject, _ in self.machine if topic == LIBRARIES]
 
 
 class Observations:
@@ -122,18 +136,20 @@ class Observations:
 
 
 def differences(
-    reading: Reading, seen: Observations, is_one_enough: bool, describe_processor: Callable[[], str]
+    reading: Reading, seen: Observations, is_one_enough: bool, ask: Callable[[str, str], str]
 ) -> list[Difference]:
-    """What is not as it was; at most one difference where that is enough to know."""
+    """What is not as it was; at most one difference where that is enough to know. `ask`: see machine.py."""
     found: list[Difference] = []
-    checks = (_of_directories, _of_files, _of_links, _of_dates, _of_twins)
+    checks = (_of_directories, _of_files, _of_absent, _of_links, _of_dates, _of_twins)
     for check in checks:
         for difference in check(reading, seen):
             found.append(difference)
             if is_one_enough:
                 return found
-    if reading.processor and reading.processor != keys.digest_bytes(describe_processor().encode()):
-        found.append(Difference("processor", ""))
+    for topic, subject, answer in reading.machine:
+        if ask(topic, subject) != answer:
+            is_cache = topic == LIBRARIES
+            found.append(Difference(topic if is_cache else "processor", subject.partition(":")[0]))
     return found
 
 
@@ -174,6 +190,10 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
     return found
 
 
+def _of_absent(reading: Reading, seen: Observations) -> list[Difference]:
+    return [Difference("appeared", path) for path in reading.absent if os.access(path, os.F_OK)]
+
+
 def _of_links(reading: Reading, seen: Observations) -> list[Difference]:
     return [Difference("moved", path) for path, led_to in reading.links if os.path.realpath(path) != led_to]
 
@@ -212,7 +232,9 @@ def key_of(front_key: str, reading: Reading) -> str:
     for tag, pairs in (("link", reading.links), ("date", reading.dates), ("twins", reading.twins)):
         for pair in pairs:
             builder.add(tag, *pair)
-    builder.add("processor", reading.processor)
+    builder.add("absent", *reading.absent)
+    for question in reading.machine:
+        builder.add("machine", *question)
     return builder.key()
 
 
@@ -229,13 +251,14 @@ def encode(reading: Reading, places: Relocation) -> list[bytes]:
         sections.join([move(part) for pair in reading.links for part in pair]),
         sections.join([part for pair in reading.dates for part in pair]),
         sections.join([move(part) for twins in reading.twins for part in twins]),
-        reading.processor.encode(),
+        sections.join(reading.absent),
+        sections.join([part for question in reading.machine for part in question]),
     ]
 
 
 def decode(parts: list[bytes], places: Relocation) -> Reading:
     """The inverse of `encode`; raises ValueError."""
-    files, kinds, digests, numbers, directories, names, links, dates, twins, processor = parts
+    files, kinds, digests, numbers, directories, names, links, dates, twins, absent, machine = parts
     reading = Reading()
     move = places.decode
     reading.files = _moved(files, move)
@@ -252,7 +275,8 @@ def decode(parts: list[bytes], places: Relocation) -> Reading:
     reading.dates = sections.split_tuples(dates, 2)
     groups = sections.split_tuples(twins, 3)
     reading.twins = [tuple([move(part) for part in group]) for group in groups]
-    reading.processor = processor.decode("ascii")
+    reading.absent = sections.split(absent)
+    reading.machine = sections.split_tuples(machine, 3)
     if not len(reading.files) == len(kinds) == len(reading.digests) == len(reading.signatures):
         raise ValueError("the files do not match their digests")
     if not len(reading.directories) == len(reading.directory_signatures) == len(reading.names):
@@ -272,7 +296,7 @@ def forget_unsettled(reading: Reading, looked_at_ns: int) -> None:
 
     `looked_at_ns` is no later than the first look at any of the files.
     """
-    for known in (reading.signatures, reading.directory_signatures):
+    for known in (reading.signatures, reading.directory_signatures, reading.cache_signatures):
         for index, signature in enumerate(known):
             if not signatures.is_settled(signature, looked_at_ns):
                 known[index] = UNKNOWN

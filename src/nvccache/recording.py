@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from nvccache import (
     dependencies,
     direct,
+    ingredients,
     keys,
+    machine,
     manifest,
     markers,
-    processor,
     reading,
     replay,
+    signatures,
     toolchain,
 )
 from nvccache.answer import Answer
-from nvccache.reading import ABSENT, PRESENT, PROGRAM, Reading, UnreadableError
+from nvccache.reading import ABSENT, LIBRARY, PRESENT, PROGRAM, Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.stages import host, nvlink
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from nvccache.execution import Execution
     from nvccache.invocation import Invocation
+    from nvccache.loader import Loaded
     from nvccache.plan import Plan, Stage
     from nvccache.report import Report
     from nvccache.request import Request
@@ -83,10 +86,39 @@ class Recorder:
         made = self._union()
         made.links += [(path, os.path.realpath(path)) for path in (self.nvcc, *self.call.inputs)]
         dated = dict.fromkeys(self.execution.dated_files)
+        dated |= dict.fromkeys(path for part in self.execution.readings for path, _ in part.dates)
         made.dates = [(path, reading.date_and_size(path)) for path in dated]
-        if any(host.depends_on_processor(stage.words) for stage in self.execution.plan.stages):
-            made.processor = keys.digest_bytes(processor.describe().encode())
+        made.machine = self._machine()
+        made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
+        made.absent = list(dict.fromkeys(path for known in self._loaded() for path in known.absent))
         return made
+
+    def _machine(self) -> list[tuple[str, ...]]:
+        """What the products depend on beside files, with the answers of now."""
+        loaded = self._loaded()
+        names: dict[str, dict[str, None]] = {}
+        for known in loaded:
+            names.setdefault(known.cache, {}).update(dict.fromkeys(known.names))
+        asked = [(reading.LIBRARIES, ":".join((path, *of_path))) for path, of_path in names.items() if path]
+        asked += [(machine.FEATURES, known.loader) for known in loaded if known.has_libm]
+        is_native = any(host.depends_on_processor(stage.words) for stage in self.execution.plan.stages)
+        if is_native or not all(known.has_libm for known in loaded):
+            asked.append((machine.NATIVE, ""))
+        answers: list[tuple[str, ...]] = []
+        for topic, subject in dict.fromkeys(asked):
+            answer = machine.answer(topic, subject, self._environ, self.execution.store)
+            answers.append((topic, subject, answer))
+        return answers
+
+    def _loaded(self) -> list[Loaded]:
+        """What the programs load that compute by it."""
+        found = [
+            known
+            for stage in self.execution.plan.stages
+            if stage.grammar.folds_mathematics
+            for known in ingredients.loaded_by(stage, self._environ, self.execution.store)
+        ]
+        return list(dict.fromkeys(found))
 
     def _union(self) -> Reading:
         digests: dict[str, str] = {}
@@ -100,7 +132,8 @@ class Recorder:
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
         programs = self._programs()
-        for path in programs:
+        libraries = [path for known in self._loaded() for path in known.files]
+        for path in (*programs, *libraries):
             digests[path] = toolchain.digest_of_program(path, self.execution.store)
         others = [*self.call.option_files, *self._possible_files(), *self._profiles(), *self._libraries()]
         for path in others:
@@ -108,10 +141,9 @@ class Recorder:
         for directory, watch in (*self._places_of_programs(), *self._places_of_libraries()):
             names.setdefault(directory, set()).add(watch)
         made = self.execution.headers.reading(digests, names, digests)
-        kinds = [
-            PROGRAM if path in programs else kind for path, kind in zip(made.files, made.kinds, strict=True)
-        ]
-        made.kinds = "".join(kinds)
+        special = dict.fromkeys(libraries, LIBRARY) | dict.fromkeys(programs, PROGRAM)
+        kinds = zip(made.files, made.kinds, strict=True)
+        made.kinds = "".join(special.get(path, kind) for path, kind in kinds)
         made.twins, made.links = list(twins), list(links)
         return made
 
@@ -189,6 +221,8 @@ class Recorder:
             return "nvcc does not say where its parts are"
         if not toolchain.is_dependable(self.nvcc):
             return f"nvcc `{self.nvcc}` is a script"
+        if not all(known.is_known for known in self._loaded()):
+            return "which libraries a tool loads cannot be told"
         for stage in self.execution.plan.stages:
             if stage.kind in _HOST_PASSES:
                 compiler = self._host_compiler(stage)

@@ -6,9 +6,10 @@ record is (see sections.py for the form):
 
     paths           files read, tools included, and directories searched
     signatures      of these, in the same order
-    absent, present names that must not, or must, be there, where a directory's signature would not last
+    absent, present names that must not, or must, be there, where a directory's signature would not last, and
+                    where a library would be found first
     links           (path, where it led)
-    processor       digest of its description, where the products depend on it
+    machine         which one it was since which start, then (topic, subject, answer) of machine.py
     products        (destination, digest, "1" to unlink an existing file first)
     dependency file its path, and its content
     stdout, stderr, seconds saved
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from nvccache.reading import Reading
     from nvccache.store import Store
 
-_KIND = "replay-2"
+_KIND = "replay-3"
 _SECTIONS = 14
 
 
@@ -49,16 +50,14 @@ def key_of(
     return builder.key()
 
 
-def find(
-    key: str, arguments: Sequence[str], cache: Store, describe_processor: Callable[[], str]
-) -> Answer | None:
-    """What the call would give, if it is sure to give the same again."""
+def find(key: str, arguments: Sequence[str], cache: Store, ask: Callable[[str, str], str]) -> Answer | None:
+    """What the call would give, if it is sure to give the same again. `ask`: see machine.py."""
     record = cache.find_record(store.REPLAY, key)
     if record is None:
         return None
     try:
         parts = sections.unpack(_KIND, record, _SECTIONS)
-        if not _holds(parts, describe_processor):
+        if not _holds(parts, ask):
             return None
         answer = _answer(parts[6:])
     except (ValueError, IndexError):
@@ -67,8 +66,8 @@ def find(
     return answer if names_its_files(answer, arguments) else None
 
 
-def _holds(parts: list[bytes], describe_processor: Callable[[], str]) -> bool:
-    paths, numbers, absent, present, links, processor = parts[:6]
+def _holds(parts: list[bytes], ask: Callable[[str, str], str]) -> bool:
+    paths, numbers, absent, present, links, machine = parts[:6]
     now = signatures.all_of(sections.split_bytes(paths))
     if now is None or signatures.to_bytes(now) != numbers:
         return False
@@ -81,7 +80,15 @@ def _holds(parts: list[bytes], describe_processor: Callable[[], str]) -> bool:
     for link, led_to in sections.split_tuples(links, 2):
         if os.path.realpath(link) != led_to:
             return False
-    return not processor or processor.decode() == keys.digest_bytes(describe_processor().encode())
+    return not machine or _is_same_machine(machine, ask)
+
+
+def _is_same_machine(recorded: bytes, ask: Callable[[str, str], str]) -> bool:
+    """Without a look at the processor as long as the machine has not been started anew."""
+    boot, _, answers = recorded.partition(b"\0")
+    if boot and boot.decode("ascii") == signatures.of_boot():
+        return True
+    return all(ask(topic, subject) == answer for topic, subject, answer in sections.split_tuples(answers, 3))
 
 
 def _answer(parts: list[bytes]) -> Answer:
@@ -105,12 +112,15 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     from nvccache.reading import PRESENT
 
     unknown = signatures.UNKNOWN
-    if unknown in reading.signatures or not names_its_files(answer, arguments):
+    if unknown in (*reading.signatures, *reading.cache_signatures):
+        return False
+    if len(reading.cache_signatures) < len(reading.caches) or not names_its_files(answer, arguments):
         return False
     if not _dates_only_what_it_reads(reading):
         return False
-    paths, numbers = list(reading.files), list(reading.signatures)
-    absent: list[str] = []
+    paths = [*reading.files, *reading.caches]
+    numbers = [*reading.signatures, *reading.cache_signatures]
+    absent = list(reading.absent)
     present: list[str] = []
     for directory, signature, names in zip(
         reading.directories, reading.directory_signatures, reading.names, strict=True
@@ -128,7 +138,7 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
         sections.join(absent),
         sections.join(present),
         sections.join([part for pair in reading.links for part in pair]),
-        reading.processor.encode(),
+        _part_of_machine(reading),
         sections.join(_parts_of_products(answer)),
         os.fsencode(answer.dependency_file),
         answer.rule or b"",
@@ -140,6 +150,13 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
     cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)
     return True
+
+
+def _part_of_machine(reading: Reading) -> bytes:
+    if not reading.machine:
+        return b""
+    answers = [part for question in reading.machine for part in question]
+    return sections.join([signatures.of_boot(), *answers])
 
 
 def _dates_only_what_it_reads(reading: Reading) -> bool:

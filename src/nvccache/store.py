@@ -2,9 +2,9 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v2/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
-      manifest-v2/ab/<key>       the readings of a command, newest first
-      reading-v2/ab/<key>        what a command was seen to read, with digests; for a call also its answer
+      replay-v3/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      manifest-v3/ab/<key>       the readings of a command, newest first
+      reading-v3/ab/<key>        what a command was seen to read, with digests; for a call also its answer
       stage-v3/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
@@ -35,8 +35,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v2", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v2", "reading-v2", "object-v2", "survey-v1"
+BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v3", "tool-v1"
+REPLAY, READING, OBJECT, SURVEY = "replay-v3", "reading-v3", "object-v2", "survey-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, SURVEY)
 COMPRESSED = ".zst"
@@ -84,7 +84,7 @@ class Store:
         self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
         self.is_stale = False  # whether one of them had not been marked as used for long
         self._has_stopped = False
-        self._memos: dict[str, str] = {}  # those that were found
+        self._memos: dict[str, str] = {}  # those that were found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
         """A record's body, if its first line, the checksum of the body under its key, is right."""
@@ -115,6 +115,7 @@ class Store:
         return self._memos[key]
 
     def add_memo(self, key: str, text: str) -> None:
+        self._memos[key] = text
         self.add_record(TOOL, key, os.fsencode(text))
 
     def has_blob(self, digest: str) -> bool:

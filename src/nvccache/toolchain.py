@@ -145,6 +145,26 @@ def _mentioned(path: str, environ: Mapping[str, str], store: Store) -> list[str]
     return parts
 
 
+def programs_in_script(path: str) -> list[str]:
+    """The executables that a script, or a script that it names, names by their whole path."""
+    found: list[str] = []
+    seen: list[str] = []
+    waiting = [os.path.realpath(path)]
+    while waiting and len(seen) < _MOST_FILES:
+        current = waiting.pop(0)
+        seen.append(current)
+        with open(current, "rb") as stream:
+            text = stream.read(_LARGEST_SCRIPT)
+        if text.startswith(b"\x7fELF"):
+            found.append(current)
+            continue
+        named = [os.path.realpath(os.fsdecode(name)) for name in _WHOLE_PATH.findall(text)]
+        waiting += [
+            name for name in dict.fromkeys(named) if name not in (*seen, *waiting) and _is_program(name)
+        ]
+    return found if seen[0] not in found else []
+
+
 def _is_compiler_itself(driver: str) -> bool:
     """Whether this is a compiled gcc or clang, not something that stands in front of one."""
     real_path = os.path.realpath(driver)

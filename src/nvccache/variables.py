@@ -63,6 +63,17 @@ COLOUR_OPTIONS = (
 OF_COLOURS = ("GCC_COLORS", "GCC_URLS", "TERM", "TERM_URLS")
 # Their words are arguments; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
+# What the dynamic loader of every tool heeds: which libraries it loads, and what they see of the processor.
+OF_LOADER = (
+    "GLIBC_TUNABLES",
+    "LD_ASSUME_KERNEL",
+    "LD_AUDIT",
+    "LD_DYNAMIC_WEAK",
+    "LD_HWCAP_MASK",
+    "LD_LIBRARY_PATH",
+    "LD_ORIGIN_PATH",
+    "LD_PRELOAD",
+)
 # Each makes a tool write further files, which bypasses the cache.
 OF_SIDE_OUTPUTS = (
     "DEPENDENCIES_OUTPUT",
@@ -82,8 +93,6 @@ _OF_DRIVER = (
     "CUDAFE_FLAGS",
     "CUDA_ROOT",
     "INCLUDES",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
     "LIBRARIES",
     "LLVMC_FLAGS",
     "NVCC_CCBIN",
@@ -141,6 +150,7 @@ OF_CALL = tuple(
         {
             *(name for names in OF_STAGE.values() for name in names),
             *OF_SIDE_OUTPUTS,
+            *OF_LOADER,
             *_OF_DRIVER,
         }
     )

@@ -16,6 +16,7 @@ from nvccache import calls, config, locks, store
 from nvccache.calls import Call
 from nvccache.cli import cache_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
+from nvccache.directory import Directory
 from nvccache.store import Store
 from unprivileged import NOBODY
 
@@ -105,14 +106,14 @@ def test_a_directory_of_another_user_is_named_with_the_command_that_mends_it(roo
 
 
 @needs_root
-@pytest.mark.parametrize("place", ["locks/a.lock", f"journal/{calls.LOG}"])
-def test_a_file_of_another_user_is_named_with_the_command_that_mends_it(root, place):
+@pytest.mark.parametrize(("place", "mode"), [("locks/a.lock", 0o600), (f"journal/{calls.LOG}", 0o644)])
+def test_a_file_of_another_user_is_named_with_the_command_that_mends_it(root, place, mode):
     open_to_all(root)
     (root / place).touch()
-    (root / place).chmod(0o644)
+    (root / place).chmod(mode)
     with as_nobody():
         bad = [finding for finding in findings(root) if finding.state == BAD]
-    assert [f"`{root / place}`: owner root (0), group root (0), mode 644" in bad[0].details] == [True]
+    assert [f"`{root / place}`: owner root (0), group root (0), mode {mode:o}" in bad[0].details] == [True]
     mend(bad)
     with as_nobody():
         assert BAD not in states(findings(root))
@@ -190,7 +191,7 @@ def test_what_is_no_file_in_place_of_a_lock_or_the_log_is_bad(root):
 
 
 def test_a_lock_that_is_held_is_named_with_its_holder(root):
-    with locks.held(str(root / "locks" / "a.lock"), 1.0):
+    with locks.held(Directory(str(root)), "locks/a.lock", 1.0):
         (odd,) = [finding for finding in findings(root) if finding.state == ODD]
     assert "`locks/a.lock` is held" in odd.text
     assert f"process {os.getpid()} has it" in odd.details[0] or "not known here" in odd.details[0]

@@ -247,16 +247,28 @@ def test_the_dates_of_sources_that_the_users_ptx_names(bench: Workspace, options
 
 
 def test_the_dates_of_sources_in_a_link_that_compiles(workspace: Workspace) -> None:
-    """With -dlto nvlink looks at the sources of the objects."""
-    workspace.write(
-        "a.cu", "__global__ void kernel(float *x) { x[0] = x[1] * 2; }\nint main() { return 0; }\n"
-    )
+    """With -dlto nvlink looks at the sources of the objects, which the link does not name."""
+    workspace.write("a.cu", '#include "h.h"\n__global__ void kernel(float *x) { x[0] = twice(x[1]); }\n')
+    workspace.write("h.h", "static __device__ float twice(float x) { return x * 2; }\n")
     words = ("-dlto", "-arch=sm_80")
     assert workspace.plain(*words, "-lineinfo", "-dc", "a.cu", "-o", "a.o").status == 0
     link = (*words, "-dlink", "-cubin", "a.o", "-o", "a.cubin")
     if workspace.plain(*link).status != 0:
         pytest.skip("this toolkit cannot link with -dlto")
     (workspace.directory / "a.cubin").unlink()
-    for date in (1_000_000_000, 1_000_000_000, 1_100_000_000):
-        os.utime(workspace.directory / "a.cu", (date, date))
-        both_ways(workspace, *link)
+    has_dates = cuda_release(workspace) <= (13, 2)
+    header = workspace.directory / "h.h"
+    made = []
+    for date, is_new in ((1_000_000_000, True), (1_100_000_000, has_dates), (1_000_000_000, False)):
+        os.utime(header, (date, date))
+        for is_warm in (False, True):
+            _, files, counted = both_ways(workspace, *link)
+            assert ("nvlink" in counted.ran()) == (is_new and not is_warm)
+            made.append(files["a.cubin"])
+    assert made[0] == made[1] == made[4] == made[5] and made[2] == made[3]
+    assert (made[1] != made[2]) == has_dates
+    workspace.forget_calls()
+    _, _, counted = both_ways(workspace, *link)
+    assert not counted.ran()
+    header.unlink()
+    both_ways(workspace, *link)

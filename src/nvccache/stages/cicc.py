@@ -43,4 +43,5 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         unread=frozenset(unread | unwritten),
         unwritten=frozenset(unwritten),
         sees_directory=has_lines,
+        folds_mathematics=True,
     )

@@ -39,6 +39,8 @@ class Grammar:
     sees_directory: bool = False  # the working directory reaches the outputs
     sees_names: bool = False  # the base names of intermediates reach the outputs
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
+    folds_mathematics: bool = False  # computes by functions of the libm that it loads
+    dates_what_it_names: bool = False  # as above, of sources that only its outputs name; see line_table.py
     is_cached: bool = True
     may_include: bool = False  # reads headers again, which no option names
     searches_libraries: bool = False  # finds files by the names of libraries

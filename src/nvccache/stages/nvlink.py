@@ -36,6 +36,8 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         # Such names may mean a file as it is called, which was not looked into.
         and not any(mark in name for name in _values(words, _LIBRARIES) for mark in ":/"),
         searches_libraries=True,
+        folds_mathematics=True,
+        dates_what_it_names=compiles(words),
     )
 
 
@@ -72,6 +74,11 @@ def libraries(words: Sequence[str], environ: Mapping[str, str]) -> Libraries:
 def is_read(path: str) -> bool:
     """Whether a file that is found is read: shared libraries are not, but for the compiler's."""
     return not path.endswith(".so") or path.endswith(_COMPILER_FILES)
+
+
+def is_loaded(path: str) -> bool:
+    """Whether a library is loaded to compile by it, with libraries of its own."""
+    return path.endswith(_COMPILER_FILES[0])
 
 
 def _values(words: Sequence[str], options: tuple[str, ...]) -> list[str]:

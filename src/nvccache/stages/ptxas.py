@@ -31,6 +31,7 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         keeps_place=not has_known_output,
         # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
         sees_names="-g" in words or "--device-debug" in words,
+        folds_mathematics=True,
         dates_sources=not _LINE_INFORMATION.isdisjoint(words),
     )
 

@@ -1,0 +1,54 @@
+"""What a record of a call says of the machine beside its files, and whether that is still so.
+
+Behind the hot path: a replay asks only when the machine has been started anew since. A question is a topic
+and a subject; the answer is a digest.
+"""
+
+from __future__ import annotations
+
+import time
+
+from nvccache import keys, processor, signatures
+from nvccache.reading import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvccache.store import Store
+
+NATIVE = "native"  # all of the processor; the subject is empty
+FEATURES = "features"  # the class of the processor that the loader of this path shows
+# The third is reading.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
+# with `:` between them) says of these names.
+
+
+def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
+    """What is so now; empty for a question that is not understood."""
+    if topic == NATIVE:
+        said = processor.describe()
+    elif topic == FEATURES:
+        said = processor.features(subject, environ, cache)
+    elif topic == LIBRARIES:
+        return _said_of_libraries(subject, cache)
+    else:
+        return ""
+    return keys.digest_bytes(said.encode(errors="surrogateescape"))
+
+
+def _said_of_libraries(subject: str, cache: Store) -> str:
+    """Read only where the file is another one than the last time."""
+    path, *names = subject.split(":")
+    shown = signatures.of(path)
+    builder = keys.KeyBuilder("said of libraries")
+    builder.add("file", path, signatures.to_text([shown] if shown else []))
+    builder.add("names", *names)
+    memo_key = builder.key()
+    said = cache.find_memo(memo_key)
+    if not said:
+        from nvccache import library_cache
+
+        said = library_cache.said_of(path, names)
+        if shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
+            cache.add_memo(memo_key, said)
+    return said
