@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import installations
 from nvccache.nvcc_search import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
@@ -71,6 +72,30 @@ def nvcc() -> str:
 def workspace(tmp_path: Path, nvcc: str) -> Workspace:
     """An empty workspace; its environment has strict mode on, so that a fault of ours surfaces."""
     return make_workspace(tmp_path, nvcc)
+
+
+@pytest.fixture(scope="session")
+def workers_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all workers of a test run."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def wheel(workers_base: Path) -> Path:
+    folder = installations.shared(workers_base, "wheel", installations.build_wheel)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def launcher(workers_base: Path, wheel: Path) -> Path:
+    """The executable `nvccache`, installed by pip into a virtual environment."""
+
+    def make(folder: Path) -> None:
+        installations.make_environment(folder)
+        installations.install(wheel, folder)
+
+    return installations.shared(workers_base, "environment", make) / "bin" / "nvccache"
 
 
 @pytest.fixture(autouse=True)

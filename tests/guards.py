@@ -45,6 +45,8 @@ TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
 MACHINE = "tests/scenarios/test_machine.py"
 RELINK, RELINKS = "tests/test_relink.py", "tests/scenarios/test_relinks.py"
+MISSING, ENVIRONMENT = (f"tests/scenarios/test_{theme}.py" for theme in ("missing_compilers", "environment"))
+START = "tests/test_launcher.py"
 DIRECTORY, SHARED = "tests/test_directory.py", "tests/scenarios/test_shared_caches.py"
 OUTPUTS, PRODUCTS_GIVEN = "tests/test_outputs.py", "tests/test_products.py"
 LEFTOVERS = "tests/test_leftovers.py"
@@ -347,6 +349,38 @@ GUARDS = [
           "        given.stdout, given.stderr = self._report.told_before_link\n", "", RELINKS, "messages"),
     Guard("relink: names in its record", "answer.py", 'if "/" in name or name in ("", ".", ".."):',
           "if False:", "tests/test_replay_damage.py", "sense"),
+    Guard("entry: a path is run or nothing", "real_nvcc.py",
+          '        if not _is_program(path):\n            return ""', "        pass", MISSING,
+          "typed_is_run"),
+    Guard("entry: a path typed twice is meant", "real_nvcc.py",
+          "tried.count(path) < (_NESTED if typed else 1)", "path not in tried", MISSING, "nested"),
+    Guard("entry: a path does not lead to us for ever", "real_nvcc.py",
+          "(_NESTED if typed else 1)", "(100 if typed else 1)", MISSING, "itself_ends"),
+    Guard("entry: the origin of a setting is named", "real_nvcc.py", "if configured and not typed:",
+          "if False:", MISSING, "leads_nowhere"),
+    Guard("entry: the locale is the caller's", "shim.py", "    _undo_locale_coercion()\n    name", "    name",
+          ENVIRONMENT, "handed_on and launcher"),
+    Guard("entry: a locale that Python replaced", "shim.py",
+          'os.environ["LC_CTYPE"] = os.fsdecode(entry.partition(b"=")[2])', 'del os.environ["LC_CTYPE"]',
+          ENVIRONMENT, "handed_on and launcher"),
+    Guard("entry: the environment of a shim without nvccache", "cli/install.py",
+          "sys.argv[1:]], given_environment())", "sys.argv[1:]], os.environ)", ENVIRONMENT, "removed"),
+    Guard("entry: the working directory under python -m", "__main__.py", "del sys.path[0]", "pass", START,
+          "working_directory"),
+    Guard("launcher: isolation", "../../launcher/nvccache.c", '"-IS', '"-S', START, "no_say"),
+    Guard("launcher: isolation by sh", "../../launcher/nvccache.sh", "options=-IS", "options=-S", START,
+          "no_say"),
+    Guard("launcher: no byte code on request", "../../launcher/nvccache.c", "no_cache && *no_cache", "0",
+          START, "byte_code"),
+    Guard("launcher: an interpreter started by sh", "../../launcher/nvccache.c",
+          "strncmp(second, by_shell, sizeof by_shell - 1) == 0", "0", START, "first_lines and program"),
+    Guard("launcher: links are resolved", "../../launcher/nvccache.c",
+          '!realpath("/proc/self/exe", folder) && !realpath(started, folder)', "!strcpy(folder, started)",
+          START, "links and program"),
+    Guard("launcher: the name it was started by", "../../launcher/nvccache-python",
+          "sys.argv[0] = started_as", "pass", START, "links and program"),
+    Guard("launcher: modules found by Python's rules", "../../launcher/nvccache-python",
+          "sys.meta_path.append(SitePackages(folders))", "pass", START, "editable or without_an_environment"),
     Guard("cache: links are not followed to files", "untrusted.py", "FILE = os.O_NOFOLLOW | ", "FILE = ",
           DIRECTORY, "no_link"),
     Guard("cache: links are not followed to folders", "untrusted.py",
@@ -482,9 +516,10 @@ def main() -> int:
 def try_without(guard: Guard, tree: Path) -> str:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
-    for name in ("src", "tests"):
+    for name in ("src", "tests", "launcher"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tree)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
     module = tree / "src" / "nvccache" / guard.module
     text = module.read_text()
     if guard.line not in text:

@@ -1,6 +1,15 @@
-"""`python -m nvccache`: the same as the `nvccache` executable."""
+"""`python -m nvccache`: the same as the `nvccache` executable; isolated only if Python is given -I."""
 
+import os
 import sys
+
+if __name__ == "__main__" and not sys.flags.isolated:
+    # Python puts the working directory first, where a checkout may have a `signal.py`.
+    try:
+        if sys.path[0] == os.getcwd():
+            del sys.path[0]
+    except OSError:  # there is no working directory any more
+        pass
 
 from nvccache.shim import main
 

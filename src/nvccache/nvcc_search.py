@@ -24,13 +24,20 @@ _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
     """The absolute path of a real nvcc, or None.
 
-    `configured` is the `nvcc` setting: when it is set, nothing else is looked at. `release` asks for a
-    CUDA release, such as `13` or `13.0`.
+    `configured` is the `nvcc` setting: when it is set, nothing else is looked at, but for what stands behind
+    nvccache on PATH if the setting leads to that. `release` asks for a CUDA release, such as `13` or `13.0`.
     """
     for nvcc in _candidates(environ, configured):
         if is_real(nvcc) and (not release or f"{release_of(nvcc)}.".startswith(f"{release}.")):
             return nvcc
     return None
+
+
+def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
+    """A sentence for the user when `find_nvcc` found none; `origin` is that of the setting (Config)."""
+    if configured:
+        return real_nvcc.why_none("", configured, origin, environ)[1]
+    return "no nvcc on PATH and none below /usr/local; `pip install 'nvccache[toolkit]'` brings one"
 
 
 def is_real(path: str) -> bool:
@@ -50,10 +57,13 @@ def release_of(nvcc: str) -> str:
 
 def _candidates(environ: Mapping[str, str], configured: str) -> Iterator[str]:
     if "/" in configured:
-        yield os.path.abspath(configured)
-        return
+        configured = os.path.abspath(configured)
+        yield configured
+        if not os.path.isfile(configured) or not real_nvcc.is_ours(configured):
+            return
+    name = os.path.basename(configured) or "nvcc"
     for folder in environ.get("PATH", os.defpath).split(":"):
-        yield os.path.abspath(os.path.join(folder, configured or "nvcc"))
+        yield os.path.abspath(os.path.join(folder, name))
     if configured:
         return
     yield _DEFAULT_NVCC

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from nvccache.config import config_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -12,29 +14,57 @@ if TYPE_CHECKING:
 SHIM_MARK = b"# The nvcc shim of nvccache."  # within the first bytes of every shim that `install` writes
 _MARK_WITHIN = 8192  # bytes; before it comes at most the path of an interpreter, twice
 
+_NESTED = 3
+OWN_NAMES = ("nvccache", "nvccache-python")  # the executables that an installation brings
+
 # What has been started as nvcc on the way to this process, so that a wrapper which looks for nvcc on
 # PATH, and finds this program again, ends up one further and not in a loop.
 TRIED_VARIABLE = "_NVCCACHE_TRIED"
 
 
 def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
-    """The path of the nvcc to run, or empty when there is none.
+    """The path of the nvcc to run, or empty when there is none; `why_none` says why.
 
     `typed` is the compiler of a launcher's command line, or empty for a call under the name nvcc;
-    `configured` is the setting `nvcc`, which counts only for the latter. A symbolic link is not
-    resolved: nvcc finds its toolkit from the name it is called by.
+    `configured` is the setting `nvcc`, which counts only for the latter. What a path names is run or nothing:
+    PATH is searched for a bare name, and for what stands behind nvccache where the path leads to that. A
+    symbolic link is not resolved: nvcc finds its toolkit from the name it is called by.
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
-    for candidate in _candidates(typed, configured, environ):
+    name = typed or configured or "nvcc"
+    if "/" in name:
+        path = os.path.abspath(name)
+        if not _is_program(path):
+            return ""
+        # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
+        # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
+        if not is_ours(path) and tried.count(path) < (_NESTED if typed else 1):
+            return path
+    for candidate in _on_path(os.path.basename(name), environ):
         if candidate not in tried and _is_program(candidate) and not is_ours(candidate):
             return candidate
     return ""
 
 
+def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:
+    """The exit status that a shell has for it, and a sentence; `origin` is that of the setting (Config)."""
+    name = typed or configured or "nvcc"
+    named = f"`{name}`"
+    if configured and not typed:
+        named += f", which {f'`{config_file(environ)}`' if origin == 'file' else origin} names"
+    if "/" in name and not _is_program(name):
+        status, trouble = _trouble_with(name)
+        return status, f"cannot run {named}: {trouble}"
+    for candidate in _on_path(os.path.basename(name), environ):
+        if os.path.isfile(candidate) and not _is_program(candidate):
+            return 126, f"cannot run `{candidate}`: Permission denied"
+    return 127, f"there is no compiler {named} behind nvccache on PATH"
+
+
 def is_ours(path: str) -> bool:
     """Whether a program is this one: a shim, a link to nvccache, or the very file that was started."""
     real_path = os.path.realpath(path)
-    if os.path.basename(real_path) == "nvccache" or real_path == os.path.realpath(sys.argv[0]):
+    if os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0]):
         return True
     try:
         with open(real_path, "rb") as stream:
@@ -49,12 +79,15 @@ def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:
     return {**environ, TRIED_VARIABLE: f"{tried}:{nvcc}" if tried else nvcc}
 
 
-def _candidates(typed: str, configured: str, environ: Mapping[str, str]) -> Iterator[str]:
-    if "/" in typed:
-        yield os.path.abspath(typed)
-    if not typed and "/" in configured:
-        yield configured
-    name = os.path.basename(typed or configured or "nvcc")
+def _trouble_with(path: str) -> tuple[int, str]:
+    try:
+        os.stat(path)
+    except OSError as error:
+        return 127 if isinstance(error, FileNotFoundError) else 126, error.strerror or ""
+    return 126, "Is a directory" if os.path.isdir(path) else "Permission denied"
+
+
+def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
     for directory in environ.get("PATH", os.defpath).split(":"):
         yield os.path.abspath(os.path.join(directory, name))
 

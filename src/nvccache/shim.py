@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from nvccache.report import Report
     from nvccache.request import Request
 
+_NO_FORMAT = 8  # ENOEXEC
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
 _COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
@@ -34,16 +36,39 @@ _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "c
 
 def main() -> int:
     """Do what this process was started for; the exit status, unless nvcc takes its place."""
-    if os.path.basename(sys.argv[0]).startswith("nvcc") and os.path.basename(sys.argv[0]) != "nvccache":
-        return _compile("", sys.argv[1:])
+    _undo_locale_coercion()
+    name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+    if name.startswith("nvcc") and not name.startswith("nvccache"):
+        return _compile("", words)
+    if words and "/" in words[0] and words[0][0] != "-":  # as CMake calls us; no command has a slash
+        return _compile(words[0], words[1:])
     from nvccache.cli.names import COMMANDS
 
-    words = sys.argv[1:]
     if not words or words[0] in COMMANDS or not _is_compiler(words[0]):
         from nvccache import cli
 
         return cli.main()
     return _compile(words[0], words[1:])
+
+
+def _undo_locale_coercion() -> None:
+    """Give children the locale that we were given: without one Python sets LC_CTYPE, also with -I (PEP 538).
+
+    gcc would write other quotation marks, and the keys would hold another locale than the caller's.
+    """
+    coerced = os.environ.get("LC_CTYPE")
+    if coerced not in _COERCED or os.environ.get("LC_ALL"):
+        return
+    try:
+        with open("/proc/self/environ", "rb") as stream:  # as the kernel passed it on
+            given = stream.read().split(b"\0")
+    except OSError:  # no /proc: Python goes over to UTF-8 for the same reason
+        given = [] if sys.flags.utf8_mode else [b"LC_CTYPE=" + os.fsencode(coerced)]
+    for entry in given:
+        if entry.startswith(b"LC_CTYPE="):
+            os.environ["LC_CTYPE"] = os.fsdecode(entry.partition(b"=")[2])
+            return
+    del os.environ["LC_CTYPE"]
 
 
 def _compile(typed: str, arguments: list[str]) -> int:
@@ -63,7 +88,7 @@ def _compile(typed: str, arguments: list[str]) -> int:
 def _is_compiler(word: str) -> bool:
     if word.startswith("-"):
         return False
-    return "/" in word or any(part in word for part in _COMPILER_NAMES)
+    return any(part in word for part in _COMPILER_NAMES)
 
 
 def _compile_or_become(typed: str, arguments: list[str]) -> int:
@@ -74,14 +99,15 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
         config = load(environ)
         nvcc = real_nvcc.find(typed, config.nvcc, environ)
         if not nvcc:
-            return _no_compiler(typed)
+            return _no_compiler(typed, config.nvcc, config.origins["nvcc"], environ)
         return _cached_compile(nvcc, typed, arguments, config, environ)
     except Exception as fault:
         if config.strict if config else environ.get("NVCCACHE_STRICT", "") not in ("", "0"):
             raise
-        nvcc = nvcc or real_nvcc.find(typed, environ.get("NVCCACHE_NVCC", ""), environ)
+        configured = config.nvcc if config else environ.get("NVCCACHE_NVCC", "")
+        nvcc = nvcc or real_nvcc.find(typed, configured, environ)
         if not nvcc:
-            return _no_compiler(typed)
+            return _no_compiler(typed, configured, "NVCCACHE_NVCC", environ)
         if config:
             _report_fault(config, fault, nvcc, arguments, environ)
         _become(nvcc, arguments, environ)
@@ -259,10 +285,11 @@ def _report_fault(
     _record(config, Call(outcomes.FAULT))
 
 
-def _no_compiler(typed: str) -> int:
-    message = f"nvccache: there is no compiler `{typed or 'nvcc'}` behind nvccache on PATH\n"
-    _write(2, os.fsencode(message))
-    return 127
+def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:
+    """Say why there is nothing to run, with the status that a shell has for it."""
+    status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
+    _write(2, os.fsencode(f"nvccache: {sentence}\n"))
+    return status
 
 
 def _end_like(status: int) -> int:
@@ -280,8 +307,14 @@ def _become(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoRetur
     for signum in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signum in (signal.SIGPIPE, signal.SIGXFSZ) or callable(signal.getsignal(signum)):
             signal.signal(signum, signal.SIG_DFL)
+    environ = real_nvcc.guarded(environ, nvcc)
     try:
-        os.execve(nvcc, [nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
+        try:
+            os.execve(nvcc, [nvcc, *arguments], environ)
+        except OSError as error:
+            if error.errno != _NO_FORMAT:
+                raise
+            os.execve("/bin/sh", ["sh", nvcc, *arguments], environ)  # a script without #!, as shells start it
     except OSError as error:
         _write(2, os.fsencode(f"nvccache: cannot run `{nvcc}`: {error.strerror}\n"))
         os._exit(126)

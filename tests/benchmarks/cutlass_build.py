@@ -49,7 +49,7 @@ class Round:
 
 
 def rounds(nvcc: str, architectures: str, fewer: str) -> list[Round]:
-    launcher = f"-DCMAKE_CUDA_COMPILER_LAUNCHER={sys.executable};-m;nvccache"
+    launcher = f"-DCMAKE_CUDA_COMPILER_LAUNCHER={sys.executable};-I;-m;nvccache"
     full, dropped = (f"-DCMAKE_CUDA_ARCHITECTURES={value}" for value in (architectures, fewer))
     compiler = f"-DCMAKE_CUDA_COMPILER={nvcc}"
     cached = (compiler, full, launcher)

@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 import hit_growth
-from contenders import CCACHE, FLOOR, HOW_TO_INSTALL, LAUNCHER, SCCACHE, SHIM, Contender, contenders
+from contenders import CCACHE, FLOOR, HOW_TO_INSTALL, LAUNCHER, SCCACHE, SCRIPT, SHIM, Contender, contenders
 from hit_rounds import Lane, Unit, measure
 
 from nvccache import nvcc_search
@@ -51,7 +51,7 @@ SOURCES = {"small": SMALL, "thrust": THRUST}
 GENERATE_CODE = tuple(f"--generate-code=arch=compute_{n},code=[compute_{n},sm_{n}]" for n in (80, 90))
 MOST_OVER_FLOOR = {"small": 4.0, "thrust": 8.0}  # ms
 LEAST_FASTER_THAN_SCCACHE = 20
-NAMES = (FLOOR, SHIM, LAUNCHER, CCACHE, SCCACHE)
+NAMES = (FLOOR, SHIM, LAUNCHER, SCRIPT, CCACHE, SCCACHE)
 
 
 def hits_of(name: str, present: list[Contender], rounds: int, work: Path) -> list[Lane]:

@@ -21,7 +21,13 @@ def test_without_an_nvcc_the_extra_is_named(nvccache, monkeypatch):
     monkeypatch.setattr(demo, "find_nvcc", lambda environ, configured: None)
     result = nvccache("demo")
     assert result.exit_code == 1
-    assert result.output == "Error: no nvcc was found; `pip install 'nvccache[toolkit]'` brings one\n"
+    assert "`pip install 'nvccache[toolkit]'` brings one" in result.output
+
+
+def test_an_nvcc_that_is_set_and_missing_is_named_with_its_setting(nvccache):
+    result = nvccache("demo", NVCCACHE_NVCC="/nowhere/nvcc")
+    assert result.exit_code == 1
+    assert "`/nowhere/nvcc`, which NVCCACHE_NVCC names: No such file" in result.output
 
 
 def test_call_that_was_not_cached_is_off(counts):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,9 +13,10 @@ import click
 
 from nvccache import outcomes
 from nvccache.cli import settings as our_settings
+from nvccache.cli.install import private_launcher
 from nvccache.cli.output import say, warn
 from nvccache.cli.units import seconds_words
-from nvccache.nvcc_search import find_nvcc, release_of
+from nvccache.nvcc_search import find_nvcc, release_of, why_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ def demo() -> None:
 
     Uses a temporary directory and a cache of its own. Needs an nvcc and a host compiler, but no GPU.
     """
-    nvcc = find_nvcc(os.environ, our_settings.load().nvcc)
+    settings = our_settings.load()
+    nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
-        raise click.ClickException("no nvcc was found; `pip install 'nvccache[toolkit]'` brings one")
+        raise click.ClickException(why_none(settings.nvcc, settings.origins["nvcc"], os.environ))
     say(f"nvcc {release_of(nvcc)} at `{nvcc}`, a program of 7 kernels for float and double", "")
     with tempfile.TemporaryDirectory(prefix="nvccache-demo-") as folder:
         environ = _environment(folder)
@@ -101,12 +102,13 @@ def _run_step(step: Step, nvcc: str, folder: str, environ: dict[str, str]) -> No
     if os.path.exists(actual):
         os.unlink(actual)
     plain = [nvcc, *flags, "-keep", "-keep-dir", keep, "-c", "demo.cu", "-o", expected]
-    cached = [sys.executable, "-m", "nvccache", nvcc, *flags, "-c", "demo.cu", "-o", actual]
+    ours = private_launcher(folder)
+    cached = [*ours, nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
     say(f"   plain nvcc  {seconds_words(plain_seconds)}")
     cached_seconds = _compile(cached, folder, environ)
     say(f"   nvccache    {seconds_words(cached_seconds)}")
-    counts = _take_counts(folder, environ)
+    counts = _take_counts(ours, folder, environ)
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
     say(f"   reused      {'the whole compile, no tool ran' if is_direct else _stage_words(counts, 'hit')}")
     say(f"   ran         {_stage_words(counts, 'miss')}")
@@ -136,9 +138,9 @@ def _compile(command: list[str], folder: str, environ: dict[str, str]) -> float:
     return seconds
 
 
-def _take_counts(folder: str, environ: dict[str, str]) -> Totals:
+def _take_counts(ours: list[str], folder: str, environ: dict[str, str]) -> Totals:
     """What `stats` counted since it was last asked; raises DemoError."""
-    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json", "--reset"]
+    command = [*ours, "stats", "--format", "json", "--reset"]
     try:
         shown = subprocess.check_output(command, cwd=folder, env=environ)
     except subprocess.CalledProcessError as error:

@@ -15,6 +15,7 @@ from nvccache import nvcc_search, outcomes
 from nvccache.cli import cache_checks, findings
 from nvccache.cli import settings as our_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding, show
+from nvccache.cli.install import private_launcher
 from nvccache.cli.units import seconds_words
 from nvccache.config import PREFIX
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nvccache.config import Config
+    from nvccache.journal import Totals
 
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 
@@ -71,21 +73,27 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             return
         yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
         time.sleep(_SETTLED)
-        cached = [sys.executable, "-m", "nvccache", nvcc, "-c", "probe.cu", "-o", "probe.o"]
+        ours = private_launcher(folder)
+        cached = [*ours, nvcc, "-c", "probe.cu", "-o", "probe.o"]
         for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
             seconds, said = _run(cached, folder, environ)
             if said is not None:
                 yield Finding(BAD, title, "cannot compile:", tuple(said.splitlines()))
                 return
-            yield _verdict(title, wanted, seconds, folder, environ)
+            yield _verdict(title, wanted, seconds, folder, _counts(ours, folder, environ))
 
 
-def _verdict(title: str, wanted: str, seconds: float, folder: str, environ: dict[str, str]) -> Finding:
+def _counts(ours: list[str], folder: str, environ: dict[str, str]) -> Totals:
+    """What `stats` counted since it was last asked."""
+    command = [*ours, "stats", "--format", "json", "--reset"]
+    counts: Totals = json.loads(subprocess.check_output(command, cwd=folder, env=environ))
+    return counts
+
+
+def _verdict(title: str, wanted: str, seconds: float, folder: str, counted: Totals) -> Finding:
     with open(f"{folder}/plain.o", "rb") as plain, open(f"{folder}/probe.o", "rb") as ours:
         if plain.read() != ours.read():
             return Finding(BAD, title, "makes another object than nvcc: please report this")
-    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json", "--reset"]
-    counted = json.loads(subprocess.check_output(command, cwd=folder, env=environ))
     outcome = next((name for name, count in counted["calls"].items() if count), "nothing")
     reasons = ", ".join(counted["bypass_reasons"])
     text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the same object"

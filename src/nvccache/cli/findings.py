@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 
 from nvccache import dryrun, nvcc_search, real_nvcc, slots, toolchain, wrong_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.install import launcher
 from nvccache.dryrun import Command, Transcript
 from nvccache.store import Store
 
@@ -29,8 +31,8 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The nvcc that a call would run, and whether calls of `nvcc` come to the cache."""
     nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
     if not nvcc:
-        where = f"`{settings.nvcc}` is none" if settings.nvcc else "none on PATH, none below /usr/local"
-        yield Finding(BAD, "nvcc", f"no nvcc: {where}; `pip install 'nvccache[toolkit]'` brings one")
+        why = nvcc_search.why_none(settings.nvcc, settings.origins["nvcc"], environ)
+        yield Finding(BAD, "nvcc", why)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {nvcc_search.release_of(nvcc) or '?'} at `{nvcc}`")
     if not toolchain.is_dependable(nvcc):
@@ -44,6 +46,38 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             GOOD, "on PATH", "`nvcc` is not nvccache: it is used as a launcher, or see `nvccache install`"
         )
+
+
+def of_launcher() -> Iterator[Finding]:
+    """What is started as `nvccache`, whether it is isolated, and whether our modules have byte code."""
+    if not sys.flags.isolated:
+        text = "Python was started so that it heeds PYTHONPATH and the like (no `-I`)"
+        details = ("start it by the program `nvccache`, or by `python -I -m nvccache`",)
+        yield Finding(ODD, "launcher", text, details)
+    path = launcher()
+    if not path:
+        text = "not installed as a program: start it with `python -I -m nvccache`"
+        yield Finding(ODD, "launcher", text)
+    elif _first_bytes(path).startswith(b"\x7fELF"):
+        yield Finding(GOOD, "launcher", f"`{path}`")
+    else:
+        text = (
+            "was built without a C compiler: it is a script for sh, which may add PWD to nvcc's environment"
+        )
+        yield Finding(ODD, "launcher", f"`{path}` {text}")
+    compiled = importlib.util.cache_from_source(real_nvcc.__file__)
+    if not os.path.exists(compiled):
+        folder = os.path.dirname(real_nvcc.__file__)
+        text = "there is no byte code: each call compiles nvccache's modules anew"
+        yield Finding(ODD, "start", f"{text}; `{sys.executable} -m compileall -q {folder}` makes it")
+
+
+def _first_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(4)
+    except OSError:
+        return b""
 
 
 def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -112,16 +146,6 @@ def of_settings(settings: Config) -> Iterator[Finding]:
     """What the user has set and nvccache does not understand."""
     for text in wrong_settings.sentences(settings):
         yield Finding(BAD, "settings", text)
-
-
-def of_launcher() -> Iterator[Finding]:
-    """Whether the interpreter was started so that nothing but nvccache's own modules can be loaded."""
-    if not sys.flags.isolated:
-        text = "Python was started so that it heeds PYTHONPATH and the like (no `-I`)"
-        details = (
-            "start it by the script `nvccache`, not by `python -m`; a script without `-I`: install it anew",
-        )
-        yield Finding(ODD, "launcher", text, details)
 
 
 def of_machine(settings: Config) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
+import subprocess
 import sys
 
 import click
@@ -24,7 +25,9 @@ _IMPORTED = ("nvccache", "xxhash", "zstandard", "click", "tomli")
 _BODY = """\
 # Written by `nvccache install`; to be written again when nvccache or its Python moves.
 import sys
+from os import environ
 
+sys.dont_write_bytecode = bool(environ.get("PYTHONDONTWRITEBYTECODE"))  # -I ignores it
 sys.path += {folders!r}
 try:
     from nvccache.shim import main
@@ -45,9 +48,23 @@ def main():
             with open(path, "rb") as stream:
                 is_shim = {mark!r} in stream.read(8192)
             if not is_shim:
-                os.execv(path, [path, *sys.argv[1:]])
-    sys.stderr.write("nvcc: nvccache was removed, and no other nvcc is on PATH\\n")
-    return 127
+                os.execve(path, [path, *sys.argv[1:]], given_environment())
+    named = f"`{{nvcc}}`, which NVCCACHE_NVCC names, cannot be run"
+    why = named if os.environ.get("NVCCACHE_NVCC") else "no other nvcc is on PATH"
+    sys.stderr.write(f"nvcc: nvccache was removed, and {{why}}\\n")
+    return 126 if "/" in nvcc and os.path.exists(nvcc) else 127
+
+
+def given_environment():
+    """The environment without the LC_CTYPE that Python sets where there is no locale."""
+    import os
+
+    try:
+        with open("/proc/self/environ", "rb") as stream:
+            entries = stream.read().split(b"\\0")
+    except OSError:
+        return os.environb
+    return dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
 '''
 
 
@@ -124,12 +141,32 @@ def _usage(folder: str) -> list[str]:
         lines += ["The real nvcc is not on PATH; say where it is:"]
         lines += [f"  export NVCCACHE_NVCC={shlex.quote(nvcc)}"]
     lines += ["CMake needs no shim:"]
-    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_launcher())} ..."]
+    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_words_for_cmake())} ..."]
     return lines
 
 
-def _launcher() -> str:
+def launcher() -> str:
+    """The executable `nvccache`: the one that was started, or that of this Python; empty if there is none."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "nvccache")
+    for program in (os.path.abspath(sys.argv[0]), beside):
+        if os.path.basename(program) == "nvccache" and os.access(program, os.X_OK):
+            return program
+    return ""
+
+
+def _words_for_cmake() -> str:
     """What a build system puts before the compiler; its parts are separated by `;` as CMake wants it."""
+    if launcher():
+        return launcher()
     interpreter = os.path.abspath(sys.executable)
-    script = os.path.join(os.path.dirname(interpreter), "nvccache")
-    return script if os.access(script, os.X_OK) else f"{interpreter};-m;nvccache"
+    isolated = [interpreter, "-I", "-m", "nvccache"]
+    if subprocess.run([*isolated, "--version"], capture_output=True, check=False).returncode == 0:
+        return ";".join(isolated)
+    return f"{interpreter};-m;nvccache"  # found by PYTHONPATH, or a user's own
+
+
+def private_launcher(folder: str) -> list[str]:
+    """Words that start this very nvccache, isolated, wherever its parts were found. Raises OSError."""
+    path, interpreter = os.path.join(folder, "nvccache"), _interpreter()
+    _write_executable(path, _shim_text(interpreter, _import_folders()))
+    return [interpreter, "-IS", path]

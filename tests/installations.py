@@ -1,0 +1,77 @@
+"""nvccache installed as users install it: a wheel, pip, and a directory of its own.
+
+What nvccache needs (click, xxhash) is linked from the environment of the tests: nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_NEEDED = ("click", "tomli", "xxhash", "zstandard")
+
+
+def build_wheel(folder: Path, kind: str = "wheel", **variables: str) -> Path:
+    """Build by the interface that pip uses; `kind` is `wheel` or `editable`."""
+    folder.mkdir()
+    program = f"import sys; from hatchling.build import build_{kind} as build; build(sys.argv[1])"
+    environ = {**os.environ, **variables}
+    subprocess.run([sys.executable, "-c", program, str(folder)], cwd=ROOT, env=environ, check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def make_environment(folder: Path) -> None:
+    """A virtual environment without pip, with what nvccache needs but not nvccache."""
+    venv.create(folder, symlinks=True)
+    for name in _NEEDED:
+        found = importlib.util.find_spec(name)
+        if found and found.origin:
+            package = Path(found.origin).parent
+            (site_packages(folder) / name).symlink_to(package)
+
+
+def site_packages(folder: Path) -> Path:
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return folder / "lib" / version / "site-packages"
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """Install into a virtual environment; the launcher."""
+    _pip("--python", str(folder / "bin" / "python"), "install", str(wheel))
+    return folder / "bin" / "nvccache"
+
+
+def install_below(wheel: Path, prefix: Path) -> Path:
+    """Install as `pip install --user` does: no environment's interpreter lies beside the launcher."""
+    _pip("install", "--prefix", str(prefix), "--ignore-installed", str(wheel))
+    return prefix / "bin" / "nvccache"
+
+
+def _pip(*words: str) -> None:
+    options = [
+        "--no-index",
+        "--no-deps",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-warn-script-location",
+    ]
+    subprocess.run([sys.executable, "-m", "pip", *words, *options], check=True)
+
+
+def shared(base: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """A directory that the first of several test workers makes, for all of them."""
+    import filelock
+
+    folder = base / name
+    with filelock.FileLock(f"{folder}.lock"):
+        if not (base / f"{name}.made").exists():
+            make(folder)
+            (base / f"{name}.made").touch()
+    return folder

@@ -1,0 +1,249 @@
+"""The executable `nvccache` as pip installs it: how it finds Python, and that nothing steers it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import installations
+from test_hot_path import BUILT_IN, REPLAY, imported
+from unprivileged import NOBODY, copy_with_modes
+from workspaces import OLD_ENOUGH, Workspace
+
+SOURCE = "__global__ void k() {}\n"
+# Says how it was started, in place of the script that pip installs.
+REPORT = (
+    "import sys\nprint(sys.flags.isolated, sys.flags.no_site, sys._xoptions['nvccache'], *sys.argv[1:])\n"
+)
+HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
+
+
+@pytest.fixture(scope="session")
+def uncompiled(workers_base: Path, launcher: Path) -> Path:
+    """As it is where there was no C compiler."""
+
+    def make(folder: Path) -> None:
+        built = installations.build_wheel(folder.with_name("wheel-for-sh"), CC="/nowhere/cc")
+        assert built.name.endswith("-py3-none-any.whl")
+        shutil.copytree(launcher.parents[1], folder, symlinks=True)
+        with zipfile.ZipFile(built) as archive:
+            (name,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
+            (folder / "bin" / "nvccache").write_bytes(archive.read(name))
+
+    return installations.shared(workers_base, "environment-for-sh", make) / "bin" / "nvccache"
+
+
+def text_of(*words: str | Path, **options: object) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, check=False, **options)  # type: ignore[call-overload]
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    return str(done.stdout.decode())
+
+
+def package_of(launcher: Path) -> str:
+    """Where the nvccache lies that a launcher runs: its shim names the import directories."""
+    folder = launcher.with_name("shims-of-launcher")
+    text_of(launcher, "install", folder)
+    line = next(line for line in (folder / "nvcc").read_text().splitlines() if "sys.path +=" in line)
+    return str(eval(line.partition("+=")[2])[0])
+
+
+@pytest.fixture
+def compiled(workspace: Workspace, launcher: Path) -> list[str | Path]:
+    """The words of a compile that is a direct hit from now on."""
+    workspace.environ["PWD"] = str(workspace.directory)  # as a shell has it, which the launcher may be
+    words = [launcher, workspace.nvcc, "-c", "a.cu", "-o", "a.o"]
+    os.utime(workspace.write("a.cu", SOURCE), (1, 1))
+    assert workspace.run(["sleep", str(5 * OLD_ENOUGH)]).status == 0
+    assert workspace.run(words).status == 0
+    return words
+
+
+def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
+    assert wheel.name.endswith("-py3-none-linux_x86_64.whl") or "aarch64" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
+        assert archive.read(program).startswith(b"\x7fELF")
+
+
+def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compiled):
+    for name in ("signal", "os", "xxhash", "nvccache", "sitecustomize", "click"):
+        workspace.write(f"hostile/{name}.py", HOSTILE)
+    for name, value in {
+        "PYTHONHOME": "/nowhere",
+        "PYTHONPATH": str(workspace.directory / "hostile"),
+        "PYTHONHASHSEED": "bad",
+        "PYTHONUTF8": "bad",
+        "PYTHONPLATLIBDIR": "nowhere",
+        "PYTHONWARNINGS": "error",
+    }.items():
+        for started in (launcher, uncompiled):
+            compile_ = partial(workspace.run, [started, *compiled[1:]], **{name: value})
+            result, counters = workspace.since(compile_)
+            assert (result.status, result.stdout, result.stderr) == (0, b"", b""), name
+            assert counters.outcome == "direct_hit"
+            assert workspace.run([started, "stats"], **{name: value}).status == 0, name
+
+
+def test_the_working_directory_has_no_say(launcher, workspace, compiled):
+    for name in ("signal", "os", "runpy", "xxhash", "nvccache", "click"):
+        workspace.write(f"{name}.py", HOSTILE)
+    result, counters = workspace.since(lambda: workspace.run(compiled))
+    assert (result.status, result.stderr, counters.outcome) == (0, b"", "direct_hit")
+    assert workspace.run([launcher, "stats"]).status == 0
+    os.utime(workspace.directory / "a.cu")  # so that more than a hit is loaded
+    for python in ([sys.executable, "-I"], [sys.executable]):
+        for name in ("os", "runpy", "nvccache"):  # what Python itself loads before us is out of our hands
+            (workspace.directory / f"{name}.py").unlink(missing_ok=True)
+        for words in ([*compiled[1:-1], "b.o", "-Xptxas", "-v"], ["stats"]):
+            result = workspace.run([*python, "-m", "nvccache", *words])
+            assert result.status == 0 and b"Traceback" not in result.stderr
+
+
+def test_a_hit_loads_what_the_shims_hit_loads(workspace, compiled, launcher):
+    """Another form of the same start: the script is found by Python, the rest by the script."""
+    words = ["-X", "importtime", "-IS", "-X", f"nvccache={launcher}", f"{launcher}-python", *compiled[1:]]
+    found = imported(workspace.run([launcher.with_name("python3"), *words]).stderr)
+    assert found | BUILT_IN | {"_stat"} >= REPLAY
+    assert not [name for name in found - REPLAY if name.startswith("nvccache") or name == "site"]
+
+
+def test_byte_code_is_there_and_stays_unwritten_on_request(launcher, wheel, tmp_path):
+    package = installations.site_packages(launcher.parents[1]) / "nvccache"
+    assert list(package.glob("__pycache__/shim.*.pyc"))
+    installations.make_environment(tmp_path / "fresh")
+    shutil.copytree(
+        package,
+        installations.site_packages(tmp_path / "fresh") / "nvccache",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    for name in ("nvccache", "nvccache-python"):
+        shutil.copy(launcher.with_name(name), tmp_path / "fresh" / "bin")
+    fresh = tmp_path / "fresh" / "bin" / "nvccache"
+    text_of(fresh, "--version", env={"PYTHONDONTWRITEBYTECODE": "1"})
+    assert not list(tmp_path.glob("fresh/**/nvccache/**/*.pyc"))
+    text_of(fresh, "--version", env={})
+    assert list(tmp_path.glob("fresh/**/nvccache/**/*.pyc"))
+
+
+@pytest.mark.parametrize("form", ["program", "shell"])
+@pytest.mark.parametrize("name", ["with blank", "it's " + "x" * 150, "é"])
+def test_an_environment_that_was_moved(form, name, launcher, uncompiled, tmp_path):
+    started = launcher if form == "program" else uncompiled
+    moved = tmp_path / name
+    shutil.copytree(started.parents[1], moved, symlinks=True)
+    assert text_of(moved / "bin" / "nvccache", "--version").startswith("nvccache ")
+    assert package_of(moved / "bin" / "nvccache") == str(installations.site_packages(moved))
+
+
+def test_doctor_says_whether_the_launcher_is_compiled(launcher, uncompiled, workspace):
+    for started, state in ((launcher, b"ok    "), (uncompiled, b"note  ")):
+        said = workspace.run([started, "doctor"], PATH="/usr/bin:/bin", NVCCACHE_NVCC="/nowhere").stdout
+        (line,) = [line for line in said.splitlines() if b" launcher " in line]
+        assert line.startswith(state + b"launcher       `" + os.fsencode(started))
+
+
+@pytest.mark.parametrize("form", ["program", "shell"])
+def test_links_from_other_directories(form, launcher, uncompiled, workspace, tmp_path):
+    """As pipx makes them; and one named nvcc, which is a masquerade."""
+    started = launcher if form == "program" else uncompiled
+    workspace.write("a.cu", SOURCE)
+    links = tmp_path / "bin of mine"
+    links.mkdir()
+    (links / "nvccache").symlink_to(started)
+    (links / "nvcc").symlink_to("nvccache")
+    path = f"{links}:{workspace.environ['PATH']}"
+    rest = ["-c", workspace.directory / "a.cu", "-o", "a.o"]
+    for words in (["nvccache", workspace.nvcc], ["nvcc"], [links / "nvcc"], ["bin of mine/nvccache", "nvcc"]):
+        result, counters = workspace.since(partial(workspace.run, [*words, *rest], tmp_path, PATH=path))
+        assert (result.status, result.stderr) == (0, b"")
+        assert counters.calls["fault"] == 0 and sum(counters.calls.values()) == 1
+
+
+def test_installed_without_an_environment(wheel, tmp_path):
+    """As with `pip install --user`: the package lies below the launcher's own prefix, the rest elsewhere."""
+    started = installations.install_below(wheel, tmp_path / "of user")
+    assert text_of(started, "--version").startswith("nvccache ")
+    assert package_of(started) == str(installations.site_packages(tmp_path / "of user"))
+
+
+def test_installed_editable(tmp_path):
+    built = installations.build_wheel(tmp_path / "editable", "editable")
+    installations.make_environment(tmp_path / "environment")
+    started = installations.install(built, tmp_path / "environment")
+    assert package_of(started) == str(installations.ROOT / "src")
+
+
+SHEBANGS = {
+    "plain": "#!{python}\n",
+    "with blanks": "#!{folder}/with blank/python\n",
+    "with options": "#!{python} -sP\n",
+    "by sh, as pip": "#!/bin/sh\n'''exec' \"{folder}/with blank/python\" \"$0\" \"$@\"\n' '''\n",
+    "by sh, as uv": "#!/bin/sh\n'''exec' '{folder}/with blank/python' \"$0\" \"$@\"\n' '''\n",
+    "by sh, bare": "#!/bin/sh\n'''exec' {python} \"$0\" \"$@\"\n' '''\n",
+    "gone": "#!/nowhere/python\n",
+    "none": "",
+}
+
+
+@pytest.mark.parametrize("form", ["program", "shell"])
+@pytest.mark.parametrize("first_lines", SHEBANGS.values(), ids=SHEBANGS)
+def test_first_lines_of_the_script_name_the_interpreter(form, first_lines, launcher, uncompiled, tmp_path):
+    place, other = tmp_path / "bin", tmp_path / "with blank"
+    place.mkdir()
+    other.mkdir()
+    python = os.path.realpath(sys.executable)
+    (other / "python").symlink_to(python)
+    shutil.copy(launcher if form == "program" else uncompiled, place)
+    if first_lines in (SHEBANGS["gone"], SHEBANGS["none"]):
+        (place / "python3").symlink_to(python)
+    report = first_lines.format(python=python, folder=tmp_path) + REPORT
+    (place / "nvccache-python").write_text(report)
+    started = place / "nvccache"
+    assert text_of(started, "a b", "") == f"1 1 {started} a b \n"
+
+
+@pytest.mark.parametrize("form", ["program", "shell"])
+def test_a_launcher_without_python_says_so(form, launcher, uncompiled, tmp_path):
+    alone = shutil.copy(launcher if form == "program" else uncompiled, tmp_path)
+    done = subprocess.run([alone, "nvcc"], capture_output=True, check=False)
+    assert done.returncode == 127
+    assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
+    assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
+    masquerade = tmp_path / "nvcc"
+    masquerade.symlink_to(alone)
+    assert subprocess.run([masquerade, "/bin/echo"], capture_output=True, check=False).returncode == 127
+
+
+def test_closed_streams(launcher, uncompiled, workspace, compiled):
+    product = workspace.directory / "a.o"
+    for started in (launcher, uncompiled):
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            product.unlink()
+            words = ["sh", "-c", f'exec "$@" {closed}', "sh", started, *compiled[1:]]
+            result, counters = workspace.since(partial(workspace.run, words))
+            assert (result.status, result.stdout, result.stderr) == (0, b"", b""), closed
+            assert (counters.outcome, product.exists()) == ("direct_hit", True)
+
+
+def test_the_script_by_itself_is_nvccache_too(launcher, workspace, compiled):
+    result, counters = workspace.since(lambda: workspace.run([f"{launcher}-python", *compiled[1:]]))
+    assert (result.status, counters.outcome) == (0, "direct_hit")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_another_user_without_a_home(launcher):
+    user: dict[str, int] = {"user": NOBODY, "group": NOBODY}
+    python = os.path.realpath(sys.executable)
+    reached = subprocess.run(["test", "-x", python], check=False, **user)
+    if reached.returncode:
+        pytest.skip("nobody else may run this Python")
+    with copy_with_modes(launcher.parents[1], 0o755, 0o755) as copy:
+        done = subprocess.run([f"{copy}/bin/nvccache", "--version"], env={}, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
