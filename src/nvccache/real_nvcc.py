@@ -21,12 +21,13 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     """The path of the nvcc to run, or empty when there is none.
 
     `typed` is the compiler of a launcher's command line, or empty for a call under the name nvcc;
-    `configured` is the setting `nvcc`, which counts only for the latter. A symbolic link is not
-    resolved: nvcc finds its toolkit from the name it is called by.
+    `configured` is the setting `nvcc`, which counts only for the latter. The path stays as it was typed, or
+    as nvcc makes it of an entry of PATH, links and relative paths included: nvcc finds its toolkit from the
+    name it is called by, and names headers so.
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
     for candidate in _candidates(typed, configured, environ):
-        if candidate not in tried and _is_program(candidate) and not is_ours(candidate):
+        if os.path.abspath(candidate) not in tried and _is_program(candidate) and not is_ours(candidate):
             return candidate
     return ""
 
@@ -45,18 +46,23 @@ def is_ours(path: str) -> bool:
 
 def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:
     """The environment for what this call starts."""
-    tried = environ.get(TRIED_VARIABLE, "")
-    return {**environ, TRIED_VARIABLE: f"{tried}:{nvcc}" if tried else nvcc}
+    tried, path = environ.get(TRIED_VARIABLE, ""), os.path.abspath(nvcc)
+    return {**environ, TRIED_VARIABLE: f"{tried}:{path}" if tried else path}
 
 
 def _candidates(typed: str, configured: str, environ: Mapping[str, str]) -> Iterator[str]:
     if "/" in typed:
-        yield os.path.abspath(typed)
+        yield typed
     if not typed and "/" in configured:
         yield configured
     name = os.path.basename(typed or configured or "nvcc")
     for directory in environ.get("PATH", os.defpath).split(":"):
-        yield os.path.abspath(os.path.join(directory, name))
+        yield _in_entry(directory, name)
+
+
+def _in_entry(directory: str, name: str) -> str:
+    """A program in a directory of PATH, as nvcc makes it up: an empty entry is the working directory."""
+    return (directory.rstrip("/") if directory else ".") + "/" + name
 
 
 def _is_program(path: str) -> bool:
