@@ -28,6 +28,8 @@ KEPT_CASES = {
     "test_diagnostics": 20,
     "test_debug_builds": 16,
     "test_host_compilers": 20,
+    "test_relative_toolkits": 4,
+    "test_linked_checkouts": 2,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

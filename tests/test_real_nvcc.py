@@ -49,7 +49,13 @@ def test_a_relative_path_stays_as_it_is_typed(tmp_path, path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("entry", "found"),
-    [("bin", "bin/nvcc"), ("./bin//", "./bin/nvcc"), ("bin/.", "bin/./nvcc"), (".", "./nvcc"), ("", "./nvcc")],
+    [
+        ("bin", "bin/nvcc"),
+        ("./bin//", "./bin/nvcc"),
+        ("bin/.", "bin/./nvcc"),
+        (".", "./nvcc"),
+        ("", "./nvcc"),
+    ],
 )
 def test_a_relative_entry_of_the_path_stays_as_nvcc_has_it(tmp_path, monkeypatch, entry, found):
     _program(tmp_path / "bin" / "nvcc")

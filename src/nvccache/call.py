@@ -66,7 +66,7 @@ def _compile(request: Request, config: Config, path: str, at_once: slots.Slots) 
     transcript = dryrun.of_request(request, path)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, config)
-    planned = plan.build(transcript, request.invocation, path, places)
+    planned = plan.build(transcript, request.invocation, path)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, config)
     cache = store.Store(config.dir, config.readonly)

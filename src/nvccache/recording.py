@@ -16,6 +16,7 @@ from nvccache import (
     keys,
     manifest,
     markers,
+    module_id,
     processor,
     reading,
     replay,
@@ -262,6 +263,9 @@ class Recorder:
             if out.destination
         ]
         if any(needle in content for content in [*contents, given.stdout, given.stderr]):
+            return False
+        told = [*contents, given.stdout, given.stderr]
+        if any(map(module_id.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
             return False
         return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
 

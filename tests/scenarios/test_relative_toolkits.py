@@ -1,7 +1,7 @@
 """An nvcc that is found by a relative path names its headers by relative paths, and so do we.
 
-nvcc knows its toolkit by the name that it is called by: as typed, or made of an entry of PATH. That name comes
-back in dependency files, in `__FILE__`, in line tables and in diagnostics.
+nvcc knows its toolkit by the name that it is called by: as typed, or made of an entry of PATH. That name
+comes back in dependency files, in `__FILE__`, in line tables and in diagnostics.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ELSEWHERE = "deep/er"
 
 @dataclasses.dataclass(frozen=True)
 class Spelling:
-    """How the toolkit's nvcc is found from the working directory: the word typed, and what PATH begins with."""
+    """How nvcc is found from the working directory: the word typed, and what PATH begins with."""
 
     typed: str
     path: str = ""
