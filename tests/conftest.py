@@ -31,6 +31,8 @@ KEPT_CASES = {
     "test_host_compilers": 20,
     "test_hostile_cache": 60,
     "test_whole_products": 7,
+    "test_relative_toolkits": 4,
+    "test_linked_checkouts": 2,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

@@ -36,6 +36,8 @@ FILES, SEARCH, CALLS, TOOLS, UNRECORDED, PRODUCTS, CHECKOUTS = (
     f"{SOUNDNESS}{theme}.py"
     for theme in ("files", "search", "calls", "tools", "unrecorded", "products", "checkouts")
 )
+LINKED = "tests/scenarios/test_linked_checkouts.py"
+SECOND = "tests/scenarios/test_second_build_directories.py"
 CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
@@ -224,7 +226,8 @@ GUARDS = [
           'builder.add("directory", cwd, named)', "pass", CALLS,
           "working_directory"),
     Guard("records bound to outputs", "recording.py",
-          "if self.execution.seeding.is_bound or self._names_outputs(given):", "if False:", PRODUCTS,
+          "if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:",
+          "if False:", PRODUCTS,
           "external"),
     Guard("paths in text that is shared", "recording.py",
           "if not all(known.free_of == base for known in self.execution.passes.values()):", "if False:",
@@ -233,6 +236,16 @@ GUARDS = [
     Guard("paths in what is shared", "recording.py",
           "if any(needle in content for content in [*contents, given.stdout, given.stderr]):", "if False:",
           CHECKOUTS, "warning"),
+    Guard("ids in what is shared", "recording.py", "if any(map(module_id.may_be_any_in, told)) or",
+          "if False and", LINKED, "same_unit"),
+    Guard("where a source is, in what is read", "ingredients.py",
+          'found.append(("sources", tuple(source_paths)))', "pass", "tests/test_workspace.py", "source"),
+    Guard("relative entries of PATH in answers of compilers", "toolchain.py",
+          "if any(_has_relative_entry(setting.partition(\"=\")[2]) for setting in searched):", "if False:",
+          "tests/test_toolchain.py", "working_directory"),
+    Guard("lines that a script may have shown", "lookup.py",
+          'return self._ignores_lines and (self._knows_compilers or stage.kind == "cicc")',
+          "return self._ignores_lines", SECOND, "comment"),
     Guard("debug information that is shared", "recording.py",
           'return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")',
           "return True", CHECKOUTS,

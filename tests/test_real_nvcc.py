@@ -40,17 +40,37 @@ def test_a_launchers_compiler_without_a_slash_is_looked_for(tmp_path, path):
     assert find("nvcc-13", "", path) == wanted
 
 
-def test_a_relative_path_is_made_absolute(tmp_path, path, monkeypatch):
-    wanted = _program(tmp_path / "bin" / "nvcc")
+def test_a_relative_path_stays_as_it_is_typed(tmp_path, path, monkeypatch):
+    _program(tmp_path / "bin" / "nvcc")
     monkeypatch.chdir(tmp_path)
-    assert find("bin/nvcc", "", path) == wanted
-    assert find("./bin/../bin/nvcc", "", path) == wanted
+    for typed in ("bin/nvcc", "./bin/../bin//nvcc"):
+        assert find(typed, "", path) == typed
 
 
-def test_a_relative_part_of_the_path_is_made_absolute(tmp_path, monkeypatch):
-    wanted = _program(tmp_path / "bin" / "nvcc")
-    monkeypatch.chdir(tmp_path)
-    assert find("nvcc", "", {"PATH": "bin"}) == wanted
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ("bin", "bin/nvcc"),
+        ("./bin//", "./bin/nvcc"),
+        ("bin/.", "bin/./nvcc"),
+        (".", "./nvcc"),
+        ("", "./nvcc"),
+    ],
+)
+def test_a_relative_entry_of_the_path_stays_as_nvcc_has_it(tmp_path, monkeypatch, entry, found):
+    _program(tmp_path / "bin" / "nvcc")
+    monkeypatch.chdir(tmp_path if "bin" in entry else tmp_path / "bin")
+    assert find("nvcc", "", {"PATH": f"/nowhere:{entry}"}) == found
+
+
+def test_a_relative_path_that_was_tried_is_told_from_the_same_words_elsewhere(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        _program(tmp_path / name / "bin" / "nvcc")
+    monkeypatch.chdir(tmp_path / "one")
+    environ = guarded({"PATH": "bin"}, find("", "", {"PATH": "bin"}))
+    assert find("", "", environ) == ""
+    monkeypatch.chdir(tmp_path / "two")
+    assert find("", "", environ) == "bin/nvcc"
 
 
 def test_under_the_name_nvcc_the_first_one_on_the_path_is_found(tmp_path, path):

@@ -203,6 +203,24 @@ def test_a_compiler_that_finds_other_parts_is_another_one(gcc, tmp_path, cache):
     assert _identity(gcc, elsewhere, cache) != before
 
 
+@pytest.mark.parametrize("variable", ["COMPILER_PATH", "PATH"])
+def test_answers_that_hang_on_the_working_directory_are_remembered_for_it(
+    gcc, tmp_path, cache, settled, monkeypatch, variable
+):
+    """With a relative entry the same words find other parts from another directory."""
+    environ = {**os.environ, variable: f"parts:{os.environ.get(variable, '')}"}
+    _script(tmp_path / "one" / "parts" / "as", "exec /usr/bin/as")
+    (tmp_path / "two").mkdir()
+    found = {}
+    for name in ("one", "two", "one"):
+        monkeypatch.chdir(tmp_path / name)
+        found[name] = toolchain.host_compiler(gcc, environ, cache).programs
+        assert found[name] == toolchain.host_compiler(gcc, environ, Store(str(tmp_path / "other"))).programs
+        shutil.rmtree(tmp_path / "other")
+    assert any("parts" in path for path in found["one"])
+    assert not any("parts" in path for path in found["two"])
+
+
 @pytest.mark.parametrize(
     ("word", "depends"),
     [("-march=native", True), ("-mtune=native", True), ("-mcpu=native", True), ("-march=x86-64-v3", False)],

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import keys
-from nvccache.plan import Output
-from nvccache.stages.grammar import STUB_PLACEHOLDER
+from nvccache import ingredients, keys, module_id
+from nvccache.plan import Output, Stage
+from nvccache.stages.grammar import STUB_PLACEHOLDER, Grammar
 from nvccache.store import Store
 from nvccache.workspace import Workspace
 
@@ -141,3 +141,43 @@ def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, outp
     workspace.adopt(extra.path, Path(extra.path).read_bytes())
     assert workspace.digest_of(extra.path) == keys.digest_bytes(b"extra")
     assert workspace.materialise(extra.path, extra)
+
+
+STUB = b"#include <x>\n#define __NV_MODULE_ID %s4_a_cu_f\nint y;\n"
+
+
+@pytest.mark.parametrize(("role", "text"), [("stub", STUB), ("module_id", b"%s4_a_cu_f")])
+def test_where_a_source_is_is_no_part_of_what_is_stored(scratch, cache, output, role, text):
+    digests = set()
+    for place in ("/one/a.cu", "/two/a.cu"):
+        written = output(role, "a.x")
+        workspace = Workspace(str(scratch), cache, {}, {written.path: place})
+        content = text % module_id.start_of(place)
+        workspace.read_written(_write(written, content))
+        digests.add(workspace.digest_of(written.path))
+        assert workspace.as_read(written.path) == content
+        cache.add_blob(workspace.digest_of(written.path), workspace.content_of(written.path), compress=True)
+        assert workspace.source_paths_in([written.path, "another"]) == [place]
+    assert len(digests) == 1
+    third = Workspace(str(scratch), cache, {}, {written.path: "/three/a.cu"})
+    third.expect(written.path, digests.pop())
+    assert third.materialise(written.path, written)
+    assert Path(written.path).read_bytes() == text % module_id.start_of("/three/a.cu")
+
+
+@pytest.mark.parametrize("role", ["stub", "code", "cudafe1.cpp"])
+def test_an_id_in_a_name_stays_where_the_source_is(scratch, cache, output, role):
+    written = output(role, "a.x")
+    workspace = Workspace(str(scratch), cache, {}, {written.path: "/one/a.cu"})
+    content = b"int _GLOBAL__N_%s4_a_cu_f;\n" % module_id.start_of("/one/a.cu")
+    workspace.read_written(_write(written, content))
+    assert workspace.content_of(written.path) == content
+
+
+def test_where_the_source_is_counts_for_what_reads_it(cache, tmp_path):
+    tool = tmp_path / "tool"
+    tool.write_text("")
+    tool.chmod(0o755)
+    stage = Stage(Grammar("fatbinary"), (str(tool),), (), (), (), (), (), ())
+    found = [ingredients.of_stage(stage, [], {}, "/", cache, source_paths=[place]) for place in ("/1", "/2")]
+    assert ingredients.key_of(found[0]) != ingredients.key_of(found[1])

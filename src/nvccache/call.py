@@ -73,7 +73,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     transcript = dryrun.of_request(request, path)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
-    planned = plan.build(transcript, request.invocation, path, places)
+    planned = plan.build(transcript, request.invocation, path)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
     context = execution.Context(

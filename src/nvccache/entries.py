@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Entry:
     """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
 
-    `redirect` is set in an entry without outputs, and says what else the result depends on; see seeding.py.
+    `redirect` is set in an entry without outputs, and says what else the result depends on; see
+    seeding.py and unlike_ids.py.
     `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
     the preprocessed text it was made from, whose lines its key may leave out; see lookup.py.
     """

@@ -85,7 +85,10 @@ class Execution:
         self.cwd = context.cwd
         self.terminal = context.terminal
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
-        self.workspace = Workspace(self.plan.scratch, context.store, self.plan.included)
+        self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
+        self.workspace = Workspace(
+            self.plan.scratch, context.store, self.plan.included, _source_paths(self.plan.stages)
+        )
         self.seeding = Seeding(context.plan, self.plan.own_ids, context.cwd, context.store, self.workspace)
         self.headers = Headers(context.environ, context.store, context.since_ns)
         self.readings: list[Reading] = []
@@ -94,7 +97,6 @@ class Execution:
         self._adopted_assembly = False  # whether text not made by a pass may make the assembler read files
         temporary = scratch.temporary_below(self.plan.scratch)
         self.environ = {**context.environ, "TMPDIR": temporary}
-        self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         self.finder = Finder(self, ignores_lines, context.is_recaching)
         self._making = threading.RLock()
         os.makedirs(temporary, exist_ok=True)
@@ -102,7 +104,8 @@ class Execution:
     def is_cached(self, stage: Stage) -> bool:
         """Whether a stage's result may come from the store; known once the passes are done."""
         reads_in_assembler = self._adopted_assembly or any(
-            known.reads_in_assembler for known in self.passes.values()
+            known.reads_in_assembler
+            for known in tuple(self.passes.values())  # threads of other passes add to it
         )
         if stage.kind == "host_compile" and reads_in_assembler:
             self.objections.append("the assembler reads further files")
@@ -231,16 +234,19 @@ class Execution:
             return False
         return not self._is_free_of_id(stage)
 
+    def may_name_id(self, stage: Stage) -> bool:
+        """Whether device code of a stage may hold the module id, by which its source's path tells."""
+        return self.seeding.may_be_named(stage, self.kept_outputs(stage))
+
     def will_have_unlike_id(self, stage: Stage) -> bool:
         """Whether that is known before the stage has run: nvcc's id is made up, and it takes no seed."""
         _, original = self._ids_of(stage)
         identifier = self.workspace.content_of(original) if self.workspace.knows(original) else None
         return identifier is not None and self.seeding.is_beyond(stage, identifier)
 
-    def is_id_settled(self, stage: Stage) -> bool:
-        """Whether the id that nvcc would have this stage read, if any, is known."""
-        _, original = self._ids_of(stage)
-        return not original or self.workspace.knows(original)
+    def original_id(self, stage: Stage) -> str:
+        """The file with the id that nvcc would have this stage read, or empty."""
+        return self._ids_of(stage)[1]
 
     def _ids_of(self, stage: Stage) -> tuple[str, str]:
         output = stage.output(ROLE)
@@ -342,7 +348,8 @@ class Execution:
         if not stage.grammar.may_include and not stage.grammar.dates_what_it_names:
             front_key = keys.for_terminal(front_key, self.terminal, completed.stderr)
             if module_id.generates(stage):
-                return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage))
+                messages = completed.stdout + completed.stderr
+                return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage), messages)
             return front_key
         made = self._reading_of(stage, is_silent=not completed.stdout and not completed.stderr)
         found = manifest.Found(reading.key_of(front_key, made), made, b"")
@@ -382,3 +389,13 @@ class Execution:
         else:
             texts = [self.workspace.content_of(path) or b"" for path in self.read_by(stage)]
         return quoted.by_messages_about(texts, self.plan.scratch)
+
+
+def _source_paths(stages: Sequence[Stage]) -> dict[str, str]:
+    """For each file with a module id that is not made by the name of it alone, where the source is."""
+    return {
+        output.path: stage.name("source path")
+        for stage in stages
+        for output in stage.outputs
+        if output.role in (ROLE, "stub")
+    }

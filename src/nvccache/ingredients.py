@@ -29,12 +29,14 @@ def of_stage(
     store: Store,
     dated_files: Sequence[str] = (),
     further_variables: Sequence[str] = (),
+    source_paths: Sequence[str] = (),
 ) -> list[Ingredient]:
     """Everything a stage's result depends on, except headers that only running it reveals.
 
     `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
     `dated_files` are those whose date and size count, `further_variables` those that nvcc sets and nobody
-    knows. Raises OSError when its tool or one of its files cannot be read.
+    knows; `source_paths` are told by its inputs, but not by their digests. Raises OSError when its tool or
+    one of its files cannot be read.
     """
     found: list[Ingredient] = [
         ("stage", (stage.kind,)),
@@ -44,6 +46,8 @@ def of_stage(
         ("files", tuple(_file_parts(stage))),
         ("environment", tuple(_variables(stage, environ, further_variables))),
     ]
+    if source_paths:
+        found.append(("sources", tuple(source_paths)))
     if stage.grammar.searches_libraries:
         found.append(("libraries", tuple(_library_parts(stage, environ, store))))
     if stage.grammar.sees_directory:

@@ -57,23 +57,32 @@ class Finder:
         self._execution = execution
         self._workspace = execution.workspace
         self._store = execution.store
-        self.ignores_lines = ignores_lines and not self._may_show_lines(execution.plan.stages)
+        stages = execution.plan.stages
+        self._ignores_lines = ignores_lines and not lines.matter_to(stages)
+        self._knows_compilers = self._are_compilers_known(stages)
         self._is_recaching = is_recaching
         self._seen = reading.Observations()
         self._nowhere = Relocation("", execution.cwd)
 
-    def _may_show_lines(self, stages: Sequence[Stage]) -> bool:
-        """Whether where lines are may be seen in the results; a script as host compiler may ask for it."""
+    def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:
         compilers = {stage.words[0] for stage in stages if stage.kind == "host_compile"}
         found = [toolchain.host_compiler(word, self._execution.environ, self._store) for word in compilers]
-        return lines.matter_to(stages) or not all(compiler.is_itself for compiler in found)
+        return all(compiler.is_itself for compiler in found)
+
+    def ignores_lines(self, stage: Stage) -> bool:
+        """Whether a result may come from text whose lines are elsewhere.
+
+        A script as host compiler may ask for debug information by itself. That shows lines of what cudafe++
+        made; there are none of the source in what cicc makes for it.
+        """
+        return self._ignores_lines and (self._knows_compilers or stage.kind == "cicc")
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
         found = self._ingredients(stage)
         front_key, meaning_key = ingredients.key_of(found), self._meaning_key(stage, found)
         return self.look_again(
-            stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines)
+            stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines(stage))
         )
 
     def look_again(self, stage: Stage, before: Lookup) -> Lookup:
@@ -89,7 +98,7 @@ class Finder:
             key, entry = self._find(tried, stage)
             if entry:
                 is_moved = tried == before.meaning_key and entry.text != self.text_read_by(stage)
-                if not is_moved or self.ignores_lines:
+                if not is_moved or self.ignores_lines(stage):
                     return replace(missing, key=key, entry=entry, is_moved=is_moved)
         return missing
 
@@ -150,11 +159,19 @@ class Finder:
 
     def _ingredients(self, stage: Stage) -> list[Ingredient]:
         execution = self._execution
-        digests = [self._workspace.digest_of(path) for path in execution.read_by(stage)]
+        read = execution.read_by(stage)
+        digests = [self._workspace.digest_of(path) for path in read]
         dated = self._dated_sources(stage)
         further = execution.plan.variables
         return ingredients.of_stage(
-            stage, digests, execution.environ, execution.cwd, self._store, dated, further
+            stage,
+            digests,
+            execution.environ,
+            execution.cwd,
+            self._store,
+            dated,
+            further,
+            self._workspace.source_paths_in(read),
         )
 
     def text_read_by(self, stage: Stage) -> tuple[str, ...]:

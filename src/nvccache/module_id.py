@@ -13,6 +13,7 @@ chosen here: from what tells the two objects apart for a linker, and from nothin
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _FIRST_VERSION_WITH_SEED = 13
 _DEFINING = ("-D", "-U", "-I", "-i")
 _TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
 _VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
+_SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # what the checksum of a path is replaced by
+# How a stub for separate compilation tells the host compiler the id.
+_DEFINITION = b"#define __NV_MODULE_ID "
 _PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
 _TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
 
@@ -130,6 +134,35 @@ def is_named_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
 def source_path(words: Sequence[str]) -> str:
     """The path that the id is made of, as a command gives it; empty on CUDA 11.2, which does not."""
     return words[words.index(_PATH_OPTION) + 1] if _PATH_OPTION in words else ""
+
+
+def start_of(path: str) -> bytes:
+    """What the id of a unit with this source path begins with."""
+    return b"_%08x_" % zlib.crc32(os.fsencode(path))
+
+
+def without_source(role: str, content: bytes, start: bytes) -> bytes:
+    """An id, or a stub, with a mark in the place of the checksum that tells where the source is.
+
+    In a stub the id is replaced where it is merely defined. In names it may decide on the order of things, as
+    it does in what cudafe++ makes for separate compilation.
+    """
+    before = {"module_id": b"", "stub": _DEFINITION}.get(role)
+    if before is None or not start:
+        return content
+    at = content.find(before + start)
+    is_there = at == 0 if role == "module_id" else at >= 0
+    return content.replace(before + start, before + _SOURCE, 1) if is_there else content
+
+
+def with_source(content: bytes, start: bytes) -> bytes:
+    """The inverse of `without_source`."""
+    return content.replace(_SOURCE, start, 1) if start else content
+
+
+def may_be_any_in(content: bytes) -> bool:
+    """Whether a text, or the names in machine code, may hold some id."""
+    return _PREFIX.search(content) is not None
 
 
 def names_process(text: bytes) -> bool:

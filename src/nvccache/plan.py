@@ -14,13 +14,8 @@ from itertools import pairwise
 from nvccache import variables
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
-from nvccache.relocation import MARK
 from nvccache.stages import grammar_of
 from nvccache.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.relocation import Relocation
 
 OPAQUE = "opaque"
 HOST_LINK = "host_link"
@@ -123,19 +118,14 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, DependencyFile))
 
 
-def build(
-    transcript: Transcript, invocation: Invocation, scratch: str, places: Relocation | None = None
-) -> Plan | Bypass:
-    """The plan of a call, verified; or why there is none.
-
-    `places` relocates the path that module ids are made of, so that they do not name the checkout.
-    """
+def build(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
+    """The plan of a call, verified; or why there is none."""
     steps: list[Stage | DependencyFile] = []
     preprocessed: list[str] = []
     versions = _Versions()
     for step in transcript.steps:
         if isinstance(step, Command):
-            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), places))
+            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps)))
             if invocation.keeps_in is not None:
                 stage = _keeping(stage, invocation.keeps_in)
             if stage.is_preprocessor:
@@ -194,7 +184,7 @@ class _Versions:
         )
 
 
-def _read_stage(command: Command, scratch: str, number: int, places: Relocation | None) -> Stage:
+def _read_stage(command: Command, scratch: str, number: int) -> Stage:
     grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, keeps_place=True)
     words = [command.words[0]]
     key_words: list[str] = []
@@ -216,8 +206,6 @@ def _read_stage(command: Command, scratch: str, number: int, places: Relocation 
             value = shown = grammar.placeholders.get(piece.role, value)
         elif piece.use == NAMES:
             names.append((piece.role, value))
-            if places and piece.role == "source path" and not grammar.sees_directory:
-                value = shown = places.encode(value).replace(MARK, "")
             shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
         elif piece.use == WORD:
             possible_files += _possible_files(piece.prefix)

@@ -27,21 +27,21 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
 
     `typed` is the compiler of a launcher's command line, or empty for a call under the name nvcc;
     `configured` is the setting `nvcc`, which counts only for the latter. What a path names is run or nothing:
-    PATH is searched for a bare name, and for what stands behind nvccache where the path leads to that. A
-    symbolic link is not resolved: nvcc finds its toolkit from the name it is called by.
+    PATH is searched for a bare name, and for what stands behind nvccache where the path leads to that. The
+    path stays as it was typed, or as nvcc makes it of an entry of PATH, links and relative paths included:
+    nvcc finds its toolkit from the name it is called by, and names headers so.
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
     name = typed or configured or "nvcc"
     if "/" in name:
-        path = os.path.abspath(name)
-        if not _is_program(path):
+        if not _is_program(name):
             return ""
         # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
         # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
-        if not is_ours(path) and tried.count(path) < (_NESTED if typed else 1):
-            return path
+        if not is_ours(name) and tried.count(os.path.abspath(name)) < (_NESTED if typed else 1):
+            return name
     for candidate in _on_path(os.path.basename(name), environ):
-        if candidate not in tried and _is_program(candidate) and not is_ours(candidate):
+        if os.path.abspath(candidate) not in tried and _is_program(candidate) and not is_ours(candidate):
             return candidate
     return ""
 
@@ -75,8 +75,8 @@ def is_ours(path: str) -> bool:
 
 def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:
     """The environment for what this call starts."""
-    tried = environ.get(TRIED_VARIABLE, "")
-    return {**environ, TRIED_VARIABLE: f"{tried}:{nvcc}" if tried else nvcc}
+    tried, path = environ.get(TRIED_VARIABLE, ""), os.path.abspath(nvcc)
+    return {**environ, TRIED_VARIABLE: f"{tried}:{path}" if tried else path}
 
 
 def _trouble_with(path: str) -> tuple[int, str]:
@@ -89,7 +89,12 @@ def _trouble_with(path: str) -> tuple[int, str]:
 
 def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
     for directory in environ.get("PATH", os.defpath).split(":"):
-        yield os.path.abspath(os.path.join(directory, name))
+        yield _in_entry(directory, name)
+
+
+def _in_entry(directory: str, name: str) -> str:
+    """A program in a directory of PATH, as nvcc makes it up: an empty entry is the working directory."""
+    return (directory.rstrip("/") if directory else ".") + "/" + name
 
 
 def _is_program(path: str) -> bool:

@@ -18,6 +18,7 @@ from nvccache import (
     machine,
     manifest,
     markers,
+    module_id,
     reading,
     replay,
     searches,
@@ -297,6 +298,9 @@ class Recorder:
             if out.destination
         ]
         if any(needle in content for content in [*contents, given.stdout, given.stderr]):
+            return False
+        told = [*contents, given.stdout, given.stderr]
+        if any(map(module_id.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
             return False
         return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from nvccache import dependencies, markers, outcomes, products, store
+from nvccache import dependencies, markers, outcomes, products, store, unlike_ids
 from nvccache.execution import Execution
 from nvccache.plan import HOST_LINK, DependencyFile
 from nvccache.products import Product
@@ -62,15 +62,19 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report
     """
     # Intermediates that are kept have to be nvcc's to the letter.
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
-    before = None
+    before = tried = None
     ran: set[str] = set()
     while True:
         execution = Execution(context, relies_on_ids, ignores_lines)
         if before:
             execution.workspace.take_over(before.workspace)
         try:
-            return execution, _Run(execution, surroundings, ran).carry_out()
+            report = _Run(execution, surroundings, ran).carry_out()
+            if tried and report.status == 0:
+                unlike_ids.remember(tried, execution)
+            return execution, report
         except _UnlikeIdsError:
+            tried = execution
             surroundings.progress.note("the module ids differ: once more, in nvcc's way")
             relies_on_ids = False
         except _MovedLinesError:
@@ -92,21 +96,23 @@ class _Run:
         self._next = 0  # the step that is handed over next
         self._noted: set[int] = set()
         self._ran = ran
+        self._ended_now: list[Task] = []  # and still to be stored, which can wait for others to start
 
     def carry_out(self) -> Report:
         try:
-            ended: list[Task] = []
             while True:
-                self._schedule.advance()
-                for task in ended:
-                    self._schedule.store_result(task)
-                self._look_at_what_is_done()
+                self._advance()
+                self._store_what_ended()
                 handed_over = self._next
                 if self._hand_over():
                     break
-                ended = self._schedule.wait() if self._next == handed_over else []
+                if self._next == handed_over:
+                    self._ended_now = self._schedule.wait()
         except BaseException as reason:
-            self._schedule.finish(is_wanted=isinstance(reason, _UnlikeIdsError | _MovedLinesError))
+            is_wanted = isinstance(reason, _UnlikeIdsError | _MovedLinesError)
+            if is_wanted:
+                self._store_what_ended()
+            self._schedule.finish(is_wanted)
             self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
             raise
         self._schedule.finish()
@@ -117,25 +123,47 @@ class _Run:
         ]
         return self._report
 
+    def _advance(self) -> None:
+        """Look up and start what can be, but nothing if what is found is a reason to begin again."""
+        is_going_on = True
+        while is_going_on:
+            self._schedule.look_up()
+            self._look_at_what_is_done()
+            is_going_on = self._schedule.start()
+
+    def _store_what_ended(self) -> None:
+        for task in self._ended_now:
+            self._schedule.store_result(task)
+        self._ended_now = []
+
     def _ended(self) -> list[Task]:
         return [task for task in self._schedule.tasks if task.completed]
 
     def _look_at_what_is_done(self) -> None:
         """Raise the reason to begin again, if there is one; tell of each stage once."""
+        if self._execution.seeding.is_unlike:
+            raise _UnlikeIdsError
         for task in self._schedule.tasks:
+            is_id_settled = self._is_id_settled(task)
             if task.state is not State.DONE:
-                if self._execution.will_have_unlike_id(task.stage) and task.state is not State.RUNNING:
+                will_be_unlike = is_id_settled and self._execution.will_have_unlike_id(task.stage)
+                if will_be_unlike and task.state is not State.RUNNING:
                     raise _UnlikeIdsError
                 continue
             if task.number in self._noted:
                 continue
-            if self._execution.has_unlike_id(task.stage):
+            if is_id_settled and self._execution.has_unlike_id(task.stage):
                 raise _UnlikeIdsError
             if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
-            if self._execution.is_id_settled(task.stage):
+            if is_id_settled:
                 self._noted.add(task.number)
                 self._progress.ended(task)
+
+    def _is_id_settled(self, task: Task) -> bool:
+        """Whether the id that nvcc would have this stage read, if any, is known."""
+        original = self._execution.original_id(task.stage)
+        return not original or self._schedule.is_made(original)
 
     def _has_moved(self) -> bool:
         return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks)

@@ -108,20 +108,37 @@ class Schedule:
         self._is_full = False  # whether there was no slot when last asked for
 
     def advance(self) -> None:
-        """Look up and start what can be; what is found may let more be looked up."""
+        """Look up and start what can be."""
+        self.look_up()
+        while self.start():
+            self.look_up()
+
+    def look_up(self) -> None:
+        """Look up what can be; what is found may let more be looked up."""
         before = -1
         while before != self._count_done():
             before = self._count_done()
             for task in self.tasks:
                 if self._can_be_looked_up(task):
                     self._look_up(task)
-            self._is_full = False
-            for task in self._order:
-                if task.state is State.ELSEWHERE:
-                    self._look_elsewhere(task)
-                if task.state is State.READY and task.number < self._limit and not self._is_full:
-                    self._start(task)
+
+    def start(self) -> bool:
+        """Start what has to run; whether results were found meanwhile, so that more may be looked up."""
+        before = self._count_done()
+        self._is_full = False
+        for task in self._order:
+            if task.state is State.ELSEWHERE:
+                self._look_elsewhere(task)
+            if task.state is State.READY and task.number < self._limit and not self._is_full:
+                self._start(task)
+        if before != self._count_done():
+            return True
         self._rest_if_idle()
+        return False
+
+    def is_made(self, path: str) -> bool:
+        """Whether the stage that writes a file has ended; on its thread it may be known before."""
+        return self._by_output[path].state is State.DONE
 
     def _count_done(self) -> int:
         return sum(task.state is State.DONE for task in self.tasks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import entries, keys, module_id
+from nvccache import entries, keys, module_id, unlike_ids
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
 
@@ -32,6 +32,7 @@ class Seeding:
         self, plan: Plan, own_ids: Mapping[str, str], cwd: str, store: Store, workspace: Workspace
     ) -> None:
         self.is_bound = False  # whether a result depends on what the products are called
+        self.is_unlike = False  # whether a stage was found to have no use for an id of its own
         self._is_repeatable = False  # see _compare_with_another_run
         self._plan = plan
         self._own_ids = own_ids
@@ -66,6 +67,7 @@ class Seeding:
             if entry and entry.redirect == name:
                 key = deeper(key, stage)
                 entry = entries.find(self._store, key)
+        self.is_unlike |= entry is not None and entry.redirect == unlike_ids.REDIRECT
         return key, None if entry and entry.redirect else entry
 
     def _placed_key(self, key: str, stage: Stage) -> str:
@@ -123,27 +125,53 @@ class Seeding:
     def names_id(self, stage: Stage, kept: Sequence[Output]) -> bool:
         """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
         identifier = self._identifier(stage, kept)
+        contents = [self._workspace.as_read(output.path) or b"" for output in kept if output.role != ROLE]
+        return module_id.is_named_in(identifier, contents)
+
+    def _names_place(self, identifier: bytes, kept: Sequence[Output]) -> bool:
+        """Whether a result is for a source of this path alone: what it is kept as still holds the id."""
         contents = [self._workspace.content_of(output.path) or b"" for output in kept if output.role != ROLE]
         return module_id.is_named_in(identifier, contents)
+
+    def _is_told(self, stage: Stage, identifier: bytes, messages: bytes) -> bool:
+        """Whether messages name the id, or the path that it is made of."""
+        directory = os.path.dirname(stage.name("source path"))
+        names_path = len(directory) > 1 and os.fsencode(directory) in messages
+        return bool(messages) and (names_path or module_id.is_named_in(identifier, [messages]))
+
+    def may_be_named(self, stage: Stage, kept: Sequence[Output]) -> bool:
+        """Whether device code that a stage made may hold the id, which tells where the source is.
+
+        An object may hide that, since it is compressed in there.
+        """
+        if stage.name("source path") == "" or stage.kind != "cicc":
+            return False
+        contents = [self._workspace.content_of(output.path) for output in kept if output.role != ROLE]
+        return any(
+            content is None or b"\0" in content or module_id.may_be_any_in(content) for content in contents
+        )
 
     def is_beyond(self, stage: Stage, identifier: bytes) -> bool:
         """Whether a stage cannot make up this id itself, since its toolkit takes no seed."""
         is_seeded = module_id.depends_on_seed(identifier, self.seed_of(stage))
         return is_seeded and not self._takes_seed(stage)
 
-    def key_to_publish(self, stage: Stage, front_key: str, kept: Sequence[Output]) -> str:
+    def key_to_publish(
+        self, stage: Stage, front_key: str, kept: Sequence[Output], messages: bytes = b""
+    ) -> str:
         """The key for a result just made, or empty if it must not be stored."""
         if stage.output(ROLE) not in kept:
             return self._key_by_products(stage, front_key, kept)
         identifier = self._identifier(stage, kept)
         if not module_id.is_understood(identifier):
             return ""
-        if stage.kind == "cicc" and not self.names_id(stage, kept):
+        is_told = self._is_told(stage, identifier, messages)
+        if stage.kind == "cicc" and not self.names_id(stage, kept) and not is_told:
             return front_key
         if module_id.is_made_of_process(identifier):
             return ""
         key = front_key
-        if "source path" in stage.grammar.ignored:
+        if "source path" in stage.grammar.ignored and (is_told or self._names_place(identifier, kept)):
             entries.add(self._store, key, Entry(redirect=PLACED))
             key = self._placed_key(key, stage)
         if module_id.depends_on_seed(identifier, self.seed_of(stage)):
@@ -152,7 +180,7 @@ class Seeding:
 
     def _identifier(self, stage: Stage, kept: Sequence[Output]) -> bytes:
         output = stage.output(ROLE)
-        return (self._workspace.content_of(output.path) or b"") if output and output in kept else b""
+        return (self._workspace.as_read(output.path) or b"") if output and output in kept else b""
 
     def _key_by_products(self, stage: Stage, front_key: str, kept: Sequence[Output]) -> str:
         """The key where no file tells the id: PTX shows whether it holds one made up, code does not."""

@@ -5,7 +5,7 @@
       replay-v3/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
       manifest-v3/ab/<key>       the readings of a command, newest first
       reading-v3/ab/<key>        what a command was seen to read, with digests; for a call also its answer
-      stage-v3/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
+      stage-v4/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v3", "manifest-v3", "tool-v1"
+BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v4", "manifest-v3", "tool-v1"
 REPLAY, READING, OBJECT, SURVEY = "replay-v3", "reading-v3", "object-v2", "survey-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, SURVEY)

@@ -101,7 +101,10 @@ def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCo
     driver_digest = digest_of_program(driver, store)
     builder = keys.KeyBuilder("host compiler")
     builder.add("driver", word, os.path.realpath(driver), driver_digest)
-    builder.add("search", *(f"{name}={environ[name]}" for name in _HOST_SEARCH if name in environ))
+    searched = [f"{name}={environ[name]}" for name in _HOST_SEARCH if name in environ]
+    builder.add("search", *searched)
+    if any(_has_relative_entry(setting.partition("=")[2]) for setting in searched):
+        builder.add("directory", os.getcwd())
     scripts = chain_of_scripts(driver)
     builder.add("scripts", *(part for path in scripts for part in (path, digest_of_program(path, store))))
     memo_key = builder.key()
@@ -120,6 +123,10 @@ def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCo
     if not is_itself:
         identity.add("script", *_mentioned(driver, environ, store))
     return HostCompiler(driver, tuple(programs), identity.key(), is_itself)
+
+
+def _has_relative_entry(search_path: str) -> bool:
+    return any(not entry.startswith("/") for entry in search_path.split(":"))
 
 
 def _mentioned(path: str, environ: Mapping[str, str], store: Store) -> list[str]:

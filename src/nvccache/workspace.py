@@ -1,20 +1,22 @@
 """The scratch directory of one call: which intermediates are known by digest, and which lie on disk.
 
 Keys flow, bytes do not: a stage that hits leaves only digests here. A file is written when a stage
-that reads it has to run. What is digested and stored is the canonical content, in which a placeholder
-stands for the name of the stub file; what a tool reads has the name.
+that reads it has to run. What is digested and stored is the canonical content, in which placeholders
+stand for the name of the stub file and for where the source is; what a tool reads has these.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache import keys
+from nvccache import keys, module_id
 from nvccache.plan import Output
 from nvccache.stages.grammar import STUB_PLACEHOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from nvccache.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()
@@ -24,8 +26,15 @@ _ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or 
 class Workspace:
     """What is known of each intermediate file of a call."""
 
-    def __init__(self, scratch: str, store: Store, included: dict[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        scratch: str,
+        store: Store,
+        included: dict[str, tuple[str, ...]],
+        source_paths: Mapping[str, str] | None = None,
+    ) -> None:
         self.scratch = scratch
+        self._source_paths = source_paths or {}  # by the files that may tell where the source is
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
@@ -52,6 +61,7 @@ class Workspace:
             content = stream.read()
         if output.role == "stub":
             content = content.replace(self._stub_name(output), _PLACEHOLDER)
+        content = module_id.without_source(output.role, content, self._start_of_id(output.path))
         if output.role == "cudafe1.cpp":
             self._on_disk.discard(output.path)  # holds the placeholder: written again when it is read
         else:
@@ -77,11 +87,24 @@ class Workspace:
                 return stream.read()
         return self._store.read_blob(self._digests[path])
 
+    def as_read(self, path: str) -> bytes | None:
+        """The content of a known file with the module id that a tool would read in it."""
+        content = self.content_of(path)
+        return content if content is None else module_id.with_source(content, self._start_of_id(path))
+
+    def source_paths_in(self, paths: Iterable[str]) -> list[str]:
+        """Where the sources are that these files tell of, but not their digests."""
+        return sorted({self._source_paths[path] for path in paths if path in self._source_paths})
+
     def can_make(self, path: str) -> bool:
         """Whether a known file is on disk, or can be written there without running its stage again."""
         if path in self._on_disk or path in self._contents or not self.knows(path):
             return True
         return self._store.has_blob(self._digests[path])
+
+    def learn(self, other: Workspace) -> None:
+        """Take what another workspace knows of the same files by their digests."""
+        self._digests |= other._digests
 
     def take_over(self, other: Workspace) -> None:
         """Let files that another workspace wrote into the same directory count as written, if expected."""
@@ -91,7 +114,7 @@ class Workspace:
         """Have a file on disk for a tool to read; False if the store has lost its content."""
         if path in self._on_disk:
             return True
-        content = self.content_of(path)
+        content = self.as_read(path)
         if content is None:
             return False
         name = self._stub_name(output)
@@ -100,6 +123,10 @@ class Workspace:
             stream.write(content.replace(_PLACEHOLDER, name) if name else content)
         self._on_disk.add(path)
         return True
+
+    def _start_of_id(self, path: str) -> bytes:
+        source_path = self._source_paths.get(path, "")
+        return module_id.start_of(source_path) if source_path else b""
 
     def _stub_name(self, output: Output) -> bytes:
         """What the placeholder stands for in this output, or nothing where there is none.

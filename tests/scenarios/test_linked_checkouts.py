@@ -1,0 +1,129 @@
+"""Objects from two checkouts below a base directory can be linked where plain nvcc's can.
+
+nvcc tells the internal entities of two units apart by a checksum of the source's absolute path, where their
+first external definitions have one name. A path that counted from the base directory would be the same in
+both: so the id is nvcc's own, and what it stands in is not shared.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scenarios.both_ways import both_ways
+from scenarios.light_toolkit import light_toolkit
+from scenarios.linking import TWO
+from scenarios.rebuilds import HOST_OPTIONS, toolkit_of
+from workspaces import Counters, Workspace
+
+# The first external definition has one name for nvcc in both, and two for the linker.
+_FIRST = """
+#include "name.h"
+#define STRING(x) #x
+#define LABEL(x) STRING(first_##x)
+#define NAMED(x) LABEL(x)
+extern "C" int first() __asm__(NAMED(NAME));
+int first() { return 1; }
+"""
+_INTERNAL = """
+namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
+static __device__ int state = 4;
+static __global__ void kernel(int *x) { *x = state; }
+static void launch(int *x) { hidden<<<1, 1>>>(x); kernel<<<1, 1>>>(x); }
+static void (*const keep)(int *) __attribute__((used)) = launch;
+"""
+_NAMED = "int NAME(int *x) { launch(x); return first(); }\n"
+_EXTERNAL = """
+__global__ void kernel(int *x) { *x = 5; }
+int call(int *x) { kernel<<<1, 1>>>(x); return 0; }
+"""
+_PROGRAM = "int one(int *); int two(int *);\nint main() { return one(nullptr) + two(nullptr); }\n"
+CHECKOUTS = ("one", "two")
+MODES = [("-c",), ("-dc",)]
+
+
+def check_out(workspace: Workspace, source: str, name: str = "") -> None:
+    for checkout in CHECKOUTS:
+        workspace.write(f"b/{checkout}/src/a.cu", source)
+        workspace.write(f"b/{checkout}/inc/name.h", f"#define NAME {name or checkout}\n")
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
+
+
+def compile_in(workspace: Workspace, checkout: str, *options: str) -> Counters:
+    """In a folder of the checkout; what comes out is what plain nvcc makes there."""
+    here = workspace.directory / "b" / checkout
+    (here / "build").mkdir(exist_ok=True)
+    words = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
+    _, made, counters = both_ways(workspace, *words, cwd=here / "build")
+    workspace.write(f"{checkout}.o", made[f"b/{checkout}/build/a.o"])
+    return counters
+
+
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    check_out(workspace, _FIRST + _INTERNAL + _NAMED)
+    for checkout in CHECKOUTS:
+        compile_in(workspace, checkout, *mode)
+        assert workspace.run(["ar", "qc", f"lib{checkout}.a", f"{checkout}.o"]).status == 0
+    workspace.write("main.cu", _PROGRAM)
+    libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
+    words = ["main.cu", "libone.a", "libtwo.a", "-o", "program", *libraries, *HOST_OPTIONS]
+    linked = workspace.plain(*words, *(("-rdc=true",) if mode == ("-dc",) else ()))
+    assert linked.status == 0, linked.stderr
+    symbols = workspace.run(["nm", "program"]).stdout
+    assert len(set(re.findall(rb"_([0-9a-f]{8})_4_a_cu", symbols))) == len(CHECKOUTS)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_the_same_unit_of_both(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    """The second is not answered by the record of the first; then each by its own, and by its stages."""
+    check_out(workspace, _FIRST + _INTERNAL, "same")
+    outcomes = [compile_in(workspace, checkout, *mode).outcome for checkout in (*CHECKOUTS, *CHECKOUTS)]
+    assert outcomes[1] != "direct_hit"
+    assert outcomes[2:] == ["direct_hit", "direct_hit"]
+    workspace.forget_calls()
+    for checkout in reversed(CHECKOUTS):
+        assert compile_in(workspace, checkout, *mode).compiled() == {}
+
+
+@pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin"])
+def test_device_code_alone(workspace: Workspace, tmp_path: Path, mode: str) -> None:
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _FIRST + _INTERNAL, "same")
+    outcomes = [compile_in(workspace, checkout, mode, "-arch=sm_80").outcome for checkout in CHECKOUTS]
+    assert outcomes[1] != "direct_hit"
+
+
+@pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["whole program", "separate"])
+def test_what_holds_no_id_is_shared(workspace: Workspace, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """All of it where no product does; device code, where only the host's part of an object does."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _EXTERNAL)
+    compile_in(workspace, "one", "-c", *TWO, *options)
+    counters = compile_in(workspace, "two", "-c", *TWO, *options)
+    assert counters.outcome == ("partial_hit" if options else "direct_hit")
+    if options:
+        assert not counters.ran().keys() & {"cicc", "ptxas", "fatbinary"}
+
+
+def test_another_checkout_of_a_changed_unit_shares_its_device_code(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """An edit of host code in one of them, with device code that names nothing internal."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _EXTERNAL)
+    compile_in(workspace, "one", "-c", *TWO)
+    workspace.write("b/two/src/a.cu", _EXTERNAL.replace("return 0", "return 6"))
+    assert not {"ptxas", "fatbinary"} & compile_in(workspace, "two", "-c", *TWO).ran().keys()
+
+
+def test_a_warning_that_names_the_id_is_told_with_ones_own(workspace: Workspace, tmp_path: Path) -> None:
+    """ptxas and cicc say how internal functions are called, and where they were found."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _FIRST + _INTERNAL + "__device__ void unsaid() { int unused; }\n", "same")
+    for _ in range(2):
+        for checkout in CHECKOUTS:
+            compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v", "-Xcompiler=-Wall")
+        workspace.forget_calls()
