@@ -93,7 +93,7 @@ def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
     [
         b"nvccache replay-1",
         b"nvccache replay-",
-        b"nvccache reading-1",
+        b"nvccache reading-2",
         b"ccache replay-3",
         b"nvccache  replay-3",
     ],

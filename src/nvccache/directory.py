@@ -59,15 +59,23 @@ class _Folder:
 class Directory:
     """One cache directory. All methods raise OSError; what is not there is FileNotFoundError."""
 
-    __slots__ = ("_folders", "_is_shared", "_owners", "path", "seconds_waited", "umask")
+    __slots__ = ("_descriptors", "_folders", "_is_shared", "_owners", "path", "seconds_waited", "umask")
 
     def __init__(self, path: str, umask: int | None = None) -> None:
         self.path = path
         self.umask = umask
         self.seconds_waited = 0.0  # for locks; see locks.py
         self._folders: dict[str, int] = {}  # descriptors of the directory, "", and of the folders in it
+        self._descriptors: list[int] = []  # those, and what they were before the directory was made anew
         self._is_shared = False
         self._owners: tuple[int, ...] = ()
+
+    def __del__(self) -> None:
+        for descriptor in self._descriptors:
+            try:  # noqa: SIM105
+                os.close(descriptor)
+            except OSError:
+                pass
 
     def prepare(self) -> None:
         """Make the directory if there is none, and claim it if it is empty."""
@@ -193,8 +201,7 @@ class Directory:
         if not self._is_trusted(os.fstat(descriptor)):
             os.close(descriptor)
             raise StrangeFileError(f"`{folder}` belongs to somebody else")
-        self._folders[folder] = descriptor
-        return descriptor
+        return self._keep(folder, descriptor)
 
     def _enter_top(self, make: bool) -> int:
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -217,7 +224,11 @@ class Directory:
         except BaseException:
             os.close(descriptor)
             raise
-        self._folders[""] = descriptor
+        return self._keep("", descriptor)
+
+    def _keep(self, folder: str, descriptor: int) -> int:
+        self._descriptors.append(descriptor)
+        self._folders[folder] = descriptor
         return descriptor
 
     def _claim(self, top: int, make: bool) -> None:

@@ -115,7 +115,7 @@ def forged_replay(choose: random.Random, right: set[str], holding: list[bytes]) 
         sections.join(intermediates),
         b"",
     ]
-    return sections.pack("replay-2", [*holding, *given])
+    return sections.pack("replay-3", [*holding, *given])
 
 
 def forged_answer(choose: random.Random, right: set[str]) -> bytes:
@@ -193,7 +193,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache = Store(str(workspace.cache))
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
-        rewrite(cache, store.REPLAY, "replay-2", 14, lambda parts, name=victim: swap(parts, 6, name))
+        rewrite(cache, store.REPLAY, "replay-3", 14, lambda parts, name=victim: swap(parts, 6, name))
         for path in workspace.cache.glob(f"{store.READING}/*/*"):
             body = cache.find_record(store.READING, path.name)
             if body and b"nvccache answer-" in body:
