@@ -25,8 +25,8 @@ SETTING_TEXTS = {
     "or `B`; `0` is no limit. What was used least recently goes first. A number without a unit is one of "
     "bytes, and must be at least `1048576`: smaller ones have most likely lost their unit.",
     "umask": "What new files and directories of the cache must not permit, in octal digits: `002` for a "
-    "cache that a group shares, `000` for one of the whole machine. By default that of the process. Products "
-    "are not concerned.",
+    "cache that a group shares, `000` for one of the whole machine. By default that of the process, or, in "
+    "a directory into which others may write, what that directory permits. Products are not concerned.",
     "base_dir": "A directory whose checkouts share results: paths below it count as the way to them from the "
     "working directory, where that is sound.",
     "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look for on `PATH`. "
