@@ -138,8 +138,40 @@ def test_a_second_name_of_a_file_outside_is_not_touched(root, cache, tmp_path):
     assert (tmp_path / "second").stat().st_mtime == 1
     (root / "locks").mkdir()
     os.link(tmp_path / "second", root / "locks" / "0.lock")
-    with pytest.raises(StrangeFileError), locks.shard_lock(cache, "0"):
-        pass
+    with locks.shard_lock(cache, "0"):  # which is another file now
+        assert not os.path.samefile(tmp_path / "second", root / "locks" / "0.lock")
+
+
+def test_a_cache_that_is_removed_while_something_is_stored_stays_no_cache_of_nobody(root, cache, monkeypatch):
+    """The tag goes first, and then others may still write: what they leave must not be in the way of all."""
+    cache.write(NAME, b"first")
+    (root / cachedir_tag.NAME).unlink()
+    with pytest.raises(ForeignDirectoryError):
+        cache.write(NAME, b"second")
+    (root / NAME).unlink()
+    (root / "locks").mkdir()
+    cache.write(NAME, b"third")
+    assert Directory(str(root)).read(NAME, 100)[0] == b"third"
+    rename = os.rename
+
+    def removed_meanwhile(*paths: str, **folders: int) -> None:
+        rename(*paths, **folders)
+        (root / cachedir_tag.NAME).unlink(missing_ok=True)
+
+    monkeypatch.setattr(os, "rename", removed_meanwhile)
+    with pytest.raises(FileNotFoundError):
+        cache.write(NAME, b"fourth")
+    assert not (root / NAME).exists()
+
+
+@pytest.mark.parametrize("inner", ["stats", "a/b"])
+def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cache, inner):
+    """As NVCCACHE_STATS_DIR below NVCCACHE_DIR; scratch directories may lie there as well."""
+    Directory(str(root / inner)).prepare()
+    (root / "nvccache-0123456789abcdef").mkdir()
+    (root / "nvccache-0123456789abcdef" / "a.ii").write_text("")
+    cache.prepare()
+    assert (root / cachedir_tag.NAME).is_file()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another user are made by root alone")
@@ -189,8 +221,11 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
     assert not cache.trouble
     for name in (STAGE, f"{STAGE}/{KEY[:2]}", "locks", "tmp"):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
-    for name in (NAME, f"locks/{KEY[0]}.lock", cachedir_tag.NAME):
+    for name in (NAME, cachedir_tag.NAME):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_files), name
+    # Who may not write must not be able to lock either.
+    of_locks = 0o600 | (of_files & 0o020 and 0o060) | (of_files & 0o002 and 0o006)
+    assert oct((root / "locks" / f"{KEY[0]}.lock").stat().st_mode & 0o7777) == oct(of_locks)
 
 
 def test_how_a_user_compiles_is_for_that_user_alone(root):

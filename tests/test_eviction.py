@@ -173,7 +173,8 @@ def test_a_cache_is_swept_once_a_day_though_it_is_within_its_limit(root):
     for swept, is_there in ((time.time(), True), (time.time() - 2 * DAY, False)):
         stale.write_text("x")
         os.utime(stale, (1, 1))
-        (root / "usage-v2").write_text(f"{SIZE} {int(swept)}")
+        (root / "journal").mkdir(exist_ok=True)
+        (root / "journal" / "usage-v3").write_text(f"{SIZE} {int(swept)}")
         eviction.count_and_limit(str(root), 0, max_bytes=0)
         assert stale.exists() is is_there
 
@@ -211,7 +212,8 @@ def test_the_running_total_evicts_when_it_passes_the_limit(root):
 def test_a_total_that_is_missing_or_no_number_is_counted_anew(root, content):
     digests = [_add(root, number) for number in range(4)]
     if content is not None:
-        (root / "usage-v2").write_bytes(content)
+        (root / "journal").mkdir()
+        (root / "journal" / "usage-v3").write_bytes(content)
     eviction.count_and_limit(str(root), SIZE, max_bytes=_limit(root, 2))
     assert sum(_left(root, digests)) == 1
 
@@ -220,9 +222,9 @@ def test_the_total_is_right_after_pruning(root):
     for number in range(4):
         _add(root, number)
     eviction.prune(str(root), max_bytes=_limit(root, 2))
-    total = int((root / "usage-v2").read_bytes().split()[0])
+    total = int((root / "journal" / "usage-v3").read_bytes().split()[0])
     # What is written last is not in it: the total itself.
-    assert total == eviction.usage(str(root)).bytes - (root / "usage-v2").stat().st_size
+    assert total == eviction.usage(str(root)).bytes - (root / "journal" / "usage-v3").stat().st_size
 
 
 def test_a_total_that_cannot_be_kept_disturbs_no_build(root):

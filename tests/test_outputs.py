@@ -214,3 +214,37 @@ def test_what_is_given_are_all_products_once():
     ):
         assert not wanted.are_given(products, dependency_file)
     assert not outputs.UNKNOWN.are_given([], "")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        b"a.o : a.cu \\\n    x.h\nX:=$(shell touch PWNED)\n",
+        b"a.o : a.cu;touch PWNED\n",
+        b"a.o : a.cu\n\ttouch PWNED\n",
+        b"a.o : a.cu\nX!=touch PWNED\n",
+        b"a.o : SHELL=/tmp/evil\n",
+        b"include /tmp/evil:x\n",
+        b"include : /tmp/evil\n",
+        b"a.o : $(shell touch PWNED)\n",
+        b"-include /tmp/evil\n",
+        b"a.o : a.cu\r\n",
+    ],
+)
+def test_a_rule_that_tells_make_to_do_something_is_none(rule):
+    assert not outputs.is_plain_rule(rule)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [b"a.o : a.cu \\\n    x.h \\\n    /usr/include/a\\ b.h\n", b"prog : a.cu\n\nx\\ y.h:\n\nz.h:\n", b""],
+)
+def test_a_rule_as_nvcc_writes_it_is_one(rule):
+    assert outputs.is_plain_rule(rule)
+
+
+def test_names_for_make_are_names_of_files():
+    assert outputs.are_plain([b"a.cu", b"/usr/include/stdio.h", b"a b.h"])
+    assert outputs.are_plain([b"x=y.h"], ["x=y.h"])
+    for name in (b"x=y.h", b"a\nb", b"a;b", b"$(b)", b"a\tb"):
+        assert not outputs.are_plain([b"a.cu", name])

@@ -107,7 +107,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added_bytes:
-        eviction.count_and_limit(cache.directory, cache.added_bytes, config.max_size)
+        fault = eviction.count_and_limit(cache.directory, cache.added_bytes, config.max_size)
+        cache.fault = cache.fault or fault
     return report
 
 

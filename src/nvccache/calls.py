@@ -17,6 +17,10 @@ LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 _APPEND_TRIES = 5
 
 
+class SecondNameError(StrangeFileError):
+    """A log has a name outside the cache as well, as in a backup made of hard links."""
+
+
 class Call:
     """What became of one call. Seconds are wall-clock seconds.
 
@@ -89,7 +93,7 @@ def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
     descriptor, status = root.open(path, flags, make)
     if status.st_nlink > 1:
         os.close(descriptor)
-        raise StrangeFileError(f"`{path}` has another name elsewhere")
+        raise SecondNameError(f"`{path}` has another name elsewhere")
     return descriptor
 
 
@@ -110,7 +114,11 @@ def _quote(path: str) -> str:
 def _append_line(root: Directory, line: bytes) -> bool:
     """Append `line`; False when the log was closed by a fold before the line got into it."""
     path = f"{FOLDER}/{LOG}"
-    descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
+    try:
+        descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
+    except SecondNameError:
+        root.unlink(path)
+        descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
     try:
         if os.write(descriptor, line) < len(line):
             return True  # the disk is full: a second try would not help

@@ -158,6 +158,9 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | No
             if len(listed_names) != len(flags):
                 return None
             listed = [(os.fsencode(name), flag == 49) for name, flag in zip(listed_names, flags, strict=True)]
+            read = [*found.reading.files, *call.inputs]
+            if not outputs.are_plain([name for name, _ in listed], read):
+                return None
             answer.dependency_file = names.dependency_file
             answer.rule = dependencies.rule(listed, call)
         answer.stdout, answer.stderr = stdout, stderr

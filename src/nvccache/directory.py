@@ -99,11 +99,17 @@ class Directory:
             return "unusable_cache"
         return ""
 
-    def open(self, path: str, flags: int = os.O_RDONLY, make: bool = False) -> tuple[int, os.stat_result]:
-        """A regular file and its status; with `make` it is made, with its folders, if it is not there."""
+    def open(
+        self, path: str, flags: int = os.O_RDONLY, make: bool = False, for_writers: bool = False
+    ) -> tuple[int, os.stat_result]:
+        """A regular file and its status; with `make` it is made, with its folders, if it is not there.
+
+        With `for_writers` those who may not write it may not read it either.
+        """
         folder, _, name = path.rpartition("/")
         with self._within(folder, make) as within:
-            descriptor = self._open(name, flags, within, make)
+            permitted = self._permitted_to_writers() if for_writers else self._permitted(0o666)
+            descriptor = self._open(name, flags, within, permitted if make else None)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -136,6 +142,11 @@ class Directory:
         try:
             with self._within(folder, make=True) as within:
                 os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=within)
+                try:
+                    self._check_that_it_is_ours()
+                except FileNotFoundError:
+                    untrusted.remove(name, within)
+                    raise
         except BaseException:
             untrusted.remove(temporary, aside)
             raise
@@ -190,9 +201,12 @@ class Directory:
 
     def _enter(self, folder: str, make: bool = False) -> int:
         """The descriptor of the directory itself, "", or of a folder in it; it is kept open."""
+        if make and folder:
+            self._enter("", make)
         held = self._folders.get(folder)
-        # Whoever removes the cache during a build leaves us with folders that have no name any more.
-        if held is not None and (not make or os.fstat(held).st_nlink):
+        # Whoever removes the cache during a build leaves us with folders that have no name any more, and with
+        # a directory that lost its tag first.
+        if held is not None and (not make or self._is_left(folder, held)):
             return held
         if not folder:
             self._folders = {}  # what was open stays so: another thread may be using it
@@ -202,6 +216,14 @@ class Directory:
             os.close(descriptor)
             raise StrangeFileError(f"`{folder}` belongs to somebody else")
         return self._keep(folder, descriptor)
+
+    def _is_left(self, folder: str, held: int) -> bool:
+        return bool(os.fstat(held).st_nlink) and (folder != "" or cachedir_tag.is_in(held))
+
+    def _check_that_it_is_ours(self) -> None:
+        """Raise FileNotFoundError if the cache has been removed while something was put into it."""
+        if not cachedir_tag.is_in(self._folders[""]):
+            raise FileNotFoundError(f"`{self.path}` has been removed")
 
     def _enter_top(self, make: bool) -> int:
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -269,28 +291,40 @@ class Directory:
         finally:
             os.close(descriptor)
 
-    def _open(self, name: str, flags: int, within: int, make: bool) -> int:
-        mode, is_exact = self._permitted(0o666)
+    def _open(self, name: str, flags: int, within: int, permitted: tuple[int, bool] | None) -> int:
+        """Open a file, and make it with what is `permitted`, if that is not None."""
         for _ in range(_TRIES):
             try:
                 # Without O_CREAT, which Linux refuses for files of others in directories like /tmp.
                 return os.open(name, flags | untrusted.FILE, dir_fd=within)
             except FileNotFoundError:
-                if not make:
+                if not permitted:
                     raise
             except OSError as error:
                 if error.errno in _STRANGE:
                     raise StrangeFileError(f"`{name}` is no regular file") from None
                 raise
             try:
-                untrusted.write_new(name, b"", within, mode, is_exact)
+                untrusted.write_new(name, b"", within, *permitted)
             except FileExistsError:
                 continue
+            try:
+                self._check_that_it_is_ours()
+            except FileNotFoundError:
+                untrusted.remove(name, within)
+                raise
         raise StrangeFileError(f"`{name}` comes and goes")
 
     def _permitted(self, mode: int) -> tuple[int, bool]:
         """The mode of a new file, and whether the process's umask is not to count as well."""
         return (mode, False) if self.umask is None else (mode & ~self.umask, True)
+
+    def _permitted_to_writers(self) -> tuple[int, bool]:
+        umask = 0o077 if self.umask is None else self.umask
+        mode = 0o600
+        for writes, both in ((0o020, 0o060), (0o002, 0o006)):
+            mode |= 0 if umask & writes else both
+        return mode, True
 
     def _is_trusted(self, status: os.stat_result) -> bool:
         return self._is_shared or status.st_uid in self._owners

@@ -47,7 +47,7 @@ def find(cache: Store, key: str) -> Entry | None:
             facts=dict(values["facts"]),
             text=tuple(map(str, values["text"])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         cache.remove_damaged(store.STAGE, key)
         return None
 

@@ -12,7 +12,7 @@ import os
 import time
 from dataclasses import dataclass
 
-from nvccache import cachedir_tag, inflight, layout, locks, store
+from nvccache import cachedir_tag, inflight, layout, locks, publishing, store
 from nvccache import directory as directories
 from nvccache.directory import Directory
 
@@ -85,13 +85,20 @@ def clear(place: str | Directory) -> Pruned:
     return prune(place, max_bytes=-1)
 
 
-def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) -> None:
+def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) -> str:
     """Add to the running total, and evict when it is above the limit, if there is one (0 is none).
 
-    Called once by a call that stored.
+    Called once by a call that stored. What kept it from that is a word of outcomes.STORE_FAULTS, or empty.
     """
-    root = directories.at(place)
-    with contextlib.suppress(OSError, store.StoreError), locks.shard_lock(root, _USAGE_LOCK):
+    try:
+        _count_and_limit(directories.at(place), added_bytes, max_bytes)
+    except (OSError, store.StoreError) as error:
+        return publishing.fault_of(error)
+    return ""
+
+
+def _count_and_limit(root: Directory, added_bytes: int, max_bytes: int) -> None:
+    with locks.shard_lock(root, _USAGE_LOCK):
         now = time.time()
         total, swept = _read_usage(root)
         if total is None or now - swept > _SWEEP_SECONDS:

@@ -16,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-USAGE = "usage-v2"
+# In a folder, where files of others may be replaced: the directory itself may be like /tmp.
+USAGE = f"{JOURNAL}/usage-v3"
 _STEMS = "|".join(sorted({bucket.partition("-v")[0] for bucket in store.BUCKETS}))
 BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
 SHARD = re.compile(r"[0-9a-f]{2}")
@@ -25,7 +26,7 @@ ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")
 BESIDE = {
     "": re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
-    JOURNAL: re.compile(r"(?:calls|recent|folding|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}"),
+    JOURNAL: re.compile(r"(?:calls|recent|folding|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
     inflight.FOLDER: re.compile(r"[0-9a-f]{32}"),
 }
@@ -51,8 +52,8 @@ def is_left_behind(path: str) -> bool:
     """Whether a file beside the buckets is of no use, once nobody has touched it for long."""
     folder, _, name = path.rpartition("/")
     if folder == JOURNAL:
-        return not journal.is_current(name)
-    return folder == TEMPORARY or (not folder and name not in (USAGE, cachedir_tag.NAME))
+        return not journal.is_current(name) and path != USAGE
+    return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
 
 
 def _folders(root: Directory, folder: str, pattern: re.Pattern[str]) -> list[str]:

@@ -57,16 +57,22 @@ def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
 
 
 def open_to_lock(directory: Directory, path: str) -> int:
-    """A descriptor of a file that is there to be locked, made if need be; raises OSError."""
-    try:
-        descriptor, status = directory.open(path, os.O_RDWR, make=True)
-    except PermissionError:
-        # Whoever may read the file of another user may lock it.
-        descriptor, status = directory.open(path)
-    if status.st_nlink > 1:
+    """A descriptor of a file that is there to be locked, made if need be; raises OSError.
+
+    Who may only read the cache cannot open it: a lock that is held keeps others from storing.
+    """
+    for _ in range(2):
+        try:
+            descriptor, status = directory.open(path, os.O_RDWR, make=True, for_writers=True)
+        except PermissionError:
+            # Whoever may read the file of another user may lock it.
+            descriptor, status = directory.open(path)
+        if status.st_nlink <= 1:
+            return descriptor
+        # A backup made of hard links has it as well, or somebody hostile has put it there.
         os.close(descriptor)
-        raise StrangeFileError(f"`{path}` has another name elsewhere")
-    return descriptor
+        directory.unlink(path)
+    raise StrangeFileError(f"`{path}` has another name elsewhere")
 
 
 def try_lock(descriptor: int) -> bool:

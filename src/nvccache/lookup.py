@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from nvccache import ingredients, keys, lines, machine, manifest, passes, reading, toolchain
+from nvccache import ingredients, keys, lines, machine, manifest, outputs, passes, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
 from nvccache.relocation import Relocation
@@ -128,8 +128,11 @@ class Finder:
     def _is_whole(self, stage: Stage, entry: Entry) -> bool:
         if stage.is_preprocessor:
             try:
-                passes.of_facts(entry.facts)
+                known = passes.of_facts(entry.facts)
             except (ValueError, KeyError, TypeError):
+                return False
+            names = [name for name, _ in known.listed]
+            if self._execution.plan.dependency_files and not outputs.are_plain(names):
                 return False
         return all(
             output.role in entry.outputs or self.is_own_id(output)

@@ -27,6 +27,12 @@ _EXTENSIONS = {
     "device-w": ".o",
     "compile": ".o",
 }
+# In a dependency file make would take them for more than parts of names: recipes, assignments, functions.
+_MEANT_FOR_MAKE = bytes([*range(9), *range(11, 32), 127]) + b"\t;=$"
+_DIRECTIVES = frozenset(
+    b"include -include sinclude load -load define endef undefine override export unexport private vpath"
+    b" ifdef ifndef ifeq ifneq else endif".split()
+)
 SPELLINGS_OF_MODES = {
     "-c": "compile",
     "--compile": "compile",
@@ -268,3 +274,27 @@ def _may_be_read(path: str, arguments: Sequence[str]) -> bool:
         and place in map(os.path.abspath, (word, word.partition("=")[2]))
         for index, word in enumerate(arguments)
     )
+
+
+def are_plain(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
+    """Whether make takes these for names of files and nothing else; a record may name what it likes.
+
+    A name with `=` in it is an assignment unless it is one of a file, and of those that the call has `read`.
+    """
+    text = b"".join(names)
+    odd = text.translate(None, _MEANT_FOR_MAKE.replace(b"=", b""))
+    if b"\n" in text or len(odd) != len(text):
+        return False
+    return b"=" not in text or {name for name in names if b"=" in name} <= set(map(os.fsencode, read))
+
+
+def is_plain_rule(text: bytes) -> bool:
+    """Whether a dependency file of a record has make know dependencies and do nothing."""
+    if len(text.translate(None, _MEANT_FOR_MAKE)) != len(text):
+        return False
+    for line in text.replace(b"\\\n", b" ").split(b"\n"):
+        name, colon, _ = line.partition(b":")
+        name = name.strip(b" ").replace(b"\\ ", b"")
+        if line.strip(b" ") and (not colon or not name or b" " in name or name in _DIRECTIVES):
+            return False
+    return True

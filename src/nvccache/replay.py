@@ -65,6 +65,8 @@ def find(key: str, arguments: Sequence[str], cache: Store, ask: Callable[[str, s
         return None
     if not names_its_files(answer, arguments, os.fsdecode(parts[0]).split("\0")):
         return None
+    if answer.rule is not None and not outputs.is_plain_rule(answer.rule):
+        return None
     return answer
 
 

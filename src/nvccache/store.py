@@ -13,12 +13,12 @@
       basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
       object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
-      usage-v2                   bytes, as counted so far, and when was last swept
+      journal/usage-v3           bytes, as counted so far, and when was last swept
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 
 Part of the hot path; how files get here is told in publishing.py, how they are opened in directory.py.
-Everything but `usage-v2` is immutable: written under a temporary name, then renamed. Readers take no lock;
+Everything but `usage-v3` is immutable: written under a temporary name, then renamed. Readers take no lock;
 what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
 changes gets a new number; those of other versions are not read.
 """
