@@ -174,6 +174,16 @@ def test_another_working_directory_is_told(place, cache, monkeypatch):
     assert found[0] == f"the working directory changed from `{place}`"
 
 
+def test_another_name_of_the_working_directory_is_told(place, cache, monkeypatch):
+    record(case(PWD="/by/one"), cache)
+    assert cause_of(case(PWD="/by/other"), cache)[0] == "the environment variable `PWD` changed"
+    line = f"-c a.cu -o {place}/b.o"
+    record(case(line, PWD=str(place)), cache)
+    monkeypatch.chdir(place.parent)
+    found = cause_of(case(line, PWD=str(place.parent)), cache)
+    assert found[0].startswith("the working directory changed") and not any("PWD" in text for text in found)
+
+
 def test_the_call_comes_before_the_files(place, cache):
     record(case(), cache)
     write("a.cu", "int b;\n")
@@ -244,7 +254,7 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
 def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
     record(case(), cache)
     key = explanation.key_of(str(place / "a.o"))
-    parts = sections.unpack("object-2", cache.find_record(store.OBJECT, key), 12)
+    parts = sections.unpack("object-3", cache.find_record(store.OBJECT, key), 12)
     parts[index] = part
-    cache.add_record(store.OBJECT, key, sections.pack("object-2", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-3", parts), lock=False)
     assert cause_of(case(), cache) == [LOST]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import installations
+from nvccache.real_nvcc import OWN_NAMES, SHIM_MARK, TRIED_VARIABLE
 from test_hot_path import BUILT_IN, REPLAY, imported
 from unprivileged import NOBODY, copy_with_modes
 from workspaces import OLD_ENOUGH, Workspace
@@ -212,13 +213,79 @@ def test_first_lines_of_the_script_name_the_interpreter(form, first_lines, launc
 @pytest.mark.parametrize("form", ["program", "shell"])
 def test_a_launcher_without_python_says_so(form, launcher, uncompiled, tmp_path):
     alone = shutil.copy(launcher if form == "program" else uncompiled, tmp_path)
-    done = subprocess.run([alone, "nvcc"], capture_output=True, check=False)
-    assert done.returncode == 127
-    assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
-    assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
     masquerade = tmp_path / "nvcc"
     masquerade.symlink_to(alone)
-    assert subprocess.run([masquerade, "/bin/echo"], capture_output=True, check=False).returncode == 127
+    tools = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for words in (
+        [alone, "nvcc"],
+        [masquerade, "/bin/echo"],
+        [alone, "stats"],
+        [alone],
+        [alone, "--version"],
+    ):
+        done = subprocess.run(words, capture_output=True, check=False, env=tools)
+        assert done.returncode == 127
+        assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
+    assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
+
+
+def test_both_forms_know_shims_as_the_package_does():
+    for name in ("nvccache.c", "nvccache.sh"):
+        text = (installations.ROOT / "launcher" / name).read_text()
+        for known in (SHIM_MARK.decode(), TRIED_VARIABLE, *OWN_NAMES, "8192"):
+            assert known in text, name
+
+
+@pytest.fixture
+def unstartable(tmp_path):
+    """Makes a directory with a launcher whose Python cannot be started, as one in another user's home."""
+
+    def make(started: Path) -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        python = tmp_path / "python"
+        python.write_text("#!/nowhere/python\n")
+        python.chmod(0o755 if started.read_bytes().startswith(b"\x7fELF") else 0o644)
+        (folder / "nvccache-python").write_text(f"#!{python}\n{REPORT}")
+        shutil.copy(started, folder / "nvccache")
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("form", ["program", "shell"])
+def test_a_build_goes_on_where_python_cannot_be_started(form, launcher, uncompiled, unstartable, tmp_path):
+    folder = unstartable(launcher if form == "program" else uncompiled)
+    (folder / "nvcc").symlink_to("nvccache")
+    shim = tmp_path / "shims" / "nvcc"
+    real = tmp_path / "real" / "nvcc"
+    for path, text in ((shim, "# The nvcc shim of nvccache."), (real, 'echo "$0" "$@"')):
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    (real.with_name("g++")).symlink_to("nvcc")
+    environ = {"PATH": f"{folder}:{shim.parent}:{real.parent}:/usr/bin:/bin"}
+    own = folder / "nvccache"
+    for words in ([own, "nvcc"], [own, real], [own, shim], [own, own, "nvcc"], [folder / "nvcc"]):
+        assert text_of(*words, "-c", "a b", env=environ) == f"{real} -c a b\n", words
+    assert text_of(own, "g++", "x", env=environ) == f"{real.with_name('g++')} x\n"
+    named = {**environ, "PATH": "/usr/bin:/bin", "NVCCACHE_NVCC": str(real)}
+    assert text_of(folder / "nvcc", "x", env=named) == f"{real} x\n"
+
+
+@pytest.mark.parametrize("form", ["program", "shell"])
+def test_a_wrapper_ends_where_python_cannot_be_started(form, launcher, uncompiled, unstartable, tmp_path):
+    """One that has nvccache look for nvcc, and is found first."""
+    folder = unstartable(launcher if form == "program" else uncompiled)
+    for name, text in (("a", f'exec {folder}/nvccache nvcc "$@"'), ("b", 'echo real "$@"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nvcc").write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name / "nvcc").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}/a:{tmp_path}/b:/usr/bin:/bin"}
+    assert text_of("nvcc", "x", env=environ) == "real x\n"
+    own = tmp_path / "a" / "nvcc"
+    own.write_text(f'#!/bin/sh\nexec {folder}/nvccache {own} "$@"\n')
+    assert subprocess.run([own], env=environ, capture_output=True, check=False, timeout=30).returncode == 127
 
 
 def test_closed_streams(launcher, uncompiled, workspace, compiled):

@@ -108,6 +108,29 @@ def test_a_shim_named_by_a_launcher_or_the_setting_leads_to_the_one_behind_it(tm
     assert find("", shim, path) == wanted
 
 
+@pytest.mark.parametrize("name", ["nvccache", "nvccache-python"])
+def test_behind_nvccache_in_place_of_a_compiler_stands_an_nvcc(tmp_path, path, name):
+    own = _program(tmp_path / "venv" / name)
+    wanted = _program(tmp_path / "two" / "nvcc")
+    assert find(own, "", path) == find("", own, path) == find("", name, path) == wanted
+
+
+def test_why_there_is_none_is_a_sentence(path):
+    said = real_nvcc.why_none("", ".", "NVCCACHE_NVCC", path)
+    assert said == (
+        127,
+        "there is no compiler `.`, which NVCCACHE_NVCC names, behind nvccache on PATH",
+    )
+    assert real_nvcc.why_none("nvcc", "", "default", path)[1] == (
+        "there is no compiler `nvcc` behind nvccache on PATH"
+    )
+
+
+def test_a_fifo_is_not_ours_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "nvcc")
+    assert not is_ours(str(tmp_path / "nvcc"))
+
+
 def test_a_link_from_nvcc_to_nvccache_is_passed_over(tmp_path, path):
     _program(tmp_path / "venv" / "nvccache")
     (tmp_path / "one").mkdir()

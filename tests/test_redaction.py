@@ -40,6 +40,22 @@ def test_words_with_blanks_and_quotes(
     assert redaction.line(line) == ["-Xcompiler -DKEY=…", "-DKEY=…"]
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["-D", "K s3cret"], "-D K…"),
+        (["-DK  s3cret"], "-DK…"),
+        (["--define-macro=K\ts3cret"], "--define-macro=K…"),
+        (["-DF(a, b)=s3cret"], "-DF(a, b)=…"),
+        (["-DF(a, ...) s3cret"], "-DF(a, ...)…"),
+        (["-DF('s3cret') s3cret"], "-DF…"),
+    ],
+)
+def test_a_blank_separates_a_macro_from_its_value(words, shown):
+    assert redaction.line(words) == [shown]
+    assert "s3cret" not in redaction.hide("gcc: s3cret", words, {})
+
+
 def test_a_text_is_shown_without_what_the_line_hides():
     words = ["-DKEY=s3cret", "-Xcompiler", '-DTOKEN="top s3cret2"', "-DX=1", "-DNDEBUG", "-c", "a.cu"]
     environ = {"NVCC_APPEND_FLAGS": "-DOTHER=s3cret3 -O1", "HOME": "/x"}
@@ -52,6 +68,8 @@ def test_a_text_is_shown_without_what_the_line_hides():
     [
         ("cicc -DKEY=s3cret -o x", "cicc -DKEY=… -o x"),
         ('gcc -D"KEY=s3 \\"cret" -D KEY="s3 cret"x -E', 'gcc -D"KEY=…" -D KEY=… -E'),
+        ("gcc -D 'K s3 cret' -DK\\ s3\\ cret -c -DF\\(a\\)=s3", "gcc -D 'K …' -DK\\ … -c -DF\\(a\\)=…"),
+        ("gcc -DA -DB 'a b' -D \"C\" d", "gcc -DA -DB 'a b' -D \"C\" d"),
         ("gcc -D'KEY=s3 cret' -DA -DF(x)=s3", "gcc -D'KEY=…' -DA -DF(x)=…"),
     ],
 )

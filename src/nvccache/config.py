@@ -205,9 +205,12 @@ def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_
     """What a setting is worth; raises ConfigError."""
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return _default(name, kind, environ)
+    try:
+        text = str(raw)
+    except ValueError:  # Python writes no number of thousands of digits, which TOML can give in hexadecimal
+        raise ConfigError("it has too many digits") from None
     if kind == "path":
         return _path(name, raw, environ, is_in_file)
-    text = str(raw)
     if kind == "switch":
         word = text.strip().lower()
         if word not in _FALSE and word not in _TRUE:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nvccache.request import Request
     from nvccache.store import Store
 
-_KIND = "object-2"
+_KIND = "object-3"
 _SECTIONS = 12
 FIRST = "it is the first compile of it that is recorded"
 _LOST = "its result is no longer in the cache"
@@ -62,6 +62,8 @@ class Case:
         names = (*direct.variables_of(request.invocation), *variables.OF_ARGUMENTS)
         self.environment = {name: request.environ[name] for name in names if name in request.environ}
         self.cwd = os.getcwd()
+        if "PWD" in request.environ:  # the name that compilers give the working directory
+            self.environment["PWD"] = request.environ["PWD"]
         self.objects = [os.path.join(self.cwd, product) for product in products]
         self.is_recaching = is_recaching
 
@@ -174,8 +176,12 @@ def _of_call(case: Case, told: Told) -> list[str]:
     found = _of_arguments(arguments, told.arguments)
     if not found and arguments != told.arguments:
         found.append("the command line has another order")
-    found += _of_environment(dict(_digests(told.digest_key, case.environment.items())), told.environment)
-    if case.cwd != told.cwd:
+    environment = dict(_digests(told.digest_key, case.environment.items()))
+    if case.cwd == told.cwd:
+        found += _of_environment(environment, told.environment)
+    else:  # PWD goes with it
+        now, before = ({k: v for k, v in of.items() if k != "PWD"} for of in (environment, told.environment))
+        found += _of_environment(now, before)
         found.append(f"the working directory changed from `{told.cwd}`")
     if case.nvcc != told.nvcc:
         found.append(f"nvcc is now `{case.nvcc}`, it was `{told.nvcc}`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from nvccache.config import config_file
@@ -40,7 +41,7 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
         # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
         if not is_ours(name) and tried.count(os.path.abspath(name)) < (_NESTED if typed else 1):
             return name
-    for candidate in _on_path(os.path.basename(name), environ):
+    for candidate in _on_path(_sought(name), environ):
         if os.path.abspath(candidate) not in tried and _is_program(candidate) and not is_ours(candidate):
             return candidate
     return ""
@@ -49,16 +50,17 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
 def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:
     """The exit status that a shell has for it, and a sentence; `origin` is that of the setting (Config)."""
     name = typed or configured or "nvcc"
-    named = f"`{name}`"
+    named, comma = f"`{name}`", ""
     if configured and not typed:
         named += f", which {f'`{config_file(environ)}`' if origin == 'file' else origin} names"
+        comma = ","
     if "/" in name and not _is_program(name):
         status, trouble = _trouble_with(name)
         return status, f"cannot run {named}: {trouble}"
-    for candidate in _on_path(os.path.basename(name), environ):
+    for candidate in _on_path(_sought(name), environ):
         if os.path.isfile(candidate) and not _is_program(candidate):
             return 126, f"cannot run `{candidate}`: Permission denied"
-    return 127, f"there is no compiler {named} behind nvccache on PATH"
+    return 127, f"there is no compiler {named}{comma} behind nvccache on PATH"
 
 
 def is_ours(path: str) -> bool:
@@ -67,10 +69,17 @@ def is_ours(path: str) -> bool:
     if os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0]):
         return True
     try:
-        with open(real_path, "rb") as stream:
-            return SHIM_MARK in stream.read(_MARK_WITHIN)
+        # A FIFO must not wait for its other end.
+        descriptor = os.open(real_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return False
+    try:
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return is_file and SHIM_MARK in os.read(descriptor, _MARK_WITHIN)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:
@@ -90,6 +99,12 @@ def _trouble_with(path: str) -> tuple[int, str]:
 def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
     for directory in environ.get("PATH", os.defpath).split(":"):
         yield _in_entry(directory, name)
+
+
+def _sought(name: str) -> str:
+    """What to look for on PATH: behind nvccache itself stands an nvcc."""
+    program = os.path.basename(name)
+    return "nvcc" if program in OWN_NAMES else program
 
 
 def _in_entry(directory: str, name: str) -> str:

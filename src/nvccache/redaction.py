@@ -49,13 +49,14 @@ _FILES = (
     ".so",
     ".ltoir",
 )
-_MACRO = re.compile(r"[^=]*")
+# The name alone, with its parameters: a blank separates it from its value as "=" does.
+_MACRO = re.compile(r"\s*[^\s=(]*(?:\([\w\s,.$]*\))?")
 _OPTIONS = re.compile(r"(?:[, ]*-[^, =]*)*[, ]*")
 _BETWEEN = re.compile(r"""[,\s"'\\]+""")
 # In the text of a command: the words of option files are in no argument of the call.
-_MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*=)[^"'\\]*(?:\\.[^"'\\]*)*""")
+_MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\\.[^"'\\]*)*""")
 _MACRO_IN_TEXT = re.compile(
-    r"""(-D\s*[A-Za-z_][^\s"'=]*=)(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
+    r"""(-D\s*[A-Za-z_](?:[^\s"'=\\]|\\\S)*(?:=|\\\s))(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
 )
 _SHORTEST_SECRET = 4  # characters; replacing shorter ones in a text would leave nothing of it
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 
 if sys.version_info >= (3, 11):
@@ -33,7 +34,7 @@ def read(path: str) -> tuple[Found, list[Problem]]:
         return {}, [Problem(FILE, f"`{path}`", f"is not a text in UTF-8: {error.reason}")]
     try:
         values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # which is also what Python says of a number with very many digits
         return _line_by_line(path, text)
     lines = text.splitlines()
     return _known(path, {name: (_line_of(name, lines), value) for name, value in values.items()})
@@ -43,6 +44,8 @@ def _content(path: str) -> bytes:
     """The bytes of a file; raises OSError. No FIFO holds up a compile, and no device fills its memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "it is no regular file")
         content = b""
         while part := os.read(descriptor, _LARGEST + 1 - len(content)):
             content += part
@@ -65,16 +68,21 @@ def _line_of(name: str, lines: list[str]) -> int:
 def _line_by_line(path: str, text: str) -> tuple[Found, list[Problem]]:
     found: Found = {}
     problems = []
+    is_in_table = False  # and so are all lines after its head: what they set is no setting of ours
     for number, line in enumerate(text.splitlines(), 1):
         where = f"`{path}` line {number}"
+        is_head = line.lstrip().startswith("[")
+        is_of_table = is_in_table and not is_head
+        is_in_table = is_in_table or is_head
         try:
             values = tomllib.loads(line)
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             match = _NAME.match(line)
-            name = match[1] if match and match[1] in SETTINGS else FILE
+            is_setting = match and match[1] in SETTINGS and not is_in_table
+            name = match[1] if match and is_setting else FILE
             problems.append(Problem(name, where, 'is no line of TOML such as `max_size = "10G"`'))
             continue
-        for name, value in values.items():
+        for name, value in [] if is_of_table else values.items():
             if name in found:
                 problems.append(Problem(name, where, f"sets `{name}` for the second time"))
             else:

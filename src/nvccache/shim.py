@@ -37,9 +37,12 @@ _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "c
 def main() -> int:
     """Do what this process was started for; the exit status, unless nvcc takes its place."""
     _undo_locale_coercion()
-    name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
-    if name.startswith("nvcc") and not name.startswith("nvccache"):
-        return _compile("", words)
+    name = os.path.basename(sys.argv[0])
+    if _is_name_of_nvcc(name):
+        return _compile("", sys.argv[1:])
+    while len(sys.argv) > 1 and _is_launcher(sys.argv[1]):  # set twice, by a build and by its environment
+        del sys.argv[1]
+    words = sys.argv[1:]
     if words and "/" in words[0] and words[0][0] != "-":  # as CMake calls us; no command has a slash
         return _compile(words[0], words[1:])
     from nvccache.cli.names import COMMANDS
@@ -49,6 +52,17 @@ def main() -> int:
 
         return cli.main()
     return _compile(words[0], words[1:])
+
+
+def _is_name_of_nvcc(name: str) -> bool:
+    return name.startswith("nvcc") and not name.startswith("nvccache")
+
+
+def _is_launcher(word: str) -> bool:
+    """Whether a word names nvccache itself, and not an nvcc that leads to it."""
+    if _is_name_of_nvcc(os.path.basename(word)) or word.startswith("-"):
+        return False
+    return real_nvcc.is_ours(word) if "/" in word else word in real_nvcc.OWN_NAMES
 
 
 def _undo_locale_coercion() -> None:

@@ -181,6 +181,63 @@ def test_a_link_in_place_of_a_directory_is_bad_and_not_followed(root, tmp_path, 
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
+def test_no_probe_goes_through_a_link_above_a_directory(root, tmp_path):
+    shutil.rmtree(root / "locks")
+    (tmp_path / "elsewhere" / "running").mkdir(parents=True)
+    (root / "locks").symlink_to(tmp_path / "elsewhere")
+    before = os.stat(tmp_path / "elsewhere" / "running").st_mtime_ns
+    assert "locks" in {finding.topic for finding in findings(root) if finding.state == BAD}
+    assert os.stat(tmp_path / "elsewhere" / "running").st_mtime_ns == before
+
+
+def advised(finding):
+    """Do what a finding says."""
+    command = finding.details[-1].split("`")[1]
+    subprocess.run(["sh", "-c", command], check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "journal/" + calls.LOG,
+        "locks/a.lock",
+        "journal",
+        "tmp",
+        f"{store.STAGE}/ab/{KEY}",
+        f"{store.OBJECT}/ab/{KEY}",
+    ],
+)
+@pytest.mark.parametrize("kind", ["directory", "link", "fifo", "file"])
+def test_the_command_removes_what_stands_in_place_of_a_part(root, tmp_path, place, kind):
+    path = root / place
+    (root / "locks" / "a.lock").touch()
+    is_folder = path.is_dir()
+    if (kind == "file") != is_folder and (kind == "directory") == is_folder:
+        pytest.skip("that is what belongs there")
+    shutil.rmtree(path) if is_folder else path.unlink()
+    if kind == "directory":
+        path.mkdir()
+        (path / "entry").touch()
+    elif kind == "link":
+        path.symlink_to(tmp_path)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.touch()
+    bad = [finding for finding in findings(root) if finding.state == BAD]
+    assert bad
+    advised(bad[0])
+    assert not os.path.lexists(path) and tmp_path.is_dir()
+    assert states(findings(root)) == {GOOD}
+
+
+@pytest.mark.parametrize("below", ["", "/cache"])
+def test_a_file_that_the_setting_names_is_never_to_be_removed(tmp_path, below):
+    (tmp_path / "notes.txt").write_text("precious")
+    (bad,) = [finding for finding in findings(f"{tmp_path}/notes.txt{below}") if finding.state == BAD]
+    assert "`rm" not in "".join(bad.details) and "NVCCACHE_DIR" in bad.details[-1]
+
+
 def test_what_is_no_file_in_place_of_a_lock_or_the_log_is_bad(root):
     (root / "locks" / "a.lock").unlink()
     (root / "journal" / calls.LOG).unlink()

@@ -42,7 +42,7 @@ def note(
     ]
     parts = [part if isinstance(part, bytes) else os.fsencode(part) for part in text]
     key = explanation.key_of(os.path.abspath(product))
-    Store(cache_dir).add_record(store.OBJECT, key, sections.pack("object-2", parts))
+    Store(cache_dir).add_record(store.OBJECT, key, sections.pack("object-3", parts))
 
 
 def said(result) -> list[str]:

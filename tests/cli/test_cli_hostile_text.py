@@ -44,7 +44,7 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     cache = Store(root)
     product = os.path.abspath(HOSTILE)
     parts = [HOSTILE, sections.join([HOSTILE]), HOSTILE, HOSTILE, HOSTILE, "", b"", b"", "", "", "", HOSTILE]
-    body = sections.pack("object-2", [os.fsencode(p) if isinstance(p, str) else p for p in parts])
+    body = sections.pack("object-3", [os.fsencode(p) if isinstance(p, str) else p for p in parts])
     cache.add_record(store.OBJECT, explanation.key_of(product), body)
     word = HOSTILE.replace("\n", "").replace("\t", "")
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):

@@ -128,6 +128,7 @@ def test_nvcc_of_somebody_else_is_never_overwritten(nvccache, folder, fake_nvcc)
         lambda: path.symlink_to(f"{fake_nvcc}/nvcc"),
         lambda: path.symlink_to("/nowhere"),
         path.mkdir,
+        lambda: os.mkfifo(path),
     ):
         make()
         before = os.lstat(path)

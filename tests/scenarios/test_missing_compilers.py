@@ -92,6 +92,24 @@ def test_a_typed_path_that_is_nvccache_leads_to_what_stands_behind_it(place: Wor
     assert (result.status, result.stderr, counters.outcome) == (0, b"", "miss")
 
 
+def test_a_launcher_that_is_set_twice_compiles(place: Workspace, launcher: Path) -> None:
+    """As by CMake, and by a CC of the environment."""
+    twice = place.directory / "twice"
+    twice.symlink_to(launcher)
+    for words in ([*MODULE, launcher, "nvcc"], [launcher, twice, "nvccache", place.nvcc]):
+        result, counters = place.since(lambda words=words: place.run([*words, "-c", "a.cu", "-o", "a.o"]))
+        assert (result.status, result.stderr, sum(counters.calls.values())) == (0, b"", 1)
+        assert counters.outcome in ("miss", "direct_hit", "stage_hit")
+    assert place.run([launcher, launcher, "--version"]).stdout.startswith(b"nvccache ")
+
+
+def test_a_setting_that_names_nvccache_leads_to_the_nvcc_behind_it(
+    place: Workspace, shim: str, launcher: Path
+) -> None:
+    result = place.run([shim, "-c", "a.cu", "-o", "a.o"], NVCCACHE_NVCC=str(launcher))
+    assert (result.status, result.stderr) == (0, b"")
+
+
 def test_a_nested_call_of_a_typed_compiler_is_not_replaced(place: Workspace) -> None:
     """As by a host compiler that is a script and calls nvcc again."""
     outer = place.write("outer/nvcc", f'#!/bin/sh\nexec {" ".join(MODULE)} "$0.real" "$@"\n')

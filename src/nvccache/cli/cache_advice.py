@@ -13,6 +13,8 @@ import shlex
 import stat
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# Something lies there that is no file or directory of the cache's own.
+_STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
 
 
 def whose(path: str) -> str:
@@ -45,8 +47,11 @@ def mend(error: OSError, path: str, root: str) -> str:
         return "make room: `nvccache clean --older-than 7d`, or lower `NVCCACHE_MAX_SIZE`"
     if error.errno == errno.EROFS:
         return "the file system is read-only: `NVCCACHE_READONLY=1`, or another directory in `NVCCACHE_DIR`"
-    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST):
-        return f"nothing but a directory of its own is used here: `rm {shlex.quote(path)}`"
+    if error.errno in _STRANGE and path == root:
+        return "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
+    if error.errno in _STRANGE:
+        command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
+        return f"nvccache uses nothing here but what it makes itself: `{command} {shlex.quote(path)}`"
     return _mend_modes(path, root)
 
 

@@ -99,45 +99,74 @@ def _trust(root: str) -> Iterator[Finding]:
 
 def _directories(root: str) -> Iterator[Finding]:
     """In each directory that is there a probe is put in place and removed."""
-    scratch = _scratch(root)
+    top = Directory(root)
+    is_staged = _has_scratch(top)
     for name in ("tmp", ".", "journal", "locks", "locks/running"):
         path = os.path.normpath(f"{root}/{name}")
-        error = _try_directory(scratch, path)
+        error = _try_directory(top, name, is_staged)
         if error:
-            text = f"nothing can be stored in `{path}`: {error.strerror}"
+            text = f"nothing can be stored in `{path}`: {_words(error)}"
             yield Finding(BAD, name, text, (advice.whose(path), advice.mend(error, path, root)))
     for bucket in store.BUCKETS:
         shards = [f"{root}/{bucket}", *(path for path in _entries(f"{root}/{bucket}") if _is_shard(path))]
-        failed = [(path, error) for path in shards if (error := _try_directory(scratch, path))]
+        tried = [(path, _try_directory(top, os.path.relpath(path, root), is_staged)) for path in shards]
+        failed = [(path, error) for path, error in tried if error]
         if failed:
             path, error = failed[0]
-            text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {error.strerror}"
+            text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {_words(error)}"
             yield Finding(BAD, bucket, text, (advice.whose(path), advice.mend(error, path, root)))
+        yield from _not_files(root, bucket, shards[1:])
 
 
-def _scratch(root: str) -> str:
-    """Where files of the cache are made; empty where that cannot be used, which is one fault and not many."""
-    directory = f"{root}/tmp" if os.path.lexists(f"{root}/tmp") else root
-    return directory if _try_directory("", directory) is None else ""
+def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
+    """What stands in place of records or blobs, each of which would be a miss for good."""
+    found = [entry.path for shard in shards if _is_directory(shard) for entry in _strange_in(shard)]
+    if found:
+        first = os.path.relpath(found[0], root)
+        text = f"{len(found)} entries are no regular files, the first of them `{first}`"
+        advised = advice.mend(OSError(errno.EISDIR, ""), found[0], root)
+        yield Finding(BAD, bucket, text, (advice.whose(found[0]), advised))
 
 
-def _try_directory(scratch: str, path: str) -> OSError | None:
-    """Do in a directory what storing does; what went wrong, and None for one that is not there yet."""
-    name = os.urandom(16).hex()  # that of a record or blob, which `clean` would remove should this be killed
-    temporary, kept = f"{scratch or path}/{name[::-1]}", f"{path}/{name}"
+def _strange_in(shard: str) -> list[os.DirEntry[str]]:
     try:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
+        with os.scandir(shard) as entries:
+            return [entry for entry in entries if not entry.is_file(follow_symlinks=False)]
+    except OSError:
+        return []  # of which was told
+
+
+def _has_scratch(top: Directory) -> bool:
+    """Whether files can be made where the cache makes them; if not, that is one fault and not many."""
+    return os.path.lexists(f"{top.path}/tmp") and _try_directory(top, "tmp", False) is None
+
+
+def _words(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None:
+    """Do in a directory of the cache what storing does; what went wrong, and None for one that is not there.
+
+    As by storing, no link is followed on the way. `is_staged`: the probe is made in `tmp` first.
+    """
+    # Names of records or blobs, which `clean` would remove should this be killed.
+    first, last = os.urandom(16).hex(), os.urandom(16).hex()
+    folder = "" if name == "." else f"{name}/"
+    try:
+        if not stat.S_ISDIR(top.status(name).st_mode):
             return OSError(errno.ENOTDIR, "it is no directory, or a link")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, b"probe")
-            os.rename(temporary, kept)
-            os.unlink(kept)
+            if is_staged:
+                top.write(folder + first, b"probe", 0o600)
+            else:
+                os.close(top.open(folder + first, os.O_WRONLY, make=True)[0])
+            top.rename(folder + first, last)
+            top.unlink(folder + last)
         finally:
-            os.close(descriptor)
-            for left in (temporary, kept):
+            for left in (first, last):
                 with contextlib.suppress(OSError):
-                    os.unlink(left)
+                    top.unlink(folder + left)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -152,7 +181,7 @@ def _locks(root: str) -> Iterator[Finding]:
         if not path.endswith(".lock"):
             continue
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            advised = advice.mend(OSError(errno.ENOTDIR, ""), path, root)
+            advised = advice.mend(OSError(errno.EISDIR, ""), path, root)
             yield Finding(BAD, "locks", f"`{name}` is no regular file", (advice.whose(path), advised))
             continue
         try:
@@ -182,17 +211,16 @@ def _holder(path: str) -> str:
 
 def _journal(root: str, settings: Config) -> Iterator[Finding]:
     log = os.path.join(settings.journal_root, "journal", LOG)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        os.close(os.open(log, flags))
-        if stat.S_ISREG(os.lstat(log).st_mode):
-            return
-        error = OSError(errno.ENOTDIR, "it is no regular file")
+        os.close(Directory(settings.journal_root).open(f"journal/{LOG}", os.O_WRONLY | os.O_APPEND)[0])
+        return
     except FileNotFoundError:
         return
     except OSError as raised:
         error = raised
-    text = f"calls cannot be counted in `{log}`: {error.strerror}"
+    if os.path.lexists(log) and not stat.S_ISREG(os.lstat(log).st_mode):
+        error = OSError(errno.EISDIR, "it is no regular file")
+    text = f"calls cannot be counted in `{log}`: {_words(error)}"
     yield Finding(BAD, "journal", text, (advice.whose(log), advice.mend(error, log, root)))
 
 
@@ -211,22 +239,26 @@ def _readable(root: str) -> Iterator[Finding]:
 
 
 def _file_system(root: str) -> Iterator[Finding]:
-    path = f"{_scratch(root) or root}/{os.urandom(16).hex()}"
+    top = Directory(root)
+    name = f"{'tmp/' if _has_scratch(top) else ''}{os.urandom(16).hex()}"
     try:
         before = time.time()
-        with open(path, "xb") as stream:
-            stream.write(b"probe")
-        written = os.stat(path)
-        with held(Directory(root), os.path.relpath(path, root), 1.0):
+        descriptor, _ = top.open(name, os.O_WRONLY, make=True)
+        try:
+            os.write(descriptor, b"probe")
+            written = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        with held(top, name, 1.0):
             yield Finding(GOOD, "locks", "work")
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # of which was told
-            text = f"do not work here ({error.strerror}): keep the cache on another disk"
+            text = f"do not work here ({_words(error)}): keep the cache on another disk"
             yield Finding(BAD, "locks", text)
         return
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            top.unlink(name)
     skew = written.st_mtime - before
     if abs(skew) > _CLOCK_SLACK:
         yield Finding(BAD, "clock", f"files of the cache are dated {skew:+.1f} s off this machine's clock")
@@ -237,11 +269,16 @@ def _file_system(root: str) -> Iterator[Finding]:
 def _entries(directory: str) -> list[str]:
     """What is in a directory that is no link, by path."""
     try:
-        if not stat.S_ISDIR(os.lstat(directory).st_mode):
+        if not _is_directory(directory):
             return []
         return sorted(os.path.join(directory, name) for name in os.listdir(directory))
     except OSError:
         return []
+
+
+def _is_directory(path: str) -> bool:
+    """Whether there is a directory that is no link; raises nothing."""
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _is_shard(path: str) -> bool:
