@@ -52,7 +52,25 @@ START = "tests/test_launcher.py"
 DIRECTORY, SHARED = "tests/test_directory.py", "tests/scenarios/test_shared_caches.py"
 OUTPUTS, PRODUCTS_GIVEN = "tests/test_outputs.py", "tests/test_products.py"
 LEFTOVERS = "tests/test_leftovers.py"
+QUESTIONS = "tests/scenarios/test_hostile_questions.py"
 GUARDS = [
+    Guard("which loader is run for a record", "processor.py", "if not is_of_tool and not asked.may_be_run(loader):",
+          "if False:", QUESTIONS, "known_without or record_has_a_program"),
+    Guard("which loader a memo names", "loader.py", "if os.fsdecode(loader) != named:", "if False:", QUESTIONS,
+          "memo_has_a_program"),
+    Guard("who may write a loader", "loader.py", "status.st_uid == 0 and not", "True or not", QUESTIONS,
+          "others_may_write"),
+    Guard("regular files alone are read", "untrusted.py", "    if stat.S_ISREG(status.st_mode):\n        descriptor",
+          "    if True:\n        return os.open(path, os.O_RDONLY)\n        descriptor", QUESTIONS,
+          "but_a_regular and digest and directory or memo_has_a_call and missing"),
+    Guard("how much is read of a loader and its cache", "untrusted.py", "not 0 < most < status.st_size", "True",
+          QUESTIONS, "of_regular_files"),
+    Guard("what a loader's cache is called", "library_cache.py", "if os.path.basename(path) != _NAME:", "if False:",
+          QUESTIONS, "of_regular_files"),
+    Guard("answers that are none, in a replay record", "replay.py", "all(answer and ask(", "all(ask(", QUESTIONS,
+          "unknown_answer"),
+    Guard("parts of a host compiler in a memo", "toolchain.py",
+          'or not all(map(_is_program, answers.split("\\n")[1:]))', "", QUESTIONS, "memo_has_a_call"),
     Guard("signatures in a replay record", "replay.py", "signatures.to_bytes(now) != numbers", "False",
           FILES, "seen and the and source and not link and not header"),
     Guard("the inode and change time in a signature", "signatures.py", '"st_mtime_ns", "st_ctime_ns"\n',
