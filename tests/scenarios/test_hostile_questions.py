@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from nvccache import loader, machine, processor, sections, store
 from nvccache.store import Store
 from scenarios.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
+from scenarios.soundness_cases import OLD_ENOUGH
 from scenarios.test_hostile_records import rewrite
 from workspaces import Workspace
 
@@ -115,26 +117,48 @@ def test_what_others_may_write_is_no_loader_of_the_system(tmp_path: Path, monkey
     assert not loader.may_be_run(str(tmp_path / "ld-linux\0.so"))
 
 
-def test_an_unknown_answer_is_no_answer(primed: tuple[Workspace, bytes]) -> None:
-    """A record that expects it does not hold."""
-    workspace, expected = primed
-    cache = Store(str(workspace.cache))
-    forge(cache, "nonsense", "x", answer="")
-    result, counters = workspace.since(lambda: compile_cached(workspace))
-    assert (result.status, counters.outcome) == (0, "partial_hit"), (
-        "the readings of passes do not hold either"
-    )
-    check_compiles(workspace, expected)
-
-
-def forge(cache: Store, topic: str, subject: str, answer: str = "x") -> None:
-    """Have every record of calls ask this of the machine."""
+def forge(
+    recorded: Workspace, topic: str, subject: str, answer: str = "x", level: str = store.REPLAY
+) -> None:
+    """Have every record of this level ask this of the machine; readings are tried without replays."""
 
     def change(parts: list[bytes], index: int, *before: str) -> None:
         parts[index] = sections.join([*before, topic, subject, answer])
 
-    rewrite(cache, store.REPLAY, "replay-3", 14, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+    cache = Store(str(recorded.cache))
+    if level == store.REPLAY:
+        rewrite(cache, store.REPLAY, "replay-3", 14, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+        return
     rewrite(cache, store.READING, "reading-2", 12, lambda parts: change(parts, MACHINE_OF_READING))
+    for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
+        path.unlink()
+
+
+@pytest.fixture
+def recorded(primed: tuple[Workspace, bytes]) -> tuple[Workspace, bytes]:
+    """The same with a replay record that holds: the source is written anew for each test."""
+    workspace, expected = primed
+    time.sleep(OLD_ENOUGH)
+    check_compiles(workspace, expected)
+    return primed
+
+
+@pytest.mark.parametrize(("level", "outcome"), [(store.REPLAY, "direct_hit"), (store.READING, "partial_hit")])
+def test_what_nobody_answers_does_not_hold(
+    recorded: tuple[Workspace, bytes], level: str, outcome: str
+) -> None:
+    """Not even where the record says that there is no answer. Of a replay see that it is made anew."""
+    workspace, expected = recorded
+    forge(workspace, "nonsense", "x", "", level)
+    forged = records(workspace)
+    result, counters = workspace.since(lambda: compile_cached(workspace))
+    assert (result.status, counters.outcome) == (0, outcome)
+    assert (workspace.directory / "a.o").read_bytes() == expected
+    assert records(workspace) != forged
+
+
+def records(workspace: Workspace) -> set[bytes]:
+    return {path.read_bytes() for path in workspace.cache.glob(f"{store.REPLAY}/*/*")}
 
 
 @pytest.mark.parametrize(
@@ -142,29 +166,29 @@ def forge(cache: Store, topic: str, subject: str, answer: str = "x") -> None:
     [(store.REPLAY, {}), (store.READING, {}), (store.REPLAY, {"NVCCACHE_READONLY": "1"})],
 )
 def test_no_record_has_a_program_run(
-    primed: tuple[Workspace, bytes], evil: Path, level: str, variables: dict[str, str]
+    recorded: tuple[Workspace, bytes], evil: Path, level: str, variables: dict[str, str]
 ) -> None:
-    workspace, expected = primed
-    cache = Store(str(workspace.cache))
-    forge(cache, machine.FEATURES, str(evil))
-    if level == store.READING:
-        for path in workspace.cache.glob(f"{store.REPLAY}/*/*"):
-            path.unlink()
+    workspace, expected = recorded
+    forge(workspace, machine.FEATURES, str(evil), level=level)
     explained = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
     assert explained.status == 0
     check_compiles(workspace, expected, **variables)
     assert not has_run(evil)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_no_record_has_a_call_wait(primed: tuple[Workspace, bytes], tmp_path: Path, kind: str) -> None:
-    workspace, expected = primed
+@pytest.mark.parametrize(
+    ("level", "kind"), [(store.REPLAY, "fifo"), (store.REPLAY, "device"), (store.READING, "fifo")]
+)
+def test_no_record_has_a_call_wait(
+    recorded: tuple[Workspace, bytes], tmp_path: Path, level: str, kind: str
+) -> None:
+    workspace, expected = recorded
     subject = tmp_path / "ld.so.cache"
     if kind == "fifo":
         os.mkfifo(subject)
     else:
         subject.symlink_to("/dev/zero")
-    forge(Store(str(workspace.cache)), machine.LIBRARIES, f"{subject}:libc.so.6")
+    forge(workspace, machine.LIBRARIES, f"{subject}:libc.so.6", level=level)
     compile_in_time(workspace, expected)
 
 
