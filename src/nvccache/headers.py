@@ -13,7 +13,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from nvccache import keys, quoted, search_path, searches, signatures, sources, surveys, toolchain
+from nvccache import keys, quoted, search_path, searches, signatures, sources, surveys, toolchain, untrusted
 from nvccache.reading import SOURCE, Reading, UnreadableError, same_date, signature_of_directory
 
 TYPE_CHECKING = False
@@ -240,7 +240,8 @@ class Headers:
 
 
 def read_file(path: str) -> bytes:
-    with open(path, "rb") as stream:
+    descriptor = untrusted.open_named(path)  # text in the cache may have named it
+    with open(descriptor, "rb") as stream:
         return stream.read()
 
 

@@ -11,6 +11,8 @@ import os
 
 from xxhash import xxh3_128
 
+from nvccache import untrusted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,9 +24,9 @@ def digest_bytes(content: bytes) -> str:
     return xxh3_128(content).hexdigest()
 
 
-def digest_file(path: str) -> str:
-    """The digest of a file's bytes; raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def digest_file(path: str, most: int = 0) -> str:
+    """The digest of a file's bytes; raises OSError, also for no regular file or one of over `most` bytes."""
+    descriptor = untrusted.open_named(path, most)
     try:
         return digest_descriptor(descriptor)
     finally:

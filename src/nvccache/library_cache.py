@@ -8,26 +8,36 @@ from __future__ import annotations
 import os
 import struct
 
-from nvccache import keys
+from nvccache import keys, untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_NAME = "ld.so.cache"  # glibc has it built in, behind a directory that is chosen when it is built
+_MOST_BYTES = 64 << 20  # a hundred times that of a large system
 _MAGIC = b"glibc-ld.so.cache1.1"
 _HEADER = struct.Struct("<20sI24x")
 _ENTRY = struct.Struct("<iIIIQ")
 
 
 def said_of(path: str, names: Iterable[str]) -> str:
-    """The digest of what the loader's cache says of these names, or of all of it if that is unclear."""
-    if not path:
+    """The digest of what the loader's cache says of these names, or of all of it if that is unclear.
+
+    Empty if this cannot be a loader's cache: the path may come from a record that somebody made up.
+    """
+    if os.path.basename(path) != _NAME:
         return ""
     try:
-        with open(path, "rb") as stream:
-            content = stream.read()
-    except OSError:
-        return "unreadable"
+        descriptor = untrusted.open_named(path, _MOST_BYTES)
+        try:
+            content = untrusted.read_all(descriptor, _MOST_BYTES)
+        finally:
+            os.close(descriptor)
+    except (FileNotFoundError, PermissionError):
+        return "unreadable"  # for the loader as well
+    except (OSError, ValueError):
+        return ""
     wanted = {os.fsencode(name) for name in names}
     builder = keys.KeyBuilder("cache of the loader")
     try:

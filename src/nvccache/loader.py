@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import struct
 import time
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ _LISTED = re.compile(rb"^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _NOT_FOUND = re.compile(rb"^\t\S+ => not found$", re.MULTILINE)
 # What would make the loader say more, or elsewhere, than it is asked.
 _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
+_OURSELVES = "/proc/self/exe"
+_DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
 _ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _INTERPRETER = 3  # PT_INTERP
 _ELF_HEADER = struct.Struct("<32xQ14xHH")
@@ -100,9 +103,9 @@ def of_file(path: str, loader: str, environ: Mapping[str, str], cache: Store) ->
     builder = keys.KeyBuilder("loaded")
     builder.add("file", real_path, loader, signatures.to_text(shown))
     builder.add("search", *(f"{name}={environ[name]}" for name in variables.OF_LOADER if name in environ))
-    builder.add("features", processor.features(loader, environ, cache))
+    builder.add("features", processor.features(loader, environ, cache, is_of_tool=True))
     memo_key = builder.key()
-    known = _recalled(cache.find_memo(memo_key))
+    known = _recalled(cache.find_memo(memo_key), loader)
     if known:
         return known
     known = _ask(real_path, loader, environ)
@@ -120,7 +123,8 @@ def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
     listed = [name for name in _names(_LISTED, answer.stdout) if os.path.isfile(name)]
     searched_caches = _names(_CACHE, answer.stderr)
     names = _names(_SEARCHED, answer.stderr)
-    if len(searched_caches) > 1 or any(":" in name for name in names):
+    is_unclear = len(searched_caches) > 1 or any(":" in name for name in [*names, *searched_caches])
+    if is_unclear or not all(library_cache.said_of(path, names) for path in searched_caches):
         return Loaded(loader, is_known=False)
     preloaded = [name for name in re.split("[ :]", environ.get("LD_PRELOAD", "")) if "/" in name]
     looked_for = [_PRELOAD_LIST, *preloaded, *tried]
@@ -164,8 +168,11 @@ def _to_remember(known: Loaded) -> bytes:
     return sections.pack(_KIND, parts)
 
 
-def _recalled(memo: str) -> Loaded | None:
-    """What was remembered, if the loader would say it again."""
+def _recalled(memo: str, named: str) -> Loaded | None:
+    """What was remembered, if the loader would say it again.
+
+    The loader is the one that the tool names: it is run, and somebody may have made the memo up.
+    """
     if not memo:
         return None
     try:
@@ -173,6 +180,8 @@ def _recalled(memo: str) -> Loaded | None:
     except ValueError:
         return None
     loader, files, shown, absent, cache, names, shown_cache, said = parts
+    if os.fsdecode(loader) != named:
+        return None
     known = Loaded(
         os.fsdecode(loader),
         tuple(sections.split(files)),
@@ -183,6 +192,8 @@ def _recalled(memo: str) -> Loaded | None:
     now = signatures.all_of(known.files)
     is_same = now is not None and signatures.to_text(now).encode() == shown
     if not is_same or any(map(os.path.exists, known.absent)):
+        return None
+    if bool(known.cache) != bool(said):
         return None
     is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
     return known if is_untouched or library_cache.said_of(known.cache, known.names).encode() == said else None
@@ -211,6 +222,23 @@ def interpreter(path: str) -> str | None:
                 stream.seek(offset)
                 return os.fsdecode(stream.read(length).rstrip(b"\0"))
     return ""
+
+
+def may_be_run(path: str) -> bool:
+    """Whether a loader that only a record names is one that this machine would run anyway.
+
+    That is our own, and those of the system that nobody but root can have put there.
+    """
+    try:
+        if path.startswith("/") and path == interpreter(_OURSELVES):
+            return True
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    directory, name = os.path.split(path)
+    is_of_root = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    is_named_so = directory in _DIRECTORIES_OF_SYSTEM and name.startswith("ld") and ".so." in name
+    return is_named_so and is_of_root and stat.S_ISREG(status.st_mode)
 
 
 def features(loader: str, environ: Mapping[str, str]) -> str:
@@ -244,7 +272,7 @@ def parts(found: Sequence[Loaded], environ: Mapping[str, str], cache: Store) -> 
     for loaded in found:
         parts += [toolchain.digest_of_program(path, cache) for path in loaded.files]
         if loaded.has_libm:
-            parts.append(processor.features(loaded.loader, environ, cache))
+            parts.append(processor.features(loaded.loader, environ, cache, is_of_tool=True))
         else:
             parts.append(processor.unclassified(environ))
         if not loaded.is_known:

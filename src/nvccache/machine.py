@@ -24,7 +24,11 @@ FEATURES = "features"  # the class of the processor that the loader of this path
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
-    """What is so now; empty for a question that is not understood."""
+    """What is so now; empty for a question that is not understood, or not answered.
+
+    The subject may come from a record that somebody made up: it decides neither what is run nor, beyond the
+    caches of loaders and what may be a loader, what is read.
+    """
     if topic == NATIVE:
         said = processor.describe()
     elif topic == FEATURES:
@@ -33,7 +37,7 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
         return _said_of_libraries(subject, cache)
     else:
         return ""
-    return keys.digest_bytes(said.encode(errors="surrogateescape"))
+    return keys.digest_bytes(said.encode(errors="surrogateescape")) if said else ""
 
 
 def _said_of_libraries(subject: str, cache: Store) -> str:
@@ -49,6 +53,6 @@ def _said_of_libraries(subject: str, cache: Store) -> str:
         from nvccache import library_cache
 
         said = library_cache.said_of(path, names)
-        if shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
+        if said and shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
             cache.add_memo(memo_key, said)
     return said

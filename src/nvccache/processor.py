@@ -21,6 +21,7 @@ _TOLD = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", 
 # Vendor, family, model and all features that the kernel knows: not slowed down by the number of cores.
 _ALIAS = "/sys/devices/system/cpu/modalias"
 TUNABLES = "GLIBC_TUNABLES"
+_LARGEST_LOADER = 64 << 20  # most have 0.2 MB
 
 
 def describe() -> str:
@@ -38,17 +39,27 @@ def describe() -> str:
     return "".join(lines) or " ".join(os.uname())
 
 
-def features(loader: str, environ: Mapping[str, str], cache: Store) -> str:
-    """The class that libm's functions are chosen by where this dynamic loader has loaded them."""
+def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: bool = False) -> str:
+    """The class that libm's functions are chosen by where this dynamic loader has loaded them.
+
+    To be asked, a loader is run. One that is named by a tool which runs anyway may be; any other, which only
+    a record names, must be known without the cache, or the answer is empty unless it is remembered.
+    """
+    try:
+        digest = keys.digest_file(loader, _LARGEST_LOADER)
+    except (OSError, ValueError):
+        return unclassified(environ) if is_of_tool else ""
     builder = keys.KeyBuilder("features")
     # By its content, so that machines which share a cache ask once.
-    builder.add("loader", keys.digest_file(loader) if os.path.isfile(loader) else "")
+    builder.add("loader", digest)
     builder.add("processor", _alias(), environ.get(TUNABLES, ""))
     memo_key = builder.key()
     found = cache.find_memo(memo_key)
     if not found:
         from nvccache import loader as asked
 
+        if not is_of_tool and not asked.may_be_run(loader):
+            return ""
         found = asked.features(loader, environ) or unclassified(environ)
         cache.add_memo(memo_key, found)
     return found

@@ -128,8 +128,7 @@ class Observations:
         """The digest of the file as it is now, empty if it cannot be read or is no regular file."""
         if path not in self._digests:
             try:
-                # A FIFO would wait for a writer, a device might never end.
-                self._digests[path] = keys.digest_file(path) if os.path.isfile(path) else ""
+                self._digests[path] = keys.digest_file(path)
             except (OSError, ValueError):
                 self._digests[path] = ""
         return self._digests[path]
@@ -147,7 +146,7 @@ def differences(
             if is_one_enough:
                 return found
     for topic, subject, answer in reading.machine:
-        if ask(topic, subject) != answer:
+        if not answer or ask(topic, subject) != answer:
             is_cache = topic == LIBRARIES
             found.append(Difference(topic if is_cache else "processor", subject.partition(":")[0]))
     return found

@@ -109,6 +109,8 @@ class Recorder:
         answers: list[tuple[str, ...]] = []
         for topic, subject in dict.fromkeys(asked):
             answer = machine.answer(topic, subject, self._environ, self.execution.store)
+            if not answer:
+                raise UnreadableError("what its tools see of the machine cannot be told")
             answers.append((topic, subject, answer))
         return answers
 

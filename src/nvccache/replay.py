@@ -92,7 +92,8 @@ def _is_same_machine(recorded: bytes, ask: Callable[[str, str], str]) -> bool:
     boot, _, answers = recorded.partition(b"\0")
     if boot and boot.decode("ascii") == signatures.of_boot():
         return True
-    return all(ask(topic, subject) == answer for topic, subject, answer in sections.split_tuples(answers, 3))
+    questions = sections.split_tuples(answers, 3)
+    return all(answer and ask(topic, subject) == answer for topic, subject, answer in questions)
 
 
 def _answer(parts: list[bytes]) -> Answer:

@@ -110,7 +110,8 @@ def host_compiler(word: str, environ: Mapping[str, str], store: Store) -> HostCo
     memo_key = builder.key()
     is_itself = _is_compiler_itself([driver, *scripts][-1])
     answers = store.find_memo(memo_key) if is_itself else ""
-    if not answers:
+    # What is remembered may have been made up, or a part may have gone.
+    if not answers or not all(map(_is_program, answers.split("\n")[1:])):
         answers = "\n".join(_ask_host_compiler(driver, word, environ))
         if is_itself:
             store.add_memo(memo_key, answers)

@@ -5,13 +5,30 @@ Part of the hot path. All functions raise OSError unless they say that they do n
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open something in it, not to list it
 # A FIFO must not wait for its other end, and a terminal must not become ours.
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+
+
+def open_named(path: str, most: int = 0) -> int:
+    """A descriptor to read the regular file that a record may have named, links followed.
+
+    A FIFO would wait for a writer and a device never end. `most` bytes are all that it may have, if given.
+    """
+    status = os.stat(path)  # first: there are devices that do something when they are opened
+    if stat.S_ISREG(status.st_mode):
+        descriptor = os.open(path, FILE & ~os.O_NOFOLLOW)
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and not 0 < most < status.st_size:
+            return descriptor
+        os.close(descriptor)
+    raise OSError(errno.EINVAL, "no regular file of a sane size", path)
 
 
 def read_all(descriptor: int, size: int) -> bytes:
