@@ -70,7 +70,7 @@ class _Declaration:
         self.end = end
         self.within = within
         self.is_class = is_class
-        self.is_odd = is_odd  # what it declares is not known
+        self.is_odd = is_odd  # it has blocks in parentheses, so that it cannot be told where its body begins
 
 
 def are_in(text: bytes) -> bool:
@@ -171,13 +171,15 @@ class _File:
         position += here - start
         index = bisect.bisect_right([each.start for each in self._declarations], position) - 1
         declaration = self._declarations[index] if index >= 0 else None
-        if not declaration or position >= declaration.end or declaration.is_odd:
+        if not declaration or position >= declaration.end:
             raise UnknownError
         yield from self._names_of(declaration, position)
 
     def _names_of(self, declaration: _Declaration, position: int) -> Iterator[bytes]:
         head = self._text[declaration.start : declaration.block]
-        if position >= declaration.block:
+        if declaration.is_odd and not declaration.within:
+            raise UnknownError
+        if not declaration.is_odd and position >= declaration.block:
             if not declaration_heads.is_function(head):
                 raise UnknownError
         elif declaration.within:
@@ -245,14 +247,17 @@ def _declarations(text: bytes) -> list[_Declaration]:
             if closed and declaration_heads.plain(head).strip():
                 closed.has_objects = True
             closed = None
-            is_odd = is_odd or not declaration_heads.is_balanced(head)
-            found.append(_Declaration(start, position, position, within, is_class=False, is_odd=is_odd))
+            is_whole = declaration_heads.is_balanced(head)
+            is_odd = is_odd or not is_whole
+            of_class = within if is_whole else None
+            found.append(_Declaration(start, position, position, of_class, is_class=False, is_odd=is_odd))
             is_odd = False
         elif depth:
             depth -= 1
             if depth or (is_odd and not declaration_heads.is_balanced(head)):
                 continue
-            found.append(_Declaration(start, block, position, within, is_class=False, is_odd=is_odd))
+            start_of_body = position if is_odd else block
+            found.append(_Declaration(start, start_of_body, position, within, is_class=False, is_odd=is_odd))
             is_odd = False
         else:
             if not around:

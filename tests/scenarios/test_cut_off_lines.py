@@ -175,12 +175,12 @@ def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_pat
 # Declarations whose default arguments are not read off easily, and what is used of them.
 UNCLEAR = {
     "braces in a default argument": (
-        "HD inline int where(place p = {__builtin_LINE()}) { return p.at; }",
+        "HD inline int where(int l = int{__builtin_LINE()}) { return l; }",
         "where()",
     ),
     "a second declarator": (
-        "inline int &one(int x = __builtin_LINE()), *two(int y = __builtin_LINE());",
-        "*two()",
+        "inline int &first_of_both(int x = __builtin_LINE()), *second_of_both(int y = __builtin_LINE());",
+        "*second_of_both()",
     ),
     "a member in parentheses": ("struct kept { int (at){__builtin_LINE()}; };", "kept{}.at"),
 }
