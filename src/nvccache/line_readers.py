@@ -8,8 +8,8 @@ matter if the user's text names one of these words, or anything that was declare
 or anything that was declared with that. Every use of a declaration names it: a function by its name, a
 constructor or a member by its class, or by what hands out or takes an object of that class.
 
-What is declared is read off the text before a block or a semicolon, for a few plain forms of declarations.
-Whatever is none of these may be used without being named, as far as is known here.
+What is declared is read off the text before a block or a semicolon, for a few plain forms of declarations
+(declaration_heads.py). Whatever is none of these may be used without being named, as far as is known here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from __future__ import annotations
 import bisect
 import re
 
+from nvccache import declaration_heads
+from nvccache.declaration_heads import UnknownError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 # They ask where they stand, also through std::source_location and its likes.
 _READERS = (b"source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
@@ -29,38 +32,10 @@ _MOST_NAMES = 64  # so many that the user's text will hold one of them, or that 
 # A separator between digits is no quotation mark.
 _TOKEN = re.compile(
     rb"""[{};]|"(?:[^"\\\n]|\\.)*"|'(?<!\w')(?:[^'\\\n]|\\.)+'|'(?<=\b[uUL]')(?:[^'\\\n]|\\.)+'"""
-    rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+'|\n# [^\n]*"""
+    rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+'|\n# [^\n]*|/[/*]|<%|%>"""
 )
 _RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
 _IS_NAMESPACE = re.compile(rb'(?:^|\s)(?:namespace\b[^=;()]*|extern\s*"C(?:\+\+)?"\s*)$')
-_IS_CLASS = re.compile(rb"\b(?:class|struct|union)\b")
-_IN_PARENTHESES = re.compile(rb"\b(?:__attribute__|__attribute|__declspec|alignas)\s*\(")
-_ATTRIBUTE = re.compile(rb"\[\[.*?\]\]", re.DOTALL)
-_DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
-_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
-_TEMPLATE = re.compile(rb"^\s*(?:extern\s+)?template\s*<")
-_CLASS_HEAD = re.compile(rb"^\s*(?:class|struct|union)\s+(\w+)\s*(?:final\s*)?(?::[^:].*)?$", re.DOTALL)
-_FUNCTION_HEAD = re.compile(rb"^(?:[\w\s:*&<>,]*[\s*&>:])?(\w+)\s*\(")
-_BODY_HEAD = re.compile(rb"^\s*[^\s,:(][^(]*\w\s*\(|^\s*\w+\s*\(|^[^(]*\boperator\b")
-_QUALIFIED = re.compile(rb"(\w+)\s*::\s*(?=\w+\s*\()")
-_ALIAS = re.compile(rb"^\s*using\s+(?:(\w+)\s*=|(?:\w+\s*::\s*)+(\w+)\s*$|::[\s\w:]*?(\w+)\s*$)")
-# With these words a declaration is of none of the plain forms, or what it declares is used without a name.
-_ODD_WORD = re.compile(
-    rb"\b(?:operator|auto|decltype|requires|typedef|friend|static_assert|concept|using|class|struct|union|enum"
-    rb"|asm|__asm__|namespace|typeof|__typeof__|explicit)\b"
-)
-_ODD_BODY = re.compile(rb"\b(?:auto|class|struct|union|enum|namespace|requires|concept|friend)\b|\[")
-# A loop, a structured binding or a coroutine calls functions of these names.
-_CALLED_UNNAMED = frozenset(
-    (b"begin", b"end", b"get", b"await_transform", b"initial_suspend", b"final_suspend", b"yield_value",
-     b"return_value", b"return_void", b"unhandled_exception", b"await_ready", b"await_suspend",
-     b"await_resume", b"get_return_object", b"noexcept", b"sizeof", b"alignof", b"if", b"for", b"while",
-     b"switch", b"return", b"catch", b"defined", b"__extension__")
-)  # fmt: skip
-
-
-class _UnknownError(Exception):
-    """What is declared cannot be told."""
 
 
 class _Class:
@@ -73,11 +48,10 @@ class _Class:
         self.has_objects = False  # whether something is declared behind the block
 
     def name(self) -> bytes:
-        """Raises _UnknownError."""
-        head = _CLASS_HEAD.match(_plain(self.head))
-        if self.has_objects or not head:
-            raise _UnknownError
-        return head[1]
+        """Raises UnknownError."""
+        if self.has_objects:
+            raise UnknownError
+        return declaration_heads.name_of_class(self.head)
 
 
 class _Declaration:
@@ -86,14 +60,17 @@ class _Declaration:
     `within` is the outermost class around it; a class is a declaration without its block.
     """
 
-    __slots__ = ("block", "end", "is_class", "start", "within")
+    __slots__ = ("block", "end", "is_class", "is_odd", "start", "within")
 
-    def __init__(self, start: int, block: int, end: int, within: _Class | None, is_class: bool) -> None:
+    def __init__(
+        self, start: int, block: int, end: int, within: _Class | None, *, is_class: bool, is_odd: bool = False
+    ) -> None:
         self.start = start
         self.block = block
         self.end = end
         self.within = within
         self.is_class = is_class
+        self.is_odd = is_odd  # it has blocks in parentheses, so that it cannot be told where its body begins
 
 
 def are_in(text: bytes) -> bool:
@@ -114,7 +91,7 @@ def reach(of_system: Iterable[bytes], of_user: bytes) -> bool:
             found = {word for stretch in stretches for name in new for word in stretch.declared_with(name)}
             new = found - names
             names |= new
-    except _UnknownError:
+    except UnknownError:
         return True
     return False
 
@@ -140,7 +117,7 @@ class _Stretch:
         return found
 
     def declared_with(self, name: bytes) -> Iterator[bytes]:
-        """The names of all that is declared with a name outside of bodies; raises _UnknownError."""
+        """The names of all that is declared with a name outside of bodies; raises UnknownError."""
         for position in _positions(self._text, name):
             if not self._is_marker(position):
                 if not self._starts:
@@ -195,22 +172,24 @@ class _File:
         index = bisect.bisect_right([each.start for each in self._declarations], position) - 1
         declaration = self._declarations[index] if index >= 0 else None
         if not declaration or position >= declaration.end:
-            raise _UnknownError
+            raise UnknownError
         yield from self._names_of(declaration, position)
 
     def _names_of(self, declaration: _Declaration, position: int) -> Iterator[bytes]:
         head = self._text[declaration.start : declaration.block]
-        if position >= declaration.block:
-            if not _is_function(_plain(head)):
-                raise _UnknownError
+        if declaration.is_odd and not declaration.within:
+            raise UnknownError
+        if not declaration.is_odd and position >= declaration.block:
+            if not declaration_heads.is_function(head):
+                raise UnknownError
         elif declaration.within:
             if b"friend" in head:
-                raise _UnknownError
+                raise UnknownError
             yield declaration.within.name()
         elif declaration.is_class:
             yield _Class(head).name()
         else:
-            yield from _names_declared(_plain(head))
+            yield from declaration_heads.names_declared(head)
 
 
 def _mentions(text: bytes, name: bytes) -> bool:
@@ -236,21 +215,28 @@ def _word_around(text: bytes, position: int) -> tuple[int, int]:
 
 
 def _declarations(text: bytes) -> list[_Declaration]:
-    """The declarations of namespaces and classes, in their order; raises _UnknownError."""
+    """The declarations of namespaces and classes, in their order; raises UnknownError."""
     found: list[_Declaration] = []
     around: list[_Class | None] = []  # for each open block of a namespace or class: the outermost class
     within = closed = None
     start = block = depth = 0
+    is_odd = False  # a block stands in parentheses, where none ends a declaration
     for kind, position in _braces(text):
+        if depth and kind != b"}":
+            depth += kind == b"{"
+            continue
+        head = text[start:position]
         if kind == b"{":
-            if depth:
-                depth += 1
-                continue
-            head = text[start:position]
             closed = None
-            if _IS_NAMESPACE.search(_plain(head) if b"namespace" in head else head):
+            if not declaration_heads.is_balanced(head):
+                depth, block, is_odd = 1, position, True
+                continue
+            if is_odd:
+                depth, block = 1, position
+                continue
+            if _IS_NAMESPACE.search(declaration_heads.plain(head) if b"namespace" in head else head):
                 around.append(within)
-            elif _opens_class(head):
+            elif declaration_heads.opens_class(head):
                 found.append(_Declaration(start, position, position, within, is_class=True))
                 around.append(within)
                 within = within or _Class(head)
@@ -258,24 +244,29 @@ def _declarations(text: bytes) -> list[_Declaration]:
                 depth, block = 1, position
                 continue
         elif kind == b";":
-            if depth:
-                continue
-            if closed and _plain(text[start:position]).strip():
+            if closed and declaration_heads.plain(head).strip():
                 closed.has_objects = True
             closed = None
-            found.append(_Declaration(start, position, position, within, is_class=False))
+            is_whole = declaration_heads.is_balanced(head)
+            is_odd = is_odd or not is_whole
+            of_class = within if is_whole else None
+            found.append(_Declaration(start, position, position, of_class, is_class=False, is_odd=is_odd))
+            is_odd = False
         elif depth:
             depth -= 1
-            if depth:
+            if depth or (is_odd and not declaration_heads.is_balanced(head)):
                 continue
-            found.append(_Declaration(start, block, position, within, is_class=False))
+            start_of_body = position if is_odd else block
+            found.append(_Declaration(start, start_of_body, position, within, is_class=False, is_odd=is_odd))
+            is_odd = False
         else:
             if not around:
-                raise _UnknownError
+                raise UnknownError
             closed, within = within, around.pop()
+            is_odd = False
         start = position + 1
     if around or depth:
-        raise _UnknownError
+        raise UnknownError
     return found
 
 
@@ -289,61 +280,10 @@ def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:
         first = token[0][:1]
         if first in b"{};":
             yield first, position
+        elif first in b"/<%":
+            raise UnknownError  # comments, which -C keeps, or braces that are spelled otherwise
         elif first == b'"' and text.startswith(b"R", position - 1):
             raw = _RAW_STRING.match(text, position - 1)
             if not raw:
-                raise _UnknownError
+                raise UnknownError
             done = raw.end()
-
-
-def _opens_class(head: bytes) -> bool:
-    """Whether a block is that of a class; one that only looks otherwise is not taken for a body."""
-    return _IS_CLASS.search(head) is not None and b"(" not in _plain(head) and b"=" not in head
-
-
-def _is_function(head: bytes) -> bool:
-    """Whether the block behind it is a function's body, and the function's type has been said before."""
-    flat = head
-    while found := re.search(rb"\(", flat):
-        flat = flat[: found.start()] + flat[_end_of_group(flat, found.end(), b"(", b")") :]
-    declared, arrow, _ = flat.partition(b"->")
-    if arrow and b"auto" in declared and head.count(b"auto") == 1:
-        head = head.replace(b"auto", b"")
-    return b"=" not in flat and bool(_BODY_HEAD.match(head)) and not _ODD_BODY.search(head)
-
-
-def _plain(head: bytes) -> bytes:
-    """The beginning of a declaration without attributes, directives, and the parameters of templates."""
-    head = _ATTRIBUTE.sub(b" ", _STRING.sub(b'""', _DIRECTIVE.sub(b"", head)))
-    while found := _IN_PARENTHESES.search(head):
-        head = head[: found.start()] + b" " + head[_end_of_group(head, found.end(), b"(", b")") :]
-    while found := _TEMPLATE.match(head):
-        head = head[_end_of_group(head, found.end(), b"<", b">") :]
-    return head
-
-
-def _end_of_group(text: bytes, position: int, opening: bytes, closing: bytes) -> int:
-    """Where a group ends that was opened before a position; the end where that cannot be told."""
-    depth = 1
-    while depth:
-        start, end = text.find(opening, position), text.find(closing, position)
-        if end < 0 or (opening == b"<" and text[position:end].count(b"(") != text[position:end].count(b")")):
-            return len(text)
-        is_opened = 0 <= start < end
-        depth += 1 if is_opened else -1
-        position = (start if is_opened else end) + 1
-    return position
-
-
-def _names_declared(head: bytes) -> Sequence[bytes]:
-    """The names of a function, an alias or a class that a namespace declares; raises _UnknownError."""
-    alias = _ALIAS.match(head)
-    if alias:
-        return (alias[alias.lastindex or 1],)
-    declared_class = _CLASS_HEAD.match(head)
-    if declared_class:
-        return (declared_class[1],)
-    function = _FUNCTION_HEAD.match(head)
-    if not function or function[1] in _CALLED_UNNAMED or _ODD_WORD.search(head):
-        raise _UnknownError
-    return (function[1], *_QUALIFIED.findall(head[: function.end()]))

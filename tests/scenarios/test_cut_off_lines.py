@@ -172,6 +172,29 @@ def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_pat
         assert counters.compiled().keys() >= FRONT
 
 
+# Declarations whose default arguments are not read off easily, and what is used of them.
+UNCLEAR = {
+    "braces in a default argument": (
+        "HD inline int where(int l = int{__builtin_LINE()}) { return l; }",
+        "where()",
+    ),
+    "a second declarator": (
+        "inline int &first_of_both(int x = __builtin_LINE()), *second_of_both(int y = __builtin_LINE());",
+        "*second_of_both()",
+    ),
+    "a member in parentheses": ("struct kept { int (at){__builtin_LINE()}; };", "kept{}.at"),
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace, name: str) -> None:
+    declaration, use = UNCLEAR[name]
+    put(workspace, {"inc/declared.h": f"{DECLARED}\n{declaration}\n"})
+    text = "#include <declared.h>\n" + KERNEL.format(device="", host=f"return {use};")
+    words = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
+    assert "host_compile" in check_edit(workspace, moved(text), words).compiled()
+
+
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
 def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
     """The header has another name, and the text is the same otherwise."""
