@@ -89,7 +89,9 @@ class Execution:
         self.workspace = Workspace(
             self.plan.scratch, context.store, self.plan.included, _source_paths(self.plan.stages)
         )
-        self.seeding = Seeding(context.plan, self.plan.own_ids, context.cwd, context.store, self.workspace)
+        self.seeding = Seeding(
+            context.plan, self.plan.own_ids, context.cwd, context.environ, context.store, self.workspace
+        )
         self.headers = Headers(context.environ, context.store, context.since_ns)
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []

@@ -63,7 +63,9 @@ def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequenc
     """The seed of a unit: its source, the absolute paths of what it is compiled to, and its macros.
 
     Two objects that plain nvcc would have been able to link differ in one of these: they are two
-    files, or one file compiled twice under one name with different definitions or include directories.
+    files, or one file compiled twice under one name with different definitions or include directories,
+    also those of the environment. Not told apart are two objects of one name before and after an edit,
+    or with another option.
     """
     builder = keys.KeyBuilder("module id")
     builder.add("source", source_path)

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from nvccache import meaning
+from nvccache import line_readers, meaning
 from nvccache.markers import Entered, entered_files, listed_files, without_markers
 
 # Each `asm` and the string literals behind it; the assembler takes directives in capitals, too.
@@ -30,6 +30,7 @@ _LITERAL = re.compile(
 _CODED = re.compile(rb"\\(?:[0-7xuUN]|\n)")
 # Loops and macros of the assembler can put a directive together from parts.
 _READS = re.compile(rb"\.\s*(?:incbin|include|macro|irpc?|altmacro)\b", re.IGNORECASE)
+_PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 _DEFINITION = re.compile(rb"^#(?:define|undef) [^\n]*", re.MULTILINE)
 # `.incbin`, `".include` and `\t.include` wherever they stand. With IGNORECASE it would be tried at every
 # byte and not only at dots.
@@ -44,7 +45,7 @@ class Pass:
 
     `entered` are its files, the source first, and `listed` what a dependency file lists, see markers.py:
     the same unless `#line` makes up names; `reads_in_assembler` says that its text may make the assembler
-    read files; `free_of` is the base directory whose path the text does not contain; `meaning` is
+    read files; `free_of` is the base directory whose path the text does not contain or ask for; `meaning` is
     the digest of what it says apart from lines, or empty (meaning.py).
     """
 
@@ -76,10 +77,29 @@ def of_text(preprocessed: bytes, base: str, is_host: bool) -> Pass:
     Only the host's assembler reads files; ptxas has no directive for it.
     """
     said = meaning.digest_of(preprocessed)
-    free_of = base if base and os.fsencode(base) not in without_markers(preprocessed) else ""
+    free_of = base if base and not _may_use(base, preprocessed, is_understood=said != "") else ""
     reads = is_host and reads_in_assembler(preprocessed)
     listed = tuple(listed_files(preprocessed))
     return Pass(tuple(entered_files(preprocessed)), reads, free_of, said, listed)
+
+
+def _may_use(base: str, text: bytes, *, is_understood: bool) -> bool:
+    """Whether what is made of a text may depend on the path of the base directory.
+
+    The names of files, which stand in the markers, can be asked for. `is_understood` says that no text of the
+    user's asks for lines, by which it would ask for names; a system header may do so in its functions.
+    """
+    needle = os.fsencode(base)
+    if needle in without_markers(text):
+        return True
+    if not line_readers.are_in(text):
+        return False
+    if not _PLAIN_NAME.fullmatch(needle):
+        return True
+    if not is_understood:
+        return needle in text
+    of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
+    return re.search(of_system, text) is not None
 
 
 def of_facts(facts: dict[str, object]) -> Pass:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nvccache.store import Store
     from nvccache.workspace import Workspace
 
+_INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # as -I and -isystem, to the preprocessor
 PLACED, SEEDED = "placed", "seeded"
 
 
@@ -29,7 +30,13 @@ class Seeding:
     """The module ids of one call. `plan` is nvcc's own; `own_ids` are the files that nvcc does not write."""
 
     def __init__(
-        self, plan: Plan, own_ids: Mapping[str, str], cwd: str, store: Store, workspace: Workspace
+        self,
+        plan: Plan,
+        own_ids: Mapping[str, str],
+        cwd: str,
+        environ: Mapping[str, str],
+        store: Store,
+        workspace: Workspace,
     ) -> None:
         self.is_bound = False  # whether a result depends on what the products are called
         self.is_unlike = False  # whether a stage was found to have no use for an id of its own
@@ -37,6 +44,7 @@ class Seeding:
         self._plan = plan
         self._own_ids = own_ids
         self._cwd = cwd
+        self._environ = environ
         self._store = store
         self._workspace = workspace
         self._producers = {output.path: stage for stage in plan.stages for output in stage.outputs}
@@ -51,6 +59,7 @@ class Seeding:
         source = os.path.join(self._cwd, stage.name("source path"))
         preprocessor = self._preprocessor_of(stage)
         definitions = module_id.definitions_in(preprocessor.words) if preprocessor else []
+        definitions += [f"{name}={self._environ[name]}" for name in _INCLUDE_PATHS if name in self._environ]
         return module_id.seed_of(source, [os.path.normpath(path) for path in products], definitions)
 
     def words_of(self, stage: Stage) -> list[str]:

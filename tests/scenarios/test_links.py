@@ -52,8 +52,10 @@ MAIN = "int main() { return 0; }\n"
 STATES = ("cold", "warm", "stages", "half")
 
 
-def compile_cached(workspace: Workspace, *words: str | Path, cwd: Path | None = None) -> None:
-    result = workspace.cached(*words, *HOST_OPTIONS, cwd=cwd)
+def compile_cached(
+    workspace: Workspace, *words: str | Path, cwd: Path | None = None, **variables: str
+) -> None:
+    result = workspace.cached(*words, *HOST_OPTIONS, cwd=cwd, **variables)
     assert result.status == 0, result.stderr
     assert b"multiple" not in result.stderr
 
@@ -140,23 +142,28 @@ def test_one_file_compiled_to_two_outputs(workspace: Workspace, mode: tuple[str,
 def test_one_file_in_two_configurations_moved_away_from_one_output(
     workspace: Workspace, mode: tuple[str, ...]
 ) -> None:
-    """By macros, by an included file, and by what an include directory holds."""
+    """By macros, by an included file, and by what an include directory holds, of the environment's, too."""
     workspace.write("a.cu", "#include <config.h>\n" + INTERNAL)
     for number in (1, 2):
         workspace.write(f"config{number}/config.h", f"#define CONFIG {number}\n")
         workspace.write(f"forced{number}.h", "")
-    configurations = [
+    configurations: list[tuple[str, ...]] = [
         ("-Iconfig1",),
         ("-Iconfig2",),
         ("-Iconfig1", "-DVALUE=2"),
         ("-Iconfig1", "-include", "forced1.h"),
         ("-Iconfig1", "-include", "forced2.h"),
     ]
+    environments: list[dict[str, str]] = [{}] * len(configurations)
+    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+        for number in (1, 2):
+            configurations.append(())
+            environments.append({name: f"config{number}"})
     for state in STATES[:-1]:
         prepare(workspace, state)
         objects = []
-        for number, options in enumerate(configurations):
-            compile_cached(workspace, *mode, "a.cu", *options, "-o", "a.o")
+        for number, (options, variables) in enumerate(zip(configurations, environments, strict=True)):
+            compile_cached(workspace, *mode, "a.cu", *options, "-o", "a.o", **variables)
             objects.append(f"{state}-{number}.o")
             (workspace.directory / "a.o").rename(workspace.directory / objects[-1])
         link(workspace, objects, mode)

@@ -93,6 +93,38 @@ CASES = {
     "__builtin_FILE": Checkouts(
         NO_DIRECT_HIT, {"src/a.cu": NAMED.format("__builtin_FILE()")}, names_itself=True
     ),
+    "__builtin_FILE by its length only": Checkouts(
+        NO_DIRECT_HIT,
+        {"src/a.cu": "extern const int x;\nconst int x = __builtin_strlen(__builtin_FILE());\n"},
+        names=("one", "three"),
+    ),
+    "__builtin_FILE in device code by its length only": Checkouts(
+        NO_DIRECT_HIT,
+        {
+            "src/a.cu": "__global__ void kernel(int *x)"
+            " { *x = sizeof(char[__builtin_strlen(__builtin_FILE())]); }\n"
+        },
+        names=("one", "three"),
+    ),
+    "__builtin_FILE in a system header of the checkout": Checkouts(
+        NO_DIRECT_HIT,
+        {
+            "src/a.cu": "#include <s.h>\nextern const int x;\nconst int x = length();\n",
+            "sys/s.h": "constexpr int length() { return __builtin_strlen(__builtin_FILE()); }\n"
+            + "".join(f"extern int padding_{n:0>90};\n" for n in range(30)),
+        },
+        names=("one", "three"),
+        options="-isystem {here}/sys",
+    ),
+    "a word that can name files, which is not used": Checkouts(
+        DIRECT_HIT,
+        {
+            "src/a.cu": "#include <s.h>\n" + USER,
+            "../../outside/s.h": "inline int unused_one(int line = __builtin_LINE()) { return line; }\n"
+            + "".join(f"extern int padding_{n:0>90};\n" for n in range(30)),
+        },
+        options="-isystem {work}/outside",
+    ),
     "assert": Checkouts(
         NO_DIRECT_HIT,
         {"src/a.cu": "#include <cassert>\nvoid host(int x) { assert(x); }\n"},
