@@ -151,7 +151,7 @@ GUARDS = [
     Guard("what is said only in a body", "line_readers.py", "if not declaration_heads.is_function(head):",
           "if False:", "tests/test_line_readers.py", "not_understood"),
     Guard("blocks in parentheses", "line_readers.py", "if not declaration_heads.is_balanced(head):",
-          "if False:", "tests/test_line_readers.py", "not_understood"),
+          "if False:", "tests/test_line_readers.py", "by_its_name"),
     Guard("what follows a list of parameters", "declaration_heads.py",
           'if not _BEHIND_PARAMETERS.match(flat, flat.index(b")") + 1) or', "if",
           "tests/test_line_readers.py", "not_understood"),
