@@ -246,7 +246,7 @@ GUARDS = [
     Guard("names of files that text asks for", "passes.py", "        return needle in text\n",
           "        return False\n", CHECKOUTS, "builtin_FILE and length"),
     Guard("names of files that system headers ask for", "passes.py",
-          "return re.search(of_system, text) is not None", "return False", CHECKOUTS, "system_header_of"),
+          "return re.search(of_system, text) is not None", "return False", CHECKOUTS, "system and header and checkout"),
     Guard("paths in what is shared", "recording.py",
           "if any(needle in content for content in [*contents, given.stdout, given.stderr]):", "if False:",
           CHECKOUTS, "warning"),
