@@ -28,7 +28,7 @@ from nvccache import (
 from nvccache.entries import Entry
 from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
-from nvccache.own_ids import ROLE, independent
+from nvccache.own_ids import ROLE, independent, source_paths
 from nvccache.passes import Pass
 from nvccache.plan import HOST_LINK, OPAQUE, Output, Plan, Stage
 from nvccache.process import Completed, Handle
@@ -87,7 +87,7 @@ class Execution:
         self.passes: dict[str, Pass] = {}  # by the preprocessed file
         self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         self.workspace = Workspace(
-            self.plan.scratch, context.store, self.plan.included, _source_paths(self.plan.stages)
+            self.plan.scratch, context.store, self.plan.included, source_paths(self.plan.stages)
         )
         self.seeding = Seeding(
             context.plan, self.plan.own_ids, context.cwd, context.environ, context.store, self.workspace
@@ -391,13 +391,3 @@ class Execution:
         else:
             texts = [self.workspace.content_of(path) or b"" for path in self.read_by(stage)]
         return quoted.by_messages_about(texts, self.plan.scratch)
-
-
-def _source_paths(stages: Sequence[Stage]) -> dict[str, str]:
-    """For each file with a module id that is not made by the name of it alone, where the source is."""
-    return {
-        output.path: stage.name("source path")
-        for stage in stages
-        for output in stage.outputs
-        if output.role in (ROLE, "stub")
-    }

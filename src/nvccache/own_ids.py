@@ -17,6 +17,10 @@ from nvccache import module_id
 from nvccache.plan import DependencyFile, Output, Plan, Stage
 from nvccache.stages import grammar_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROLE = "module_id"
 _NAME_OPTION = "--module_id_file_name"
 
@@ -66,3 +70,13 @@ def _generating(words: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The words of a command that writes the id to `name` instead of reading it."""
     at = words.index(_NAME_OPTION)
     return (*words[:at], module_id.GENERATE_OPTION, _NAME_OPTION, name, *words[at + 2 :])
+
+
+def source_paths(stages: Sequence[Stage]) -> dict[str, str]:
+    """For each file with a module id that is not made by the name of it alone, where the source is."""
+    return {
+        output.path: stage.name("source path")
+        for stage in stages
+        for output in stage.outputs
+        if output.role in (ROLE, "stub")
+    }
