@@ -37,7 +37,6 @@ FILES, SEARCH, CALLS, TOOLS, UNRECORDED, PRODUCTS, CHECKOUTS = (
     for theme in ("files", "search", "calls", "tools", "unrecorded", "products", "checkouts")
 )
 LINKED = "tests/scenarios/test_linked_checkouts.py"
-SECOND = "tests/scenarios/test_second_build_directories.py"
 CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
@@ -282,9 +281,6 @@ GUARDS = [
     Guard("relative entries of PATH in answers of compilers", "toolchain.py",
           "if any(_has_relative_entry(setting.partition(\"=\")[2]) for setting in searched):", "if False:",
           "tests/test_toolchain.py", "working_directory"),
-    Guard("lines that a script may have shown", "lookup.py",
-          'return self._ignores_lines and (self._knows_compilers or stage.kind == "cicc")',
-          "return self._ignores_lines", SECOND, "comment"),
     Guard("debug information that is shared", "recording.py",
           'return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")',
           "return True", CHECKOUTS,
@@ -337,8 +333,8 @@ GUARDS = [
     Guard("cut-off: options by which lines matter", "lookup.py",
           "ignores_lines and not lines.matter_to(stages)", "ignores_lines", LINES,
           "option_by_which and lineinfo"),
-    Guard("cut-off: scripts as host compilers", "lookup.py",
-          "return all(compiler.is_itself for compiler in found)", "return True", LINES, "script"),
+    Guard("cut-off: scripts as host compilers", "lookup.py", "_lines and self._knows_compilers", "_lines",
+          LINES, "script"),
     Guard("cut-off: text without a meaning of its own", "lookup.py",
           'if known and not known.meaning:\n                return ""', "", LINES,
           "reads_its_line and builtin"),

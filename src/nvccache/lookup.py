@@ -69,20 +69,20 @@ class Finder:
         found = [toolchain.host_compiler(word, self._execution.environ, self._store) for word in compilers]
         return all(compiler.is_itself for compiler in found)
 
-    def ignores_lines(self, stage: Stage) -> bool:
+    def ignores_lines(self) -> bool:
         """Whether a result may come from text whose lines are elsewhere.
 
-        A script as host compiler may ask for debug information by itself. That shows lines of what cudafe++
-        made; there are none of the source in what cicc makes for it.
+        A script as host compiler may ask for debug information by itself, which shows the lines in what
+        cudafe++ made, and in cicc's stub.
         """
-        return self._ignores_lines and (self._knows_compilers or stage.kind == "cicc")
+        return self._ignores_lines and self._knows_compilers
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
         found = self._ingredients(stage)
         front_key, meaning_key = ingredients.key_of(found), self._meaning_key(stage, found)
         return self.look_again(
-            stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines(stage))
+            stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines())
         )
 
     def look_again(self, stage: Stage, before: Lookup) -> Lookup:
@@ -98,7 +98,7 @@ class Finder:
             key, entry = self._find(tried, stage)
             if entry:
                 is_moved = tried == before.meaning_key and entry.text != self.text_read_by(stage)
-                if not is_moved or self.ignores_lines(stage):
+                if not is_moved or self.ignores_lines():
                     return replace(missing, key=key, entry=entry, is_moved=is_moved)
         return missing
 

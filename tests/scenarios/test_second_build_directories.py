@@ -88,24 +88,14 @@ def starts_of(workspace: Workspace, toolkit: Path, tool: str, commands: str = ""
     return noted
 
 
-def test_behind_a_script_a_header_of_the_build_directory_costs_no_device_code(
-    workspace: Workspace, toolkit: Path
-) -> None:
-    """Its path is in line markers; a script could have the host compiler show them, but not cicc."""
+def test_behind_a_script_all_goes_by_the_bytes_of_the_text(workspace: Workspace, toolkit: Path) -> None:
+    """The path of a header is in line markers; a script could have the host compiler show it."""
     workspace.write("a.cu", _INCLUDES)
     options = (*BOTH, "-ccbin", script(workspace))
     first, second = (f"-I{workspace.directory}/{name}" for name in ("one", "two"))
     build_in(workspace, "one", (*options, first))
     ran = build_in(workspace, "two", (*options, second)).ran()
-    assert ran == {"host_preprocess": 1, "device_preprocess": 2, "cudafe": 1, "host_compile": 1}
-
-
-def test_behind_a_script_a_comment_costs_no_device_code(workspace: Workspace, toolkit: Path) -> None:
-    workspace.write("a.cu", SOURCE)
-    options = (*BOTH, "-ccbin", script(workspace, "-DSTEP=2"))
-    build_in(workspace, "one", options)
-    workspace.write("a.cu", "// A comment\n\n" + SOURCE)
-    assert build_in(workspace, "one", options).compiled() == {"cudafe": 1, "host_compile": 1}
+    assert ran == {"host_preprocess": 1, "device_preprocess": 2, "cudafe": 1, "cicc": 2, "host_compile": 1}
 
 
 @pytest.mark.parametrize("searches", ["the same", "another directory"])
