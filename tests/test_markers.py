@@ -91,7 +91,7 @@ def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
 
 
 def test_what_is_listed_has_a_first_line():
-    text = b'# 0 "a.cu"\n# 1 "/work//"\n# 1 "<odd>"\n# 0 "no.h" 1\n# 1 "b.h" 1\n# 1 "/dev/stdin"\nint x;\n'
+    text = b'# 0 "a.cu"\n# 1 "/made//"\n# 1 "<odd>"\n# 0 "no.h" 1\n# 1 "b.h" 1\n# 1 "/dev/stdin"\nint x;\n'
     text += b'# 12 "c.h"\n# 1 "d.h" 3\n# 1 "b.h" 3\n# 1 "back\\\\.h"\n# 1 "" 2\n'
     listed = [(b"a.cu", False), (b"b.h", False), (b"/dev/stdin", False), (b"d.h", True), (b"back\\.h", False)]
     assert markers.listed_files(text) == [*listed[:4], (b"b.h", True), listed[4], (b"", False)]
