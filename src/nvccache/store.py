@@ -137,10 +137,6 @@ class Store:
             self._remove(name)
         return None
 
-    def open_raw(self, digest: str) -> int:
-        """A descriptor of a blob as it is, to clone it; raises OSError."""
-        return self.directory.open(self.name(BLOB, digest))[0]
-
     def add_blob(self, digest: str, content: bytes, compress: bool) -> None:
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
         if compress and not self.is_readonly and not self._has_stopped and not self.directory.exists(name):

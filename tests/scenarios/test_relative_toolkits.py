@@ -122,11 +122,11 @@ def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_told_apart(
         shutil.copytree(toolkit, workspace.directory / name / "toolkit", symlinks=True)
         header = workspace.directory / name / "toolkit/include/where.h"
         replace(header, _HEADER.replace("2.5f", number), 0o644)
-        workspace.write(f"{name}/work/a.cu", _SOURCE)
+        workspace.write(f"{name}/build/a.cu", _SOURCE)
     outcomes = []
     for name in ("one", "two", "three", "two"):
         words = ("-c", "a.cu", "-o", "a.o", "-MD")
-        _, _, counters = both_ways(workspace, *words, cwd=workspace.directory / name / "work", **base)
+        _, _, counters = both_ways(workspace, *words, cwd=workspace.directory / name / "build", **base)
         outcomes.append(counters.outcome)
     assert outcomes[1] != "direct_hit"
     assert outcomes[3] == "direct_hit"
