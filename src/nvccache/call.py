@@ -13,6 +13,7 @@ from nvccache import (
     explanation,
     jobserver,
     log,
+    observer,
     plan,
     recording,
     redaction,
@@ -26,12 +27,17 @@ from nvccache.inflight import Claims
 from nvccache.invocation import Bypass
 from nvccache.relocation import Relocation
 from nvccache.report import Report
+from nvccache.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from nvccache.config import Config
     from nvccache.guardian import Guardian
+    from nvccache.process import Completed
     from nvccache.request import Request
+    from nvccache.watch import Log
 
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
 
@@ -70,7 +76,15 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     started, started_steadily = time.time_ns(), time.monotonic_ns()
     progress = log.Progress(config.log)
     places = Relocation(config.base_dir, os.getcwd())
-    transcript = dryrun.of_request(request, path)
+    observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
+    dry_runs: list[Log] = []
+
+    def run_observed(words: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        completed, log = observing.run(words, environ)
+        dry_runs.append(log)
+        return completed
+
+    transcript = dryrun.of_request(request, path, run_observed)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
     planned = plan.build(transcript, request.invocation, path)
@@ -82,6 +96,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         os.getcwd(),
         cache,
         started,
+        observing,
         is_recaching=config.recache,
         base=places.base,
         terminal=request.terminal,
@@ -99,7 +114,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     if not report.leave_to_nvcc and report.status == 0:
         if abs(time.time_ns() - started - (time.monotonic_ns() - started_steadily)) > _CLOCK_SLACK:
             stages.objections.append("the clock was set while it was compiled")
-        recorder = recording.Recorder(request, stages, report, transcript.variables_of_commands, places)
+        recorder = recording.Recorder(request, stages, report, dry_runs[0], places)
         recorded = recording.record(recorder)
     if cache.is_stale:
         cache.touch(cache.used)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import dependencies, keys, manifest, outputs, sections, variables
+from nvccache import dependencies, keys, manifest, outputs, sections
 from nvccache.answer import Answer
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nvccache.invocation import Invocation
     from nvccache.manifest import Found
-    from nvccache.reading import Observations
+    from nvccache.reading import Present
     from nvccache.relocation import Relocation
     from nvccache.store import Store
 
@@ -57,8 +57,6 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
     asked = call.dependencies
     given = (call.output, call.output_directory, asked.output if asked else "")
     builder.add("output names", *("given" if name else "" for name in given))
-    names = variables_of(call)
-    builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])
     cwd, named = os.getcwd(), environ.get("PWD", "")
     if scope != SHARED:
         builder.add("directory", cwd, named)
@@ -68,12 +66,6 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
     if scope == BOUND:
         builder.add("outputs", *given)
     return builder.key()
-
-
-def variables_of(call: Invocation) -> tuple[str, ...]:
-    """The environment variables that can make a difference to this call, but for those of arguments."""
-    asks_for_colours = any(word.startswith(variables.COLOUR_OPTIONS) for word in call.host_flags)
-    return (*variables.OF_CALL, *variables.OF_COLOURS) if asks_for_colours else variables.OF_CALL
 
 
 class Asked:
@@ -89,14 +81,14 @@ def find(
     asked: Asked,
     cache: Store,
     scopes: list[tuple[str, Relocation]],
-    seen: Observations,
+    now: Present,
     ask: Callable[[str, str], str],
 ) -> tuple[Found, Answer] | None:
     """The reading that holds for this call, and what the call gives."""
     for scope, places in scopes:
         key = key_of(scope, asked.nvcc, asked.call, places, asked.environ)
         for tried in keys.possible_on_terminal(key, asked.terminal):
-            found = manifest.find(tried, cache, places, seen, ask)
+            found = manifest.find(tried, cache, places, now, ask)
             answer = answer_of(found, asked.call, places) if found else None
             if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
                 return found, answer

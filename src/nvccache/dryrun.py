@@ -19,8 +19,9 @@ from nvccache.variables import OF_ARGUMENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from nvccache.process import Completed
     from nvccache.request import Request
 
 _MARK = "#$ "
@@ -81,16 +82,22 @@ class Transcript:
         return {name: value for name, value in self.variables.items() if not name.startswith("NVCC_")}
 
 
-def of_request(request: Request, scratch: str) -> Transcript | Bypass:
-    """Ask nvcc what it would do for a call."""
+def of_request(
+    request: Request, scratch: str, run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run
+) -> Transcript | Bypass:
+    """Ask nvcc what it would do for a call; `run` runs it."""
     environ = {**request.guarded_environ, SCRATCH_VARIABLE: scratch}
     if request.invocation.replaces_variables:
         environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
-    return transcribe(request.nvcc, request.invocation.dryrun_arguments, scratch, environ)
+    return transcribe(request.nvcc, request.invocation.dryrun_arguments, scratch, environ, run)
 
 
 def transcribe(
-    nvcc: str, arguments: Sequence[str], scratch: str, environ: Mapping[str, str]
+    nvcc: str,
+    arguments: Sequence[str],
+    scratch: str,
+    environ: Mapping[str, str],
+    run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
     """Ask nvcc what it would do for these arguments, with its intermediate files in `scratch`.
 
@@ -98,7 +105,7 @@ def transcribe(
     """
     words = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
     # So that what it leaves behind when it is killed goes with the directory.
-    completed = process.run(words, {**environ, "TMPDIR": scratch})
+    completed = run(words, {**environ, "TMPDIR": scratch})
     if completed.status != 0:
         return Bypass("dryrun_failed", f"status {completed.status}")
     if completed.stdout:

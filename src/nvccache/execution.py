@@ -14,24 +14,22 @@ from dataclasses import dataclass, replace
 from nvccache import (
     device_code,
     entries,
-    headers,
+    ingredients,
     keys,
     line_table,
     manifest,
     module_id,
+    observed_inputs,
     passes,
-    process,
-    quoted,
     reading,
     scratch,
 )
 from nvccache.entries import Entry
-from nvccache.headers import Headers
 from nvccache.lookup import Finder, Lookup
+from nvccache.observed_inputs import ObservedInputs, Subject
 from nvccache.own_ids import ROLE, independent, source_paths
 from nvccache.passes import Pass
 from nvccache.plan import HOST_LINK, OPAQUE, Output, Plan, Stage
-from nvccache.process import Completed, Handle
 from nvccache.reading import Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.seeding import Seeding
@@ -43,9 +41,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nvccache.process import Completed, Handle
+    from nvccache.watch import Log, Watch
+
 # What objects with debug information say in the place of the scratch directory, whose name is never
 # the same twice.
 DEBUG_DIRECTORY = "/tmp/nvccache"
+# Tools of which is known what they read, where it cannot be observed.
+_OF_NVIDIA = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
 
 
 class LostResultError(Exception):
@@ -56,7 +59,7 @@ class LostResultError(Exception):
 class Context:
     """What the stages of one call share.
 
-    `since_ns` is when it began, `base` the base directory or empty, `terminal` see terminals.py.
+    `since_ns` is when it began, `watch` runs the tools, `base` the base directory or empty, `terminal` see terminals.py.
     """
 
     plan: Plan
@@ -64,6 +67,7 @@ class Context:
     cwd: str
     store: Store
     since_ns: int
+    watch: Watch
     is_recaching: bool = False
     base: str = ""
     terminal: str = ""
@@ -92,11 +96,11 @@ class Execution:
         self.seeding = Seeding(
             context.plan, self.plan.own_ids, context.cwd, context.environ, context.store, self.workspace
         )
-        self.headers = Headers(context.environ, context.store, context.since_ns)
+        self.inputs = ObservedInputs(context.store, context.cwd, self.plan.scratch, context.since_ns)
+        self._logs: dict[str, list[Log]] = {}  # of the runs of a stage, by what it writes
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []
         self.objections: list[str] = []
-        self._adopted_assembly = False  # whether text not made by a pass may make the assembler read files
         temporary = scratch.temporary_below(self.plan.scratch)
         self.environ = {**context.environ, "TMPDIR": temporary}
         self.finder = Finder(self, ignores_lines, context.is_recaching)
@@ -104,14 +108,7 @@ class Execution:
         os.makedirs(temporary, exist_ok=True)
 
     def is_cached(self, stage: Stage) -> bool:
-        """Whether a stage's result may come from the store; known once the passes are done."""
-        reads_in_assembler = self._adopted_assembly or any(
-            known.reads_in_assembler
-            for known in tuple(self.passes.values())  # threads of other passes add to it
-        )
-        if stage.kind == "host_compile" and reads_in_assembler:
-            self.objections.append("the assembler reads further files")
-            return False
+        """Whether a stage's result may come from the store."""
         if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
             self.objections.append("it links a thin archive, whose members are not looked at")
             return False
@@ -131,8 +128,8 @@ class Execution:
             if output.role in lookup.entry.outputs:
                 self.store.rely_on(lookup.entry.outputs[output.role])
                 self.workspace.expect(output.path, lookup.entry.outputs[output.role])
-        if lookup.reading:
-            self.readings.append(lookup.reading)
+        assert lookup.reading is not None
+        self._take_reading(stage, lookup.reading)
         if stage.is_preprocessor:
             self.passes[stage.outputs[0].path] = passes.of_facts(lookup.entry.facts)
 
@@ -151,8 +148,12 @@ class Execution:
             if output.begins_as:
                 shutil.copyfile(output.begins_as, output.path)
 
+        logs = self._logs[stage.outputs[0].path if stage.outputs else ""] = []
+
         def carry_out(words: Sequence[str]) -> Completed:
-            return process.run(words, self.environ, handle=handle, on_terminal=bool(self.terminal))
+            completed, log = self._context.watch.run(words, self.environ, handle, bool(self.terminal))
+            logs.append(log)
+            return completed
 
         before = self._lying_before(stage)
         completed = carry_out(self._words_to_run(stage))
@@ -191,7 +192,7 @@ class Execution:
         if any(content is None or directory in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
         if self.finder.front_key(stage) != lookup.front_key:
-            return headers.CHANGED_MEANWHILE
+            return observed_inputs.CHANGED_MEANWHILE
         is_silent = not completed.stdout and not completed.stderr
         front_key = lookup.claim_key if is_silent else lookup.front_key
         try:
@@ -320,7 +321,6 @@ class Execution:
             with open(path, "rb") as stream:
                 content = stream.read()
             self.workspace.adopt(path, content)
-            self._adopted_assembly |= passes.reads_in_assembler(content)
             if path in self.passes:
                 self.passes[path] = replace(self.passes[path], free_of="", meaning="")
 
@@ -329,65 +329,52 @@ class Execution:
         for output in self.kept_outputs(stage):
             content = self.workspace.read_written(output)
             if stage.is_preprocessor:
-                is_host = stage.kind == "host_preprocess"
-                self.passes[output.path] = passes.of_text(content, self._context.base, is_host)
+                self.passes[output.path] = passes.of_text(content, self._context.base)
 
     def _words_to_run(self, stage: Stage) -> list[str]:
         if module_id.generates(stage):
             return self.seeding.words_of(stage)
         words = list(stage.words)
         if stage.kind == "host_compile" and stage.grammar.is_cached:
-            words += ["-MD", "-MF", self._rule_path(stage)]
             if host.asks_for_debug_info(words):
                 words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
         return words
 
-    def _rule_path(self, stage: Stage) -> str:
-        return stage.outputs[0].path + ".read"
-
     def _key_to_publish(self, stage: Stage, front_key: str, completed: Completed) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
-        if not stage.grammar.may_include and not stage.grammar.dates_what_it_names:
-            front_key = keys.for_terminal(front_key, self.terminal, completed.stderr)
-            if module_id.generates(stage):
-                messages = completed.stdout + completed.stderr
-                return self.seeding.key_to_publish(stage, front_key, self.kept_outputs(stage), messages)
-            return front_key
-        made = self._reading_of(stage, is_silent=not completed.stdout and not completed.stderr)
+        made = self._reading_of(stage)
+        self._take_reading(stage, made)
         found = manifest.Found(reading.key_of(front_key, made), made, b"")
-        manifest.add(front_key, found, self.store, Relocation("", self.cwd), self.since_ns)
-        self.readings.append(made)
-        return keys.for_terminal(found.key, self.terminal, completed.stderr)
+        key = keys.for_terminal(found.key, self.terminal, completed.stderr)
+        if module_id.generates(stage):
+            messages = completed.stdout + completed.stderr
+            key = self.seeding.key_to_publish(stage, key, self.kept_outputs(stage), messages)
+        if key:
+            manifest.add(front_key, found, self.store, Relocation("", self.cwd), self.since_ns)
+        return key
 
-    def _reading_of(self, stage: Stage, is_silent: bool) -> Reading:
-        """What a stage has just read, for its messages too; raises UnreadableError."""
-        if stage.grammar.dates_what_it_names:
-            made = Reading()
-            images = [self.workspace.content_of(output.path) or b"" for output in self.kept_outputs(stage)]
-            made.dates = [*line_table.dates_in(images, self.since_ns)]
-            return made
+    def _take_reading(self, stage: Stage, made: Reading) -> None:
+        self.readings.append(made)
+        if not made.is_observed:
+            self.objections.append(f"{stage.kind} was not observed")
+
+    def _reading_of(self, stage: Stage) -> Reading:
+        """What a stage has just read; raises UnreadableError."""
+        known = frozenset(ingredients.files_in_key(stage, self.environ))
+        folds = stage.grammar.folds_mathematics
+        subject = Subject(self.environ, stage.words[0], known, host.asks_for_colours(stage.words), folds)
         try:
-            shown = quoted.NOTHING if is_silent else self._quoted_by(stage)
-            if stage.is_preprocessor:
-                path = stage.outputs[0].path
-                with open(path, "rb") as stream:
-                    text = stream.read()
-                return self.headers.of_pass(stage.words, self.passes[path].entered, text, shown)
-            with open(self._rule_path(stage), "rb") as stream:
-                names = headers.read_make_rule(stream.read())
-            made_here = {name for name in names if name.startswith(self.plan.scratch + "/")}
-            if not made_here.issubset(self.read_by(stage)):
-                raise UnreadableError(f"{stage.kind} reads an intermediate that is not known to it")
-            read = [name for name in names if name not in made_here]
-            return self.headers.of_rule(stage.words, read, shown)
+            made = self._observed(stage, subject)
         except OSError as error:
             raise UnreadableError(str(error)) from None
+        if stage.grammar.dates_what_it_names:
+            images = [self.workspace.content_of(output.path) or b"" for output in self.kept_outputs(stage)]
+            made.dates += line_table.dates_in(images, self.since_ns)
+        return made
 
-    def _quoted_by(self, stage: Stage) -> quoted.Quoted:
-        """What the messages of a stage may quote; the text of a pass is on disk alone."""
-        if stage.is_preprocessor:
-            with open(stage.outputs[0].path, "rb") as stream:
-                texts = [stream.read()]
-        else:
-            texts = [self.workspace.content_of(path) or b"" for path in self.read_by(stage)]
-        return quoted.by_messages_about(texts, self.plan.scratch)
+    def _observed(self, stage: Stage, subject: Subject) -> Reading:
+        logs = self._logs.pop(stage.outputs[0].path if stage.outputs else "", [])
+        if self._context.watch.is_blind and stage.kind in _OF_NVIDIA:
+            return self.inputs.assumed(subject)
+        made = [self.inputs.reading(log.read(), subject) for log in logs]
+        return made[0] if len(made) == 1 else self.inputs.union(made, subject.environ)

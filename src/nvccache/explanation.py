@@ -23,6 +23,7 @@ from collections import Counter
 
 from nvccache import (
     direct,
+    environment,
     flags,
     keys,
     machine,
@@ -33,7 +34,7 @@ from nvccache import (
     store,
     variables,
 )
-from nvccache.reading import LIBRARY, PROGRAM, Difference, Observations, Reading
+from nvccache.reading import LIBRARY, PROGRAM, Difference, Present, Reading
 from nvccache.relocation import Relocation
 
 TYPE_CHECKING = False
@@ -59,8 +60,10 @@ class Case:
         self.request = request
         self.nvcc = request.nvcc
         self.arguments = _options(request.arguments)
-        names = (*direct.variables_of(request.invocation), *variables.OF_ARGUMENTS)
-        self.environment = {name: request.environ[name] for name in names if name in request.environ}
+        # All others are in the reading.
+        self.environment = {
+            name: request.environ[name] for name in variables.OF_ARGUMENTS if name in request.environ
+        }
         self.cwd = os.getcwd()
         if "PWD" in request.environ:  # the name that compilers give the working directory
             self.environment["PWD"] = request.environ["PWD"]
@@ -149,8 +152,8 @@ def _unlike(recorded: Reading, case: Case, cache: Store, otherwise: str = "") ->
     def ask(topic: str, subject: str) -> str:
         return machine.answer(topic, subject, case.request.environ, cache)
 
-    unlike = reading.differences(recorded, Observations(), False, ask)
-    return [_clause(difference, recorded) for difference in unlike] or ([otherwise] if otherwise else [])
+    unlike = reading.differences(recorded, Present(case.request.environ), False, ask)
+    return [_clause(difference, recorded, case.request.environ) for difference in unlike] or ([otherwise] if otherwise else [])
 
 
 def _nearest(case: Case, cache: Store, places: Relocation) -> Reading | None:
@@ -176,11 +179,11 @@ def _of_call(case: Case, told: Told) -> list[str]:
     found = _of_arguments(arguments, told.arguments)
     if not found and arguments != told.arguments:
         found.append("the command line has another order")
-    environment = dict(_digests(told.digest_key, case.environment.items()))
+    given = dict(_digests(told.digest_key, case.environment.items()))
     if case.cwd == told.cwd:
-        found += _of_environment(environment, told.environment)
+        found += _of_environment(given, told.environment)
     else:  # PWD goes with it
-        now, before = ({k: v for k, v in of.items() if k != "PWD"} for of in (environment, told.environment))
+        now, before = ({k: v for k, v in of.items() if k != "PWD"} for of in (given, told.environment))
         found += _of_environment(now, before)
         found.append(f"the working directory changed from `{told.cwd}`")
     if case.nvcc != told.nvcc:
@@ -210,7 +213,9 @@ def _of_environment(now: Mapping[str, str], before: Mapping[str, str]) -> list[s
     return found
 
 
-def _clause(difference: Difference, recorded: Reading) -> str:
+def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str]) -> str:
+    if difference.what == "variable":
+        return _of_variable(difference.path, recorded, environ)
     path = f"`{_shown(difference, recorded)}`"
     if difference.what == "processor":
         return "the processor is another one"
@@ -221,9 +226,20 @@ def _clause(difference: Difference, recorded: Reading) -> str:
         return f"{_role_of(difference.path, recorded)}{path} {became}"
     if difference.what == "appeared":
         return f"{path} has appeared"
+    if difference.what == "relisted":
+        return f"{path} holds other names"
     if difference.what == "redated":
         return f"the date of {path} changed"
     return f"{path} leads to another file"
+
+
+def _of_variable(name: str, recorded: Reading, environ: Mapping[str, str]) -> str:
+    if name.endswith(environment.WHOLE):
+        return "the environment changed, all of which counts where a script or another program compiles"
+    if name not in environ:
+        return f"the environment variable `{name}` was unset"
+    was_set = any(is_name == name and environment.is_set(digest) for is_name, digest in recorded.variables)
+    return f"the environment variable `{name}` {'changed' if was_set or name == 'PATH' else 'was set'}"
 
 
 def _role_of(path: str, recorded: Reading) -> str:
@@ -255,7 +271,7 @@ def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache
     if report.leave_to_nvcc:
         return
     digest_key = os.urandom(16).hex()
-    environment = _digests(digest_key, case.environment.items())
+    variables_given = _digests(digest_key, case.environment.items())
     parts = [
         cause[0].encode(errors="surrogateescape"),
         sections.join(cause[1 : _MOST_DETAILS + 1]),
@@ -264,7 +280,7 @@ def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache
         os.fsencode(case.cwd),
         digest_key.encode(),
         sections.join([part for pair in _digests(digest_key, case.arguments) for part in pair]),
-        sections.join([part for pair in environment for part in pair]),
+        sections.join([part for pair in variables_given for part in pair]),
         recorded.front_key.encode(),
         recorded.key.encode(),
         recorded.scope.encode(),

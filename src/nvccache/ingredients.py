@@ -1,14 +1,15 @@
-"""What goes into a stage's key, by name: one walk that makes the key and can explain it.
+"""What goes into a stage's key, by name: all that is known of it before it runs.
 
-Leaving something out hands somebody another compile's result; putting in too much only costs a hit.
+What its tool reads and asks for beside that is observed when it runs, and stands in a reading
+(observed_inputs.py). Putting in too much only costs a hit.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache import device_code, keys, loader, processor, reading, toolchain, variables
-from nvccache.stages import host, nvlink
+from nvccache import device_code, keys, reading, toolchain
+from nvccache.stages import nvlink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 Ingredient = tuple[str, tuple[str, ...]]
-_HOST_KINDS = frozenset({"host_preprocess", "device_preprocess", "host_compile"})
 
 
 def of_stage(
@@ -28,23 +28,20 @@ def of_stage(
     cwd: str,
     store: Store,
     dated_files: Sequence[str] = (),
-    further_variables: Sequence[str] = (),
     source_paths: Sequence[str] = (),
 ) -> list[Ingredient]:
-    """Everything a stage's result depends on, except headers that only running it reveals.
+    """Everything a stage's result depends on, except what only running it reveals.
 
     `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
-    `dated_files` are those whose date and size count, `further_variables` those that nvcc sets and nobody
-    knows; `source_paths` are told by its inputs, but not by their digests. Raises OSError when its tool or
-    one of its files cannot be read.
+    `dated_files` are those whose date and size count; `source_paths` are told by its inputs, but not by their
+    digests. Raises OSError when its tool or one of its files cannot be read.
     """
     found: list[Ingredient] = [
         ("stage", (stage.kind,)),
-        ("tool", (_identity(stage, environ, store),)),
+        ("tool", (toolchain.identify(stage.words[0], environ, store),)),
         ("arguments", stage.key_words),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
-        ("environment", tuple(_variables(stage, environ, further_variables))),
     ]
     if source_paths:
         found.append(("sources", tuple(source_paths)))
@@ -58,21 +55,6 @@ def of_stage(
         found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
     if dated_files:
         found.append(("dates", tuple(map(reading.date_and_size, dated_files))))
-    if stage.kind in _HOST_KINDS and host.depends_on_processor(stage.words):
-        found.append(("processor", (processor.describe(),)))
-    if stage.grammar.folds_mathematics:
-        parts = loader.parts(loaded_by(stage, environ, store), environ, store)
-        found.append(("mathematics", tuple(parts)))
-    return found
-
-
-def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> list[loader.Loaded]:
-    """The libraries that a stage's tool loads, and those that it loads as it runs; raises OSError."""
-    program = toolchain.resolve(stage.words[0], environ.get("PATH", ""))
-    found = loader.of_program(program, environ, store)
-    if stage.grammar.searches_libraries:
-        for path in filter(nvlink.is_loaded, nvlink.libraries(stage.words, environ).found):
-            found += [loader.of_file(path, known.loader, environ, store) for known in found if known.loader]
     return found
 
 
@@ -88,10 +70,11 @@ def key_of(ingredients: Sequence[Ingredient]) -> str:
     return builder.key()
 
 
-def _identity(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
-    if stage.kind in _HOST_KINDS:
-        return toolchain.host_compiler(stage.words[0], environ, store).identity
-    return toolchain.identify(stage.words[0], environ, store)
+def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
+    """The files whose content counts for less than all of its bytes: of what is linked the device code."""
+    if not stage.grammar.searches_libraries:
+        return []
+    return [*stage.possible_files, *nvlink.libraries(stage.words, environ).found]
 
 
 def _file_parts(stage: Stage) -> list[str]:
@@ -114,10 +97,3 @@ def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> li
             digest = toolchain.digest_of_program(path, store) if nvlink.is_read(path) else ""
         parts += [path, digest]
     return parts
-
-
-def _variables(stage: Stage, environ: Mapping[str, str], further: Sequence[str]) -> list[str]:
-    names = (*variables.OF_STAGE[stage.kind], *further)
-    if stage.kind in _HOST_KINDS and host.asks_for_colours(stage.words):
-        names += variables.OF_COLOURS
-    return [f"{name}={environ[name]}" for name in names if name in environ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.invocation import Bypass, Invocation
     from nvccache.manifest import Found
-    from nvccache.reading import Observations, Reading
+    from nvccache.reading import Present, Reading
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
 
@@ -51,7 +51,7 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     if not config.recache:
         ask = _asking(cache, environ)
         for tried in keys.possible_on_terminal(key, outcome.terminal):
-            found = replay.find(tried, arguments, cache, ask)
+            found = replay.find(tried, arguments, environ, cache, ask)
             suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
             if found and suits and _is_over(found, cache, outcome):
                 break
@@ -92,16 +92,16 @@ def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
 def _answer_by_meaning(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
 ) -> None:
-    from nvccache.reading import Observations
+    from nvccache.reading import Present
 
     assert outcome.invocation is not None
     started = time.time_ns()
-    seen = Observations()
-    found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, seen)
+    now = Present(environ)
+    found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
-        _record_again(found[0].reading, seen, started)
+        _record_again(found[0].reading, now, started)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
-        replay.add(key, found[0].reading, found[1], arguments, cache)
+        replay.add(key, found[0].reading, found[1], arguments, environ, cache)
         if cache.is_stale:
             cache.refresh(found[0].key)
         _count_sometimes(cache, config)
@@ -113,7 +113,7 @@ def _find_by_meaning(
     config: Config,
     environ: dict[str, str],
     cache: Store,
-    seen: Observations,
+    now: Present,
 ) -> tuple[Found, Answer] | None:
     from nvccache import direct
     from nvccache.relocation import Relocation
@@ -121,7 +121,7 @@ def _find_by_meaning(
     cwd = os.getcwd()
     scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
     asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-    return direct.find(asked, cache, scopes, seen, _asking(cache, environ))
+    return direct.find(asked, cache, scopes, now, _asking(cache, environ))
 
 
 def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
@@ -130,26 +130,26 @@ def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str,
     Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call.
     """
     from nvccache import invocation
-    from nvccache.reading import Observations
+    from nvccache.reading import Present
 
     call = invocation.parse(arguments, environ)
     if not isinstance(call, invocation.Bypass):
-        found = _find_by_meaning(nvcc, call, config, environ, cache, Observations())
+        found = _find_by_meaning(nvcc, call, config, environ, cache, Present(environ))
         if found:
             cache.refresh(found[0].key)
 
 
-def _record_again(held: Reading, seen: Observations, started: int) -> None:
+def _record_again(held: Reading, now: Present, started: int) -> None:
     """Take the signatures as they are now, so that the next call is answered without digests."""
     from nvccache.reading import signature_of_directory
 
     held.signatures = [
         found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
-        for found in seen.signatures(held.files)
+        for found in now.signatures(held.files)
     ]
     held.cache_signatures = [
         found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
-        for found in seen.signatures(held.caches)
+        for found in now.signatures(held.caches)
     ]
     held.directory_signatures = [
         signature_of_directory(directory, names, started)

@@ -16,13 +16,13 @@ import re
 import stat
 import struct
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from nvccache import keys, library_cache, process, processor, sections, signatures, toolchain, variables
+from nvccache import keys, library_cache, process, processor, sections, signatures, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from nvccache.store import Store
 
@@ -74,20 +74,8 @@ class Loaded:
         return any(os.path.basename(path).startswith(("libm.", "libm-")) for path in self.files)
 
 
-def of_program(path: str, environ: Mapping[str, str], cache: Store) -> list[Loaded]:
-    """What a program loads; of a script what each of the programs that it names does. Raises OSError."""
-    named = toolchain.programs_in_script(path)
-    if not named:
-        return [_of_executable(path, environ, cache)]
-    found = []
-    for program in named:
-        loaded = _of_executable(program, environ, cache)
-        found.append(replace(loaded, files=(program, *loaded.files)))
-    # A script may start what it does not name; where it names no program that computes, it does.
-    return found if any(loaded.has_libm for loaded in found) else [*found, Loaded("", is_known=False)]
-
-
-def _of_executable(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
+def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
+    """What a program loads; raises OSError."""
     loader = interpreter(path)
     if loader is None or "LD_AUDIT" in environ:
         return Loaded("", is_known=False)
@@ -264,18 +252,3 @@ def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
     if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
         active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
     return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))
-
-
-def parts(found: Sequence[Loaded], environ: Mapping[str, str], cache: Store) -> list[str]:
-    """What goes into the key of a stage: contents, wherever they lie, and the processor's class."""
-    parts: list[str] = []
-    for loaded in found:
-        parts += [toolchain.digest_of_program(path, cache) for path in loaded.files]
-        if loaded.has_libm:
-            parts.append(processor.features(loaded.loader, environ, cache, is_of_tool=True))
-        else:
-            parts.append(processor.unclassified(environ))
-        if not loaded.is_known:
-            # Not to be shared, neither with another machine nor with what this one is after a restart.
-            parts += [signatures.of_boot(), *(f"{name}={environ.get(name)}" for name in variables.OF_LOADER)]
-    return parts

@@ -1,9 +1,10 @@
 """Finding a stage's result in the store: under which keys, and whether what is found is whole.
 
-Three kinds of stages differ in how they come by their key. Most have it before they run. Those that make
-up a module id may have further ones (seeding.py). Those that read headers, or look at sources, learn from a
-manifest at which. Stages that read preprocessed text have two keys each: by what the text says (meaning.py),
-and by its every byte. A result without diagnostics is kept under the first, where lines do not matter.
+What is known of a stage before it runs makes its front key. Behind that lies a manifest of readings: what
+the stage was observed to read beside. The reading that still holds leads to the result; for stages that make
+up a module id perhaps by further keys (seeding.py). Stages that read preprocessed text have two front keys:
+by what the text says (meaning.py), and by its every byte. A result without diagnostics is kept under the
+first, where lines do not matter.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Lookup:
     """What is known of a stage before it runs: `key` is empty while it depends on the run.
 
     `front_key` goes by the bytes of its inputs; `meaning_key` by what they say, or is empty; with
-    `goes_by_meaning` a silent result is kept under the latter. A hit `is_moved` if it was made from text
-    whose lines are elsewhere.
+    `goes_by_meaning` a silent result is kept under the latter. `entry` was found under `key`, behind a
+    `reading` that holds. A hit `is_moved` if it was made from text whose lines are elsewhere.
     """
 
     front_key: str
@@ -61,13 +62,12 @@ class Finder:
         self._ignores_lines = ignores_lines and not lines.matter_to(stages)
         self._knows_compilers = self._are_compilers_known(stages)
         self._is_recaching = is_recaching
-        self._seen = reading.Observations()
+        self._now = reading.Present(execution.environ)
         self._nowhere = Relocation("", execution.cwd)
 
     def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:
         compilers = {stage.words[0] for stage in stages if stage.kind == "host_compile"}
-        found = [toolchain.host_compiler(word, self._execution.environ, self._store) for word in compilers]
-        return all(compiler.is_itself for compiler in found)
+        return all(toolchain.is_compiler(word, self._execution.environ) for word in compilers)
 
     def ignores_lines(self) -> bool:
         """Whether a result may come from text whose lines are elsewhere.
@@ -90,24 +90,13 @@ class Finder:
         missing = Lookup(before.front_key, before.meaning_key, before.goes_by_meaning)
         if self._is_recaching:
             return missing
-        if stage.grammar.may_include or stage.grammar.dates_what_it_names:
-            return self._by_manifest(stage, missing)
         for tried in (before.meaning_key, before.front_key):
-            if not tried:
-                continue
-            key, entry = self._find(tried, stage)
-            if entry:
-                is_moved = tried == before.meaning_key and entry.text != self.text_read_by(stage)
-                if not is_moved or self.ignores_lines():
-                    return replace(missing, key=key, entry=entry, is_moved=is_moved)
+            for found in manifest.holding(tried, self._store, self._nowhere, self._now, self._ask) if tried else ():
+                key, entry = self._find(found.key, stage)
+                is_moved = tried == before.meaning_key and entry is not None and entry.text != self.text_read_by(stage)
+                if entry and (not is_moved or self.ignores_lines()):
+                    return replace(missing, key=key, entry=entry, reading=found.reading, is_moved=is_moved)
         return missing
-
-    def _by_manifest(self, stage: Stage, missing: Lookup) -> Lookup:
-        found = manifest.find(missing.front_key, self._store, self._nowhere, self._seen, self._ask)
-        if not found:
-            return missing
-        _, entry = self._find(found.key, stage)
-        return replace(missing, key=found.key, entry=entry, reading=found.reading) if entry else missing
 
     def _ask(self, topic: str, subject: str) -> str:
         return machine.answer(topic, subject, self._execution.environ, self._store)
@@ -165,7 +154,6 @@ class Finder:
         read = execution.read_by(stage)
         digests = [self._workspace.digest_of(path) for path in read]
         dated = self._dated_sources(stage)
-        further = execution.plan.variables
         return ingredients.of_stage(
             stage,
             digests,
@@ -173,7 +161,6 @@ class Finder:
             execution.cwd,
             self._store,
             dated,
-            further,
             self._workspace.source_paths_in(read),
         )
 

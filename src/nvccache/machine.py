@@ -6,6 +6,7 @@ and a subject; the answer is a digest.
 
 from __future__ import annotations
 
+import os
 import time
 
 from nvccache import keys, processor, signatures
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
     from nvccache.store import Store
 
+HOST = "host"  # its name, kernel and number of processors; the subject is empty
 NATIVE = "native"  # all of the processor; the subject is empty
 FEATURES = "features"  # the class of the processor that the loader of this path shows
-# The third is reading.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
+# The last is reading.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
 # with `:` between them) says of these names.
 
 
@@ -31,6 +33,8 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     """
     if topic == NATIVE:
         said = processor.describe()
+    elif topic == HOST:
+        said = " ".join([*os.uname(), str(os.cpu_count())])
     elif topic == FEATURES:
         said = processor.features(subject, environ, cache)
     elif topic == LIBRARIES:

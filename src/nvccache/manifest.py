@@ -13,11 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nvccache.reading import Observations, Reading
+    from nvccache.reading import Present, Reading
     from nvccache.relocation import Relocation
     from nvccache.store import Store
 
-_KIND = "reading-2"
+_KIND = "reading-4"
 _MOST_READINGS = 8
 _KEY_LENGTH = 32
 
@@ -41,14 +41,20 @@ def find(
     front_key: str,
     cache: Store,
     places: Relocation,
-    seen: Observations,
+    now: Present,
     ask: Callable[[str, str], str],
 ) -> Found | None:
     """The newest reading that holds for the files as they are now."""
+    return next(holding(front_key, cache, places, now, ask), None)
+
+
+def holding(
+    front_key: str, cache: Store, places: Relocation, now: Present, ask: Callable[[str, str], str]
+) -> Iterator[Found]:
+    """The readings that hold for the files as they are now, newest first."""
     for found in readings(front_key, cache, places):
-        if not reading.differences(found.reading, seen, True, ask):
-            return found
-    return None
+        if not reading.differences(found.reading, now, True, ask):
+            yield found
 
 
 def readings(front_key: str, cache: Store, places: Relocation) -> Iterator[Found]:

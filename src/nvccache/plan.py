@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from nvccache import variables
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
 from nvccache.stages import grammar_of
@@ -88,7 +87,6 @@ class Plan:
     destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
     scratch: str
     own_ids: dict[str, str] = field(default_factory=dict)  # see own_ids.py
-    variables: tuple[str, ...] = ()  # those that nvcc sets and nobody knows
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -145,8 +143,7 @@ def build(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan 
     if problem:
         return problem
     destinations = _destinations(stages, included)
-    unknown = variables.not_known(transcript.variables)
-    return Plan(tuple(steps), included, destinations, scratch, variables=unknown)
+    return Plan(tuple(steps), included, destinations, scratch)
 
 
 class _Versions:

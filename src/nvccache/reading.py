@@ -1,30 +1,45 @@
-"""A reading: what a command was seen to read, and whether all of it is still the same.
+"""A reading: what a command was observed to read, and whether all of it is still the same.
 
 Part of the hot path. Besides the files read with their digests, a reading holds what was looked for and
-decides just as much: names that must be absent from a directory, since the compiler would find a header
-there first, or present, since `__has_include` asked for them; where symbolic links led; dates that a
-tool wrote into its output; what machine.py says of the machine. A signature is only a hint: where it still
-holds, nothing is read again.
+decides just as much: names that were not in a directory, since the compiler would find a header there
+first, and names that were; where symbolic links led, and directories that were none; directories that were
+listed; the environment variables that were asked for; dates that were looked at or written into an output;
+what machine.py says of the machine. A signature is only a hint: where it still holds, nothing is read again.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 
-from nvccache import keys, sections, signatures
+from nvccache import environment, keys, sections, signatures
 from nvccache.signatures import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from nvccache.relocation import Relocation
     from nvccache.signatures import Signature
 
-SECTIONS = 11
+# The lists whose form in a record is the same: name, strings an element, whether there are paths among them.
+_LISTS = (
+    ("links", 2, True),
+    ("plain", 1, True),
+    ("listings", 2, True),
+    ("dates", 2, False),
+    ("twins", 3, True),
+    ("variables", 2, False),
+    ("sought", 1, False),
+    ("machine", 3, False),
+)
+_WIDTHS = {name: width for name, width, _ in _LISTS}
+SECTIONS = 7 + len(_LISTS)
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
-PRESENT, ABSENT = "+", "-"
+# What can be found under a name; each stands before the name in a reading.
+ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
+_STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 LIBRARIES = "libraries"  # of the topics of machine.py the one that a file answers
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
@@ -38,7 +53,7 @@ class Difference:
 
     __slots__ = ("path", "what")
 
-    what: str  # changed, gone, appeared, redated, moved; processor, libraries: see machine.py
+    what: str  # changed, gone, appeared, redated, moved, relisted; variable; processor, libraries: see machine.py
     path: str
 
     def __init__(self, what: str, path: str) -> None:
@@ -50,25 +65,31 @@ class Reading:
     """What a command read. The lists of files run in parallel, so do those of directories.
 
     `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
-    each name behind PRESENT or ABSENT. A directory without a signature is looked at name by name. `absent`
-    are paths where a library would be found first. `cache_signatures` are those of `caches`, for a replay
-    only, and not kept.
+    each name behind what was found under it. A directory without a signature is looked at name by name.
+    `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs `sought`
+    were looked for. `cache_signatures` are those of `caches`, for a replay only, and not kept. Without
+    `is_observed` it is what a stage is known to read, and does for this stage alone.
     """
 
     __slots__ = (
-        "absent",
         "cache_signatures",
         "dates",
         "digests",
         "directories",
         "directory_signatures",
         "files",
+        "is_observed",
         "kinds",
         "links",
+        "listings",
         "machine",
         "names",
+        "plain",
+        "search_path",
         "signatures",
+        "sought",
         "twins",
+        "variables",
     )
 
     files: list[str]
@@ -79,30 +100,43 @@ class Reading:
     directory_signatures: list[Signature]
     names: list[list[str]]
     links: list[tuple[str, ...]]  # (path, where it led)
+    plain: list[str]
+    listings: list[tuple[str, ...]]  # (directory, digest of the names in it)
     dates: list[tuple[str, ...]]  # (path, date and size)
     twins: list[tuple[str, ...]]  # (path, path of a copy, "1" if they have the same date)
-    absent: list[str]
+    variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
+    search_path: str
+    sought: list[str]
     machine: list[tuple[str, ...]]  # (topic, subject, answer)
     cache_signatures: list[Signature]
+    is_observed: bool
 
     def __init__(self) -> None:
         self.files, self.kinds, self.digests, self.signatures = [], "", [], []
         self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.dates, self.twins = [], [], []
-        self.absent, self.machine, self.cache_signatures = [], [], []
+        self.links, self.plain, self.listings, self.dates, self.twins = [], [], [], [], []
+        self.variables, self.search_path, self.sought = [], "", []
+        self.machine, self.cache_signatures = [], []
+        self.is_observed = True
 
     @property
     def caches(self) -> list[str]:
         """What the loader keeps of directories, as far as it was asked."""
         return [subject.partition(":")[0] for topic, subject, _ in self.machine if topic == LIBRARIES]
 
+    @property
+    def asked(self) -> list[str]:
+        """The names of all variables that decide."""
+        return [name for name, _ in self.variables] + (["PATH"] if self.sought else [])
 
-class Observations:
-    """What the files are now, each looked at once in a call however many readings name it."""
 
-    __slots__ = ("_digests", "_known")
+class Present:
+    """What the files and the environment are now, each file looked at once however many readings name it."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_digests", "_known", "environ")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
 
@@ -135,13 +169,13 @@ class Observations:
 
 
 def differences(
-    reading: Reading, seen: Observations, is_one_enough: bool, ask: Callable[[str, str], str]
+    reading: Reading, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
 ) -> list[Difference]:
     """What is not as it was; at most one difference where that is enough to know. `ask`: see machine.py."""
     found: list[Difference] = []
-    checks = (_of_directories, _of_files, _of_absent, _of_links, _of_dates, _of_twins)
+    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_twins)
     for check in checks:
-        for difference in check(reading, seen):
+        for difference in check(reading, now):
             found.append(difference)
             if is_one_enough:
                 return found
@@ -152,31 +186,53 @@ def differences(
     return found
 
 
-def _of_files(reading: Reading, seen: Observations) -> list[Difference]:
+def _of_variables(reading: Reading, now: Present) -> list[Difference]:
+    found = [
+        Difference("variable", name)
+        for name, digest in reading.variables
+        if environment.digest_of(name, now.environ) != digest
+    ]
+    if reading.sought and now.environ.get("PATH", "") != reading.search_path:
+        for name in reading.sought:
+            if environment.found_on(reading.search_path, name) != environment.found_on(
+                now.environ.get("PATH", ""), name
+            ):
+                found.append(Difference("variable", "PATH"))
+                break
+    return found
+
+
+def _of_files(reading: Reading, now: Present) -> list[Difference]:
     found = []
-    now = seen.signatures(reading.files)
-    if now != reading.signatures:
+    signed = now.signatures(reading.files)
+    if signed != reading.signatures:
+        links = {path for path, _ in reading.links}
         for path, recorded, signature, digest in zip(
-            reading.files, reading.signatures, now, reading.digests, strict=True
+            reading.files, reading.signatures, signed, reading.digests, strict=True
         ):
             if signature is None:
                 found.append(Difference("gone", path))
             elif signature == recorded:
-                seen.learn(path, digest)
-            elif seen.digest(path) != digest:
+                now.learn(path, digest)
+            elif now.digest(path) != digest:
                 found.append(Difference("changed", path))
+            elif path not in links and os.path.islink(path):
+                found.append(Difference("moved", path))  # gcc names system headers by what links lead to
     return found
 
 
-def _of_directories(reading: Reading, seen: Observations) -> list[Difference]:
+def _of_directories(reading: Reading, now: Present) -> list[Difference]:
     found = []
-    now = seen.signatures(reading.directories)
-    if now != reading.directory_signatures:
+    signed = now.signatures(reading.directories)
+    if signed != reading.directory_signatures:
         for directory, recorded, signature, names in zip(
-            reading.directories, reading.directory_signatures, now, reading.names, strict=True
+            reading.directories, reading.directory_signatures, signed, reading.names, strict=True
         ):
             if signature is None or signature != recorded:
                 found += _of_names(directory, names)
+    for directory, digest in reading.listings:
+        if digest_of_listing(directory) != digest:
+            found.append(Difference("relisted", directory))
     return found
 
 
@@ -184,24 +240,44 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
     found = []
     for name in names:
         path = name[1:] if directory == "." else os.path.join(directory, name[1:])
-        if os.access(path, os.F_OK) != (name[0] == PRESENT):
-            found.append(Difference("gone" if name[0] == PRESENT else "appeared", path.removeprefix("./")))
+        state = state_of(path)
+        if state != name[0]:
+            what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
+            found.append(Difference(what, path.removeprefix("./")))
     return found
 
 
-def _of_absent(reading: Reading, seen: Observations) -> list[Difference]:
-    return [Difference("appeared", path) for path in reading.absent if os.access(path, os.F_OK)]
+def state_of(path: str) -> str:
+    """What is there under a name, links followed."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except (OSError, ValueError):
+        return UNREACHABLE
+    if stat.S_ISDIR(mode):
+        return FOLDER
+    return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT
 
 
-def _of_links(reading: Reading, seen: Observations) -> list[Difference]:
-    return [Difference("moved", path) for path, led_to in reading.links if os.path.realpath(path) != led_to]
+def digest_of_listing(directory: str) -> str:
+    """The digest of the names in a directory; empty if it cannot be listed."""
+    try:
+        return keys.digest_bytes(os.fsencode("\0".join(sorted(os.listdir(directory)))))
+    except (OSError, ValueError):
+        return ""
 
 
-def _of_dates(reading: Reading, seen: Observations) -> list[Difference]:
+def _of_links(reading: Reading, now: Present) -> list[Difference]:
+    moved = [path for path, led_to in reading.links if os.path.realpath(path) != led_to]
+    return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, reading.plain))]
+
+
+def _of_dates(reading: Reading, now: Present) -> list[Difference]:
     return [Difference("redated", path) for path, date in reading.dates if date_and_size(path) != date]
 
 
-def _of_twins(reading: Reading, seen: Observations) -> list[Difference]:
+def _of_twins(reading: Reading, now: Present) -> list[Difference]:
     return [Difference("redated", one) for one, other, same in reading.twins if same_date(one, other) != same]
 
 
@@ -228,18 +304,21 @@ def key_of(front_key: str, reading: Reading) -> str:
     builder.add("files", reading.kinds, sections.join(reading.files), "".join(reading.digests))
     builder.add("directories", sections.join(reading.directories))
     builder.add("names", sections.join(["/".join(names) for names in reading.names]))
-    for tag, pairs in (("link", reading.links), ("date", reading.dates), ("twins", reading.twins)):
-        for pair in pairs:
-            builder.add(tag, *pair)
-    builder.add("absent", *reading.absent)
-    for question in reading.machine:
-        builder.add("machine", *question)
+    builder.add("search path", reading.search_path)
+    builder.add("observed", "1" if reading.is_observed else "")
+    for name, _, _ in _LISTS:
+        for group in _groups(reading, name):
+            builder.add(name, *group)
     return builder.key()
 
 
 def encode(reading: Reading, places: Relocation) -> list[bytes]:
     """The sections of a record; paths below the base directory are kept as `places` has them."""
     move = places.encode
+    lists = [
+        sections.join([move(part) if is_path else part for group in _groups(reading, name) for part in group])
+        for name, _, is_path in _LISTS
+    ]
     return [
         sections.join([move(path) for path in reading.files]),
         reading.kinds.encode(),
@@ -247,17 +326,20 @@ def encode(reading: Reading, places: Relocation) -> list[bytes]:
         f"{signatures.to_text(reading.signatures)}\n{signatures.to_text(reading.directory_signatures)}".encode(),
         sections.join([move(path) for path in reading.directories]),
         sections.join(["/".join(names) for names in reading.names]),
-        sections.join([move(part) for pair in reading.links for part in pair]),
-        sections.join([part for pair in reading.dates for part in pair]),
-        sections.join([move(part) for twins in reading.twins for part in twins]),
-        sections.join(reading.absent),
-        sections.join([part for question in reading.machine for part in question]),
+        sections.join(["1" if reading.is_observed else "", reading.search_path]),
+        *lists,
     ]
+
+
+def _groups(reading: Reading, name: str) -> Iterable[tuple[str, ...]]:
+    width = _WIDTHS[name]
+    values = getattr(reading, name)
+    return ((value,) for value in values) if width == 1 else values
 
 
 def decode(parts: list[bytes], places: Relocation) -> Reading:
     """The inverse of `encode`; raises ValueError."""
-    files, kinds, digests, numbers, directories, names, links, dates, twins, absent, machine = parts
+    files, kinds, digests, numbers, directories, names, other, *lists = parts
     reading = Reading()
     move = places.decode
     reading.files = _moved(files, move)
@@ -269,19 +351,17 @@ def decode(parts: list[bytes], places: Relocation) -> Reading:
     reading.directories = _moved(directories, move)
     reading.directory_signatures = signatures.from_text(of_directories.decode("ascii"))
     reading.names = [joined.split("/") if joined else [] for joined in sections.split(names)]
-    pairs = sections.split_tuples(links, 2)
-    reading.links = [tuple([move(part) for part in pair]) for pair in pairs]
-    reading.dates = sections.split_tuples(dates, 2)
-    groups = sections.split_tuples(twins, 3)
-    reading.twins = [tuple([move(part) for part in group]) for group in groups]
-    reading.absent = sections.split(absent)
-    reading.machine = sections.split_tuples(machine, 3)
+    observed, reading.search_path = sections.split(other)
+    reading.is_observed = observed == "1"
+    for (name, width, is_path), section in zip(_LISTS, lists, strict=True):
+        flat = _moved(section, move) if is_path else sections.split(section)
+        setattr(reading, name, flat if width == 1 else sections.in_tuples(flat, width))
     if not len(reading.files) == len(kinds) == len(reading.digests) == len(reading.signatures):
         raise ValueError("the files do not match their digests")
     if not len(reading.directories) == len(reading.directory_signatures) == len(reading.names):
         raise ValueError("the directories do not match their names")
-    if not all(name[:1] in (PRESENT, ABSENT) for names in reading.names for name in names):
-        raise ValueError("a name is neither wanted nor unwanted")
+    if not all(name[:1] in _STATES for names in reading.names for name in names):
+        raise ValueError("it is not known what was under a name")
     return reading
 
 
@@ -301,14 +381,18 @@ def forget_unsettled(reading: Reading, looked_at_ns: int) -> None:
                 known[index] = UNKNOWN
 
 
-def signature_of_directory(directory: str, names: list[str], since_ns: int) -> Signature:
+def signature_of_directory(
+    directory: str, names: list[str], since_ns: int, is_link: Callable[[str], bool] = os.path.islink
+) -> Signature:
     """What stands for all names in a directory; UNKNOWN where they must be looked at one by one.
 
-    That is a directory that is being written to, whose signature would not last, and one with a link
-    among the names, since what the link leads to leaves no trace in the directory.
+    That is a directory that is being written to, whose signature would not last, and one where something
+    can change that leaves no trace in it: what a link leads to, or whether a file may be executed.
     """
     found = signatures.of(directory)
     if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
         return UNKNOWN
-    links = [name for name in names if os.path.islink(os.path.join(directory, name[1:]))]
-    return UNKNOWN if links else found
+    for name in names:
+        if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
+            return UNKNOWN
+    return found

@@ -6,9 +6,12 @@ record is (see sections.py for the form):
 
     paths           files read, tools included, and directories searched
     signatures      of these, in the same order
-    absent, present names that must not, or must, be there, where a directory's signature would not last, and
-                    where a library would be found first
+    absent, present names that must not be there, and what must be there under others (reading.py), where a
+                    directory's signature would not last
     links           (path, where it led)
+    plain           directories that must not be links
+    listings        (directory, digest of the names in it)
+    variables       the digest of their values, then the names of those that were asked for
     machine         which one it was since which start, then (topic, subject, answer) of machine.py
     products        (destination, digest, "1" to unlink an existing file first)
     dependency file its path, and its content
@@ -23,8 +26,10 @@ from __future__ import annotations
 
 import os
 
-from nvccache import keys, outputs, sections, signatures, store, variables
+from nvccache import environment, keys, outputs, sections, signatures, store
 from nvccache.answer import Answer
+from nvccache.reading import ABSENT, digest_of_listing, state_of
+from nvccache.variables import OF_ARGUMENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +38,8 @@ if TYPE_CHECKING:
     from nvccache.reading import Reading
     from nvccache.store import Store
 
-_KIND = "replay-3"
-_SECTIONS = 14
+_KIND = "replay-4"
+_SECTIONS = 17
 
 
 def key_of(
@@ -45,21 +50,26 @@ def key_of(
     builder.add("nvcc", nvcc)
     builder.add("arguments", *arguments)
     builder.add("directory", cwd, environ.get("PWD", ""), base_dir)
-    names = (*variables.OF_CALL, *variables.OF_COLOURS, *variables.OF_ARGUMENTS)
-    builder.add("environment", *[f"{name}={environ[name]}" for name in names if name in environ])
+    builder.add("environment", *[f"{name}={environ[name]}" for name in OF_ARGUMENTS if name in environ])
     return builder.key()
 
 
-def find(key: str, arguments: Sequence[str], cache: Store, ask: Callable[[str, str], str]) -> Answer | None:
+def find(
+    key: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    cache: Store,
+    ask: Callable[[str, str], str],
+) -> Answer | None:
     """What the call would give, if it is sure to give the same again. `ask`: see machine.py."""
     record = cache.find_record(store.REPLAY, key)
     if record is None:
         return None
     try:
         parts = sections.unpack(_KIND, record, _SECTIONS)
-        if not _holds(parts, ask):
+        if not _holds(parts, environ, ask):
             return None
-        answer = _answer(parts[6:])
+        answer = _answer(parts[9:])
     except (ValueError, IndexError):
         cache.remove_damaged(store.REPLAY, key)
         return None
@@ -70,16 +80,25 @@ def find(key: str, arguments: Sequence[str], cache: Store, ask: Callable[[str, s
     return answer
 
 
-def _holds(parts: list[bytes], ask: Callable[[str, str], str]) -> bool:
-    paths, numbers, absent, present, links, machine = parts[:6]
+def _holds(parts: list[bytes], environ: Mapping[str, str], ask: Callable[[str, str], str]) -> bool:
+    paths, numbers, absent, present, links, plain, listings, variables, machine = parts[:9]
+    digest, *names = sections.split(variables)
+    if environment.digest_of_all(names, environ) != digest:
+        return False
     now = signatures.all_of(sections.split_bytes(paths))
     if now is None or signatures.to_bytes(now) != numbers:
         return False
     for path in sections.split_bytes(absent):
         if os.access(path, os.F_OK):
             return False
-    for path in sections.split_bytes(present):
-        if not os.access(path, os.F_OK):
+    for expected in sections.split(present):
+        if state_of(expected[1:]) != expected[0]:
+            return False
+    for path in sections.split_bytes(plain):
+        if os.path.islink(path):
+            return False
+    for directory, digest in sections.split_tuples(listings, 2):
+        if digest_of_listing(directory) != digest:
             return False
     for link, led_to in sections.split_tuples(links, 2):
         if os.path.realpath(link) != led_to:
@@ -109,13 +128,18 @@ def _answer(parts: list[bytes]) -> Answer:
     return answer
 
 
-def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], cache: Store) -> bool:
+def add(
+    key: str,
+    reading: Reading,
+    answer: Answer,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    cache: Store,
+) -> bool:
     """Record a call; False if one of its files may still change without showing it.
 
     A directory whose signature would not last is looked at name by name.
     """
-    from nvccache.reading import PRESENT
-
     unknown = signatures.UNKNOWN
     if unknown in (*reading.signatures, *reading.cache_signatures):
         return False
@@ -127,7 +151,7 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
         return False
     paths = [*reading.files, *reading.caches]
     numbers = [*reading.signatures, *reading.cache_signatures]
-    absent = list(reading.absent)
+    absent: list[str] = []
     present: list[str] = []
     for directory, signature, names in zip(
         reading.directories, reading.directory_signatures, reading.names, strict=True
@@ -137,14 +161,20 @@ def add(key: str, reading: Reading, answer: Answer, arguments: Sequence[str], ca
             numbers.append(signature)
             continue
         for name in names:
-            wanted = present if name[0] == PRESENT else absent
-            wanted.append(os.path.join(directory, name[1:]))
+            path = os.path.join(directory, name[1:])
+            if name[0] == ABSENT:
+                absent.append(path)
+            else:
+                present.append(name[0] + path)
     parts = [
         sections.join(paths),
         signatures.to_bytes(numbers),
         sections.join(absent),
         sections.join(present),
         sections.join([part for pair in reading.links for part in pair]),
+        sections.join(reading.plain),
+        sections.join([part for pair in reading.listings for part in pair]),
+        sections.join([environment.digest_of_all(reading.asked, environ), *reading.asked]),
         _part_of_machine(reading),
         sections.join(_parts_of_products(answer)),
         os.fsencode(answer.dependency_file),

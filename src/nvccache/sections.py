@@ -60,7 +60,11 @@ def split_bytes(section: bytes) -> list[bytes]:
 
 def split_tuples(section: bytes, width: int) -> list[tuple[str, ...]]:
     """The strings in groups of `width`; raises ValueError."""
-    strings = split(section)
+    return in_tuples(split(section), width)
+
+
+def in_tuples(strings: list[str], width: int) -> list[tuple[str, ...]]:
+    """As `split_tuples`, of strings that have been split."""
     if len(strings) % width:
         raise ValueError("a tuple is cut short")
     return list(zip(*[iter(strings)] * width, strict=True))

@@ -72,11 +72,16 @@ def last_change(signature: Signature, now_ns: int) -> int:
 def is_settled(signature: Signature, now_ns: int) -> bool:
     """Whether any later change is sure to change the signature, seen at `now_ns`.
 
-    A file changed a moment ago could be changed again within one tick of the clock that stamps it.
+    A file changed a moment ago could be changed again within one tick of the clock that stamps it. On some
+    file systems dates say nothing at all.
     """
     changed = last_change(signature, now_ns)
     margin = _FINE_SECONDS if signature[4] % _SECOND else _COARSE_SECONDS
-    return now_ns - changed > margin * _SECOND
+    if now_ns - changed <= margin * _SECOND:
+        return False
+    from nvccache import filesystems
+
+    return filesystems.dates_tell(signature[0], signature[4])
 
 
 def to_bytes(signatures: Iterable[Signature]) -> bytes:

@@ -2,14 +2,14 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v3/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
-      manifest-v3/ab/<key>       the readings of a command, newest first
-      reading-v3/ab/<key>        what a command was seen to read, with digests; for a call also its answer
-      stage-v4/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
+      replay-v4/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      manifest-v4/ab/<key>       the readings of a command, newest first
+      reading-v4/ab/<key>        what a command was observed to read, with digests; for a call also its answer
+      stage-v5/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
-      survey-v1/ab/<key>         memo: stat signatures of headers in a directory -> what was found in them
+      digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
       object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
@@ -35,10 +35,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v4", "manifest-v3", "tool-v1"
-REPLAY, READING, OBJECT, SURVEY = "replay-v3", "reading-v3", "object-v2", "survey-v1"
+BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
+REPLAY, READING, OBJECT, DIGEST = "replay-v4", "reading-v4", "object-v2", "digest-v1"
 BASIS = "basis-v1"
-BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, SURVEY)
+BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"
 _SECRET = frozenset((OBJECT,))  # they tell how a user compiles, and are read by that user alone
 _KEY_LENGTH = 32

@@ -259,7 +259,7 @@ def test_recache_runs_everything_and_stores_it_anew(primed: tuple[Workspace, byt
     workspace, expected = primed
     _, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_RECACHE="1"))
     assert counters.hit() == {}
-    for path in [*workspace.cache.glob("stage-v4/*/*"), *workspace.cache.glob("re*-v1/*/*")]:
+    for path in [*workspace.cache.glob("stage-v5/*/*"), *workspace.cache.glob("re*-v1/*/*")]:
         path.unlink()
     check_compiles(workspace, expected, NVCCACHE_RECACHE="1")
     check_hits(workspace, expected)

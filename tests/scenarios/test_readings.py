@@ -32,7 +32,7 @@ SOURCES = {
 def recorded(workspace: Workspace, source: str) -> reading.Reading:
     """The reading of the one call that has been recorded."""
     cache = store.Store(str(workspace.cache))
-    for path in workspace.cache.glob("reading-v3/*/*"):
+    for path in workspace.cache.glob("reading-v4/*/*"):
         record = cache.find_record(store.READING, path.name)
         assert record
         *parts, attached = sections.unpack("reading-2", record, reading.SECTIONS + 1)

@@ -50,6 +50,7 @@ def _all(settings: Config, environ: dict[str, str]) -> Iterator[Finding]:
     yield from findings.of_launcher()
     yield from findings.of_nvcc(settings, environ)
     yield from cache_checks.of_cache(settings)
+    yield from findings.of_observer(settings)
     yield from findings.of_machine(settings)
     nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
     if nvcc:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from nvccache import dryrun, nvcc_search, real_nvcc, slots, toolchain, wrong_settings
+from nvccache import dryrun, nvcc_search, observer, real_nvcc, slots, toolchain, wrong_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.dryrun import Command, Transcript
@@ -35,10 +35,6 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(BAD, "nvcc", why)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {nvcc_search.release_of(nvcc) or '?'} at `{nvcc}`")
-    if not toolchain.is_dependable(nvcc):
-        yield Finding(
-            ODD, "nvcc", "it is a script that may do anything: hits need the dry run and the preprocessors"
-        )
     first = shutil.which("nvcc", path=environ.get("PATH"))
     if first and real_nvcc.is_ours(first):
         yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{first}`")
@@ -128,18 +124,24 @@ def _is_below(path: str, directory: str) -> bool:
 
 
 def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
-    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        try:
-            compiler = toolchain.host_compiler(word, environ, Store(folder))
-        except OSError as error:
-            yield Finding(BAD, "host compiler", str(error))
-            return
-    shown = subprocess.run([compiler.driver, "--version"], capture_output=True, check=False)
+    driver = toolchain.resolve(word, environ.get("PATH", ""))
+    if not driver:
+        yield Finding(BAD, "host compiler", f"no program `{word}`")
+        return
+    shown = subprocess.run([driver, "--version"], capture_output=True, check=False)
     version = shown.stdout.decode(errors="replace").partition("\n")[0]
-    yield Finding(GOOD, "host compiler", f"{version or '?'} at `{compiler.driver}`")
-    if not compiler.is_itself:
-        text = "it is a script, or another program before a compiler: hits need the dry run"
-        yield Finding(ODD, "host compiler", text)
+    yield Finding(GOOD, "host compiler", f"{version or '?'} at `{driver}`")
+
+
+def of_observer(settings: Config) -> Iterator[Finding]:
+    """Whether what a compile reads can be observed, without which there are no direct hits."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        obstacle = "" if settings.observe else f"{settings.origins['observe']} turns it off"
+        obstacle = obstacle or observer.obstacle(folder, Store(folder))
+    if obstacle:
+        yield Finding(ODD, "observer", f"{obstacle}: no compile is answered without running tools")
+    else:
+        yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`")
 
 
 def of_settings(settings: Config) -> Iterator[Finding]:

@@ -83,11 +83,6 @@ def asks_for_debug_info(words: Sequence[str]) -> bool:
     return bool(levels) and levels[-1] != "-g0"
 
 
-def depends_on_processor(words: Sequence[str]) -> bool:
-    """Whether `native` makes the code depend on the processor it is compiled on."""
-    return any(word.startswith("-m") and word.endswith("=native") for word in words)
-
-
 def asks_for_colours(words: Sequence[str]) -> bool:
     """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
     return any(word.startswith(variables.COLOUR_OPTIONS) for word in words)

@@ -76,11 +76,6 @@ def is_read(path: str) -> bool:
     return not path.endswith(".so") or path.endswith(_COMPILER_FILES)
 
 
-def is_loaded(path: str) -> bool:
-    """Whether a library is loaded to compile by it, with libraries of its own."""
-    return path.endswith(_COMPILER_FILES[0])
-
-
 def _values(words: Sequence[str], options: tuple[str, ...]) -> list[str]:
     """The elements of a list option, glued to it, behind `=` or in the next word."""
     found: list[str] = []

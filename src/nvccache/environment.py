@@ -1,0 +1,73 @@
+"""What the environment says, as far as it was asked: variables by name, all of it, programs on PATH.
+
+Part of the hot path.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+WHOLE = "*"  # stands for all variables but those that nothing can depend on; `BASH_*` for those that begin so
+_UNSET = "-"
+# How shells and make talk to those that they start; the names of temporary directories reach nothing.
+_OF_OTHERS = frozenset(
+    (
+        "_",
+        "OLDPWD",
+        "SHLVL",
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MAKE_TERMERR",
+        "MAKE_TERMOUT",
+        "MFLAGS",
+        "TEMP",
+        "TEMPDIR",
+        "TMP",
+        "TMPDIR",
+    )
+)
+_OWN = ("NVCCACHE_", "_NVCCACHE_")
+
+
+def is_ignored(name: str) -> bool:
+    """Whether no product can depend on a variable."""
+    return name in _OF_OTHERS or name.startswith(_OWN)
+
+
+def digest_of(name: str, environ: Mapping[str, str]) -> str:
+    """The digest of a variable's value, or of all variables that begin as a name with `*` does."""
+    if name[-1:] == WHOLE:
+        start = name[:-1]
+        pairs = sorted([pair for pair in environ.items() if pair[0].startswith(start) and not is_ignored(pair[0])])
+        return keys.digest_bytes(os.fsencode("\0".join(["=".join(pair) for pair in pairs])))
+    value = environ.get(name)
+    return _UNSET if value is None else keys.digest_bytes(os.fsencode(value))
+
+
+def is_set(digest: str) -> bool:
+    """Whether `digest_of` says that the variable was there."""
+    return digest not in ("", _UNSET)
+
+
+def digest_of_all(names: Iterable[str], environ: Mapping[str, str]) -> str:
+    """One digest for several variables in this order."""
+    parts = [
+        digest_of(name, environ) if name[-1:] == WHOLE else "=" + environ[name] if name in environ else _UNSET
+        for name in names
+    ]
+    return keys.digest_bytes(os.fsencode("\0".join(parts)))
+
+
+def found_on(search_path: str, name: str) -> str:
+    """The program that a name stands for on a search path, or empty."""
+    for directory in search_path.split(":"):
+        path = os.path.join(directory or ".", name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""

@@ -1,0 +1,59 @@
+"""Whether the dates of a file can be relied on: that any change of its content shows in them.
+
+On a file system of its own kernel a change time is when the file was changed. An image (squashfs, ISO 9660)
+has the dates that it was made with, often the same in the next version; FUSE has what a program says. Only
+loaded where files may have changed.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOUNTS = "/proc/self/mountinfo"
+_SECOND = 10**9  # nanoseconds
+# The kernel, or the server, sets the change time.
+_REAL = frozenset(
+    ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs", "tmpfs", "ramfs")
+    + ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "ocfs2", "gfs2", "afs")
+)
+# Layers of others, which may be images: a date with a fraction of a second is hardly made up.
+_LAYERS = frozenset(("overlay", "aufs"))
+
+
+def dates_tell(device: int, changed_ns: int) -> bool:
+    """Whether the change time of a file on a device shows any change of it. Raises nothing."""
+    kind = _kinds().get(device)
+    if kind in _REAL:
+        return True
+    # Some kinds show other devices for their files than where they are mounted.
+    return (kind is None or kind in _LAYERS) and changed_ns % _SECOND != 0
+
+
+_known: dict[int, str] = {}
+
+
+def _kinds() -> Mapping[int, str]:
+    """What kind of file system each device has; the mounts of a process do not change while it lasts."""
+    if not _known:
+        try:
+            with open(_MOUNTS, encoding="utf-8", errors="replace") as stream:
+                _known.update(kinds_in(stream.read()))
+        except OSError:
+            _known[-1] = ""
+    return _known
+
+
+def kinds_in(mounts: str) -> dict[int, str]:
+    """The kinds in a text like that of /proc/self/mountinfo."""
+    found: dict[int, str] = {}
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()[:1]
+        if len(fields) > 2 and kind and fields[2].replace(":", "").isdigit():
+            major, _, minor = fields[2].partition(":")
+            found[os.makedev(int(major), int(minor))] = kind[0].partition(".")[0]
+    return found

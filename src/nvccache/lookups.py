@@ -1,0 +1,158 @@
+"""What a stage looked for: names in directories, where links led, and programs on PATH.
+
+What was there when it looked is compared with what is there now: where the two differ something has changed
+meanwhile, and nothing can be told.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from nvccache import reading
+from nvccache.reading import ABSENT, EXECUTABLE, FOLDER, PRESENT, SOURCE, UNREACHABLE, UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from nvccache.observer_log import Process
+    from nvccache.reading import Reading
+
+_APPEARED = "files appeared or went while it was compiled"
+
+
+class Lookups:
+    """What is known of names and directories in a call that began at `since_ns`, each looked at once."""
+
+    def __init__(self, since_ns: int) -> None:
+        self.since_ns = since_ns
+        self._states: dict[str, str] = {}
+        self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it is there
+        self._links: dict[str, bool] = {}
+
+    def begin(self, files: Iterable[str]) -> StageLookups:
+        """What one stage looked for, beside the files that it read."""
+        return StageLookups(self, frozenset(files))
+
+    def state(self, path: str) -> str:
+        if path not in self._states:
+            self._states[path] = reading.state_of(path)
+        return self._states[path]
+
+    def place_of(self, path: str) -> tuple[str, str]:
+        """The directory and the name in it that decide whether a path is there: its topmost missing part."""
+        directory, name = os.path.split(path)
+        missing = self._missing.get(directory)
+        if missing is None:
+            missing = ("", "") if os.path.isdir(directory or ".") else self.place_of(directory)
+            self._missing[directory] = missing
+        return missing if missing[1] else (directory or ".", name)
+
+    def is_link(self, path: str) -> bool:
+        if path not in self._links:
+            self._links[path] = os.path.islink(path)
+        return self._links[path]
+
+    def add_names(self, made: Reading, names: Mapping[str, Iterable[str]]) -> None:
+        """Put names by directory, each behind what was found under it, into a reading."""
+        for directory in sorted(names):
+            made.directories.append(directory)
+            made.names.append(sorted(names[directory]))
+            shown = reading.signature_of_directory(directory, made.names[-1], self.since_ns, self.is_link)
+            made.directory_signatures.append(shown)
+
+
+class StageLookups:
+    """Gathers what the processes of one stage looked for. Its methods raise UnreadableError."""
+
+    def __init__(self, call: Lookups, files: Collection[str]) -> None:
+        self._call = call
+        self._files = files
+        self._names: dict[str, set[str]] = {}
+        self._links: set[str] = set()
+        self._plain: set[str] = set()
+        self._tried: set[str] = set()  # everything that was looked for, found or not
+        self._sought: set[str] = set()
+
+    def take(self, process: Process, counts: Callable[[str], bool]) -> None:
+        for path in filter(counts, process.absent):
+            self._add(path, (ABSENT,))
+        for path, mode in (*process.found.items(), *process.others.items()):
+            if counts(path):
+                self._add(path, _states_of(mode))
+        for path in filter(counts, process.denied):
+            self._add(path, (PRESENT, FOLDER, UNREACHABLE))
+        self._tried.update(process.executable)
+        for path in filter(counts, (*process.links, *process.resolved, *process.started)):
+            self.follow(path)
+
+    def add_absent(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._add(path, (ABSENT,))
+
+    def add_search(self, program: str, search_path: str) -> None:
+        """Add that a program was looked for on PATH."""
+        self._sought.add(program)
+        for directory in search_path.split(":"):
+            path = os.path.join(directory or ".", program)
+            state = self._call.state(path)
+            if state == EXECUTABLE:
+                self.follow(path)
+                break
+            self._add(path, (state,))
+
+    def follow(self, path: str) -> None:
+        """Watch each directory on a way, and the end of it: the link that it is, or that it is none."""
+        path = path.rstrip("/") or "/"
+        if path not in self._files:
+            state = self._call.state(path)
+            self._add(path, (state,))
+            if state == ABSENT:
+                return
+        if self._call.is_link(path):
+            self._links.add(path)
+        elif path not in self._files:
+            self._plain.add(path)
+        directory = os.path.dirname(path)
+        while len(directory) > 1 and directory not in self._plain and directory not in self._links:
+            if os.path.basename(directory) not in ("..", "."):
+                (self._links if self._call.is_link(directory) else self._plain).add(directory)
+            directory = os.path.dirname(directory)
+
+    def put_into(self, made: Reading, search_path: str) -> None:
+        """Finish a reading whose files are known."""
+        on_path = {directory or "." for directory in search_path.split(":")}
+        for path in self._tried:
+            directory, name = os.path.split(path)
+            if directory in on_path:
+                self._sought.add(name)
+        made.sought = sorted(self._sought)
+        made.search_path = search_path if self._sought else ""
+        self._call.add_names(made, self._names)
+        sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
+        self._links.update(filter(self._call.is_link, sources))
+        made.links = sorted((path, os.path.realpath(path)) for path in self._links)
+        made.plain = sorted(self._plain)
+        for path in self._links:
+            if os.lstat(path).st_ctime_ns > self._call.since_ns:
+                raise UnreadableError(_APPEARED)
+
+    def _add(self, path: str, expected: Collection[str]) -> None:
+        path = path.rstrip("/") or "/"
+        self._tried.add(path)
+        if path in self._files:
+            return
+        state = self._call.state(path)
+        if state not in expected:
+            raise UnreadableError(_APPEARED)
+        directory, name = self._call.place_of(path)
+        if name:
+            state = self._call.state(os.path.join(directory, name) if directory != "." else name)
+            self._names.setdefault(directory, set()).add(state + name)
+
+
+def _states_of(mode: int) -> tuple[str, ...]:
+    if stat.S_ISDIR(mode):
+        return (FOLDER,)
+    return (EXECUTABLE, PRESENT) if mode else (FOLDER, EXECUTABLE, PRESENT)

@@ -1,0 +1,328 @@
+"""From what the tools of one stage were observed to do to a reading.
+
+Which paths are the call's own, which questions decide nothing, and when there can be no reading at all is
+decided here. What files hold is taken as they are now, if they still are what the tools opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from dataclasses import dataclass
+
+from nvccache import (
+    environment,
+    known_programs,
+    loader,
+    machine,
+    processor,
+    reading,
+    shell_text,
+    signatures,
+    variables,
+)
+from nvccache.digests import Digests
+from nvccache.known_programs import INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.lookups import Lookups, StageLookups
+from nvccache.reading import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.observer_log import Observation, Process
+    from nvccache.signatures import Signature
+    from nvccache.store import Store
+
+CHANGED_MEANWHILE = "files changed while it was compiled"
+_CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
+_LARGEST_SCRIPT = 1 << 20
+_OF_KERNEL = ("/dev/", "/proc/", "/sys/")
+_TELLS_NOTHING = re.compile(
+    r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)|/proc/(?:self|thread-self|\d+)(?:/.*)?"
+    r"|/proc/filesystems|/proc/sys/vm/overcommit_memory"
+)
+_TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
+_NATIVE = "=native"
+_NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The stage that was observed.
+
+    `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
+    in its key in another way; `asks_for_colours` and `folds_mathematics` as its command says.
+    """
+
+    environ: Mapping[str, str]
+    word: str
+    known: frozenset[str] = frozenset()
+    asks_for_colours: bool = False
+    folds_mathematics: bool = False
+
+
+class ObservedInputs:
+    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`."""
+
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
+        self._cache = cache
+        self._since_ns = since_ns
+        self._scratch = scratch
+        self._digests = Digests(cache, cwd, since_ns)
+        self._signatures: dict[str, Signature] = {}
+        self._loaded: dict[tuple[str, str], loader.Loaded] = {}
+        self._lookups = Lookups(since_ns)
+
+    def reading(self, observation: Observation, subject: Subject) -> Reading:
+        """Everything a stage depends on beside its key; raises UnreadableError or OSError."""
+        if observation.incomplete:
+            raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
+        return _StageInputs(self, observation, subject).reading()
+
+    def assumed(self, subject: Subject) -> Reading:
+        """What one of NVIDIA's tools is known to depend on beside its key, where it could not be observed.
+
+        All of the environment counts then. Raises UnreadableError or OSError.
+        """
+        program = os.path.realpath(environment.found_on(subject.environ.get("PATH", ""), subject.word))
+        made = Reading()
+        made.is_observed = False
+        known = self.libraries([program], subject)
+        self.add_files(made, {path: LIBRARY for loaded in known for path in loaded.files} | {program: PROGRAM})
+        self.add_machine(made, questions_of(known, subject), subject)
+        made.variables = [(environment.WHOLE, environment.digest_of(environment.WHOLE, subject.environ))]
+        looked = self._lookups.begin(made.files)
+        looked.add_absent(path for loaded in known for path in loaded.absent)
+        looked.put_into(made, subject.environ.get("PATH", ""))
+        return made
+
+    def union(self, parts: Iterable[Reading], environ: Mapping[str, str], more: Iterable[str] = ()) -> Reading:
+        """What all of these read, and `more` files, for a call with this environment.
+
+        Raises UnreadableError or OSError.
+        """
+        made = Reading()
+        kinds: dict[str, str] = {}
+        names: dict[str, set[str]] = {}
+        lists: dict[str, dict[tuple[str, ...] | str, None]] = {
+            name: {} for name in ("links", "plain", "listings", "dates", "twins", "machine", "sought")
+        }
+        variables_asked: set[str] = set()
+        for part in parts:
+            for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
+                kinds[path] = kind
+                self._digests.learn(path, self.signature(path), digest)
+            for directory, listed in zip(part.directories, part.names, strict=True):
+                names.setdefault(directory, set()).update(listed)
+            for name, found in lists.items():
+                found.update(dict.fromkeys(getattr(part, name)))
+            variables_asked.update(name for name, _ in part.variables)
+        self.add_files(made, {path: SOURCE for path in more} | kinds)
+        for name, found in lists.items():
+            setattr(made, name, list(found))
+        made.search_path = environ.get("PATH", "") if made.sought else ""
+        self.add_variables(made, variables_asked, environ)
+        self._lookups.add_names(made, names)
+        return made
+
+    def remember(self) -> None:
+        """Keep the digests of files for the calls to come."""
+        self._digests.store()
+
+    def begin_lookups(self, files: Iterable[str]) -> StageLookups:
+        return self._lookups.begin(files)
+
+    def counts(self, path: str) -> bool:
+        """Whether a path is neither this call's own nor one that the kernel makes up."""
+        return not path.startswith((self._scratch + "/", *_OF_KERNEL)) and path != self._scratch
+
+    def signature(self, path: str) -> Signature:
+        """The signature of a file that has not changed since the call began; raises UnreadableError."""
+        known = self._signatures.get(path)
+        if known is None:
+            try:
+                known = signatures.of_status(os.stat(path))
+            except (OSError, ValueError):
+                raise UnreadableError(CHANGED_MEANWHILE) from None
+            if signatures.last_change(known, time.time_ns()) > self._since_ns - _CLOCK_TICK:
+                raise UnreadableError(CHANGED_MEANWHILE)
+            self._signatures[path] = known
+        return known
+
+    def add_files(self, made: Reading, kinds: Mapping[str, str]) -> None:
+        """Put files with what they hold into a reading; raises UnreadableError or OSError."""
+        made.files = sorted(kinds)
+        made.kinds = "".join(kinds[path] for path in made.files)
+        made.signatures = [self.signature(path) for path in made.files]
+        made.digests = list(map(self._digests.of, made.files, made.signatures))
+        if not all(made.digests):
+            raise UnreadableError(CHANGED_MEANWHILE)
+
+    def add_machine(self, made: Reading, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
+        for topic, of_what in dict.fromkeys(questions):
+            if topic == machine.FEATURES:  # a tool that has run names this loader
+                processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
+            answer = machine.answer(topic, of_what, subject.environ, self._cache)
+            if not answer:
+                raise UnreadableError("what its tools see of the machine cannot be told")
+            made.machine.append((topic, of_what, answer))
+
+    def add_variables(self, made: Reading, names: set[str], environ: Mapping[str, str]) -> None:
+        wanted = {environment.WHOLE} if environment.WHOLE in names else names
+        made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
+
+    def libraries(self, programs: Iterable[str], subject: Subject) -> list[loader.Loaded]:
+        """What the loader does for programs; it asks for nothing by the functions that are observed."""
+        search = subject.environ.get("LD_LIBRARY_PATH", "")
+        found = []
+        for program in dict.fromkeys(programs):
+            known = self._loaded.get((program, search))
+            if known is None:
+                known = loader.of_program(program, subject.environ, self._cache)
+                if not known.is_known:
+                    raise UnreadableError(f"which libraries `{program}` loads cannot be told")
+                self._loaded[program, search] = known
+            found.append(known)
+        return found
+
+
+class _StageInputs:
+    """One stage: its processes, each with the kind of its program."""
+
+    def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
+        self._call = call
+        self._subject = subject
+        self._processes = [(process, known_programs.kind_of(process)) for process in observation.processes]
+        self._written = observation.written
+        programs = [process.program for process in observation.processes]
+        self._libraries = call.libraries(programs, subject)
+
+    def reading(self) -> Reading:
+        for process, kind in self._processes:
+            _object_to(process, kind)
+        made = Reading()
+        self._add_files(made)
+        questions = questions_of(self._libraries, self._subject)
+        for process, kind in self._processes:
+            questions += [(machine.NATIVE, "")] if _depends_on_processor(process) else []
+            questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
+        self._call.add_machine(made, questions, self._subject)
+        self._call.add_variables(made, self._variables(), self._subject.environ)
+        self._add_lookups(made)
+        return made
+
+    def _add_files(self, made: Reading) -> None:
+        kinds: dict[str, str] = {}
+        for process, kind in self._processes:
+            self._expect(process.files, kinds, SOURCE)
+            self._expect(process.loaded, kinds, LIBRARY)
+            for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
+                # It may have looked at the date, which compilers heed only of what they read.
+                if stat.S_ISREG(mode) and self._counts(path):
+                    kinds.setdefault(path, SOURCE)
+                    made.dates.append((path, reading.date_and_size(path)))
+            kinds.update((path, PROGRAM) for path in (process.program, *process.started) if self._counts(path))
+        for known in self._libraries:
+            kinds.update((path, LIBRARY) for path in known.files)
+        made.dates = sorted(set(made.dates))
+        self._call.add_files(made, kinds)
+        made.twins = _twins(made)
+
+    def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
+        """Take files as a tool opened them; raises UnreadableError if one is another by now."""
+        for path, signature in opened.items():
+            if self._counts(path):
+                if self._call.signature(path) != signature:
+                    raise UnreadableError(CHANGED_MEANWHILE)
+                kinds.setdefault(path, kind)
+
+    def _counts(self, path: str) -> bool:
+        return self._call.counts(path) and path not in self._written and path not in self._subject.known
+
+    def _variables(self) -> set[str]:
+        names = {*variables.OF_LIBC}
+        for process, kind in self._processes:
+            for name in process.variables:
+                is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
+                if name != "PATH" and not is_noise and not environment.is_ignored(name):
+                    names.add(name)
+            if kind == SHELL:
+                names |= shell_text.variables_in(_scripts_of(process))
+            elif kind in (UNKNOWN, INTERPRETER):
+                names.add(environment.WHOLE)
+        return names
+
+    def _add_lookups(self, made: Reading) -> None:
+        search_path = self._subject.environ.get("PATH", "")
+        looked = self._call.begin_lookups(made.files)
+        for process, _ in self._processes:
+            looked.take(process, self._counts)
+        looked.add_absent(path for known in self._libraries for path in known.absent)
+        if "/" in self._subject.word:
+            looked.follow(self._subject.word)
+        else:
+            looked.add_search(self._subject.word, search_path)
+        looked.put_into(made, search_path)
+        listed = sorted({path for process, _ in self._processes for path in process.listed if self._counts(path)})
+        made.listings = [(directory, reading.digest_of_listing(directory)) for directory in listed]
+
+
+def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:
+    """What is to be asked of the machine because of the libraries that were loaded."""
+    found = [(LIBRARIES, ":".join((known.cache, *known.names))) for known in libraries if known.cache]
+    if subject.folds_mathematics:
+        loaders = [known.loader for known in libraries if known.has_libm]
+        found += [(machine.FEATURES, path) for path in loaders] or [(machine.NATIVE, "")]
+    return found
+
+
+def _object_to(process: Process, kind: str) -> None:
+    """Raise UnreadableError where a result may hold what no reading can tell."""
+    program = os.path.basename(process.program)
+    asked = known_programs.clock_of(process, kind)
+    if asked:
+        raise UnreadableError(f"`{program}` asks for {asked}")
+    if kind == SHELL and shell_text.uses_random_numbers(_scripts_of(process)):
+        raise UnreadableError("a script asks for random numbers")
+    for path in (*process.files, *process.others) if kind in _NOT_COMPILERS else ():
+        is_known = _TELLS_NOTHING.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
+        if path.startswith(_OF_KERNEL) and not is_known:
+            raise UnreadableError(f"`{program}` reads `{path}`")
+
+
+def _depends_on_processor(process: Process) -> bool:
+    if any(_NATIVE in word for word in process.arguments):
+        return True
+    if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):
+        return True
+    named = {word[1:] for word in process.arguments if word.startswith("@")}
+    return any(_NATIVE.encode() in _text(path) for path in named.intersection(process.files))
+
+
+def _scripts_of(process: Process) -> list[bytes]:
+    """The text that a shell has read, or was given as an argument; none if that is not known."""
+    texts = [_text(path) for path in process.files]
+    if not texts and "-c" not in process.arguments:
+        return []
+    return [*texts, *(os.fsencode(word) for word in process.arguments[1:])]
+
+
+def _text(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(_LARGEST_SCRIPT)
+    except OSError:
+        return b""
+
+
+def _twins(made: Reading) -> list[tuple[str, ...]]:
+    """Copies of a file, of which gcc takes one for the other if their dates agree and it says `#pragma once`."""
+    first: dict[str, str] = {}
+    twins: list[tuple[str, ...]] = []
+    for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):
+        if kind == SOURCE and first.setdefault(digest, path) != path:
+            twins.append((first[digest], path, reading.same_date(first[digest], path)))
+    return twins
