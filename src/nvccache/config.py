@@ -24,6 +24,7 @@ _FALSE = ("", "0", "false", "no", "off")
 _TRUE = ("1", "true", "yes", "on")
 # Whoever sets one of these wants less done than usual: a word that is not understood means that, too.
 _ON_IN_DOUBT = ("disable", "readonly")
+_ON_BY_DEFAULT = ("observe",)
 _MOST_DIGITS = 6  # of a number of jobs
 
 # setting -> (environment variable, kind); kinds: path, size, count, mask, switch
@@ -40,6 +41,7 @@ SETTINGS = {
     "readonly": ("NVCCACHE_READONLY", "switch"),
     "recache": ("NVCCACHE_RECACHE", "switch"),
     "strict": ("NVCCACHE_STRICT", "switch"),
+    "observe": ("NVCCACHE_OBSERVE", "switch"),
 }
 _VARIABLES = frozenset([variable for variable, _ in SETTINGS.values()])
 
@@ -75,6 +77,7 @@ class Config:
         "log",
         "max_size",
         "nvcc",
+        "observe",
         "origins",
         "problems",
         "readonly",
@@ -96,6 +99,7 @@ class Config:
     readonly: bool
     recache: bool
     strict: bool
+    observe: bool
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]
 
@@ -186,7 +190,7 @@ def load(environ: Mapping[str, str]) -> Config:
         except ConfigError as error:
             config.problems.append(Problem(name, where, str(error)))
             origin = "default"
-            value = True if name in _ON_IN_DOUBT else _default(name, kind, environ)
+            value = name in _ON_IN_DOUBT if kind == "switch" else _default(name, kind, environ)
         config.origins[name] = origin
         setattr(config, name, value)
     for variable in environ:
@@ -198,7 +202,9 @@ def load(environ: Mapping[str, str]) -> Config:
 def _default(name: str, kind: str, environ: Mapping[str, str]) -> object:
     if name == "dir":
         return default_cache_dir(environ)
-    return {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None, "switch": False}.get(kind, "")
+    if kind == "switch":
+        return name in _ON_BY_DEFAULT
+    return {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None}.get(kind, "")
 
 
 def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> object:

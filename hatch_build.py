@@ -1,0 +1,133 @@
+"""Puts what is compiled into the wheel: the launcher (a script for sh without a C compiler) and the observer.
+
+The observer is built here, and not when it is first needed. It is loaded into the compilers of whoever calls:
+it may lie only where the package lies, not in a cache that others may write into.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import glob
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_OPTIONS = ("-O2", "-Wall", "-Wextra", "-s")
+_NO_PYTHON = 127  # what the launcher ends with where it is alone
+_OBSERVER = "nvccache/native/observer.so"
+# Behind the user's CFLAGS: the wrappers must be the functions that they are named after, and look at their
+# arguments as the real ones do; that of dlopen must end in a jump.
+_OF_OBSERVER = (
+    "-std=gnu11",
+    "-shared",
+    "-fPIC",
+    "-O2",
+    "-ftls-model=initial-exec",
+    "-fno-delete-null-pointer-checks",
+    "-U_FORTIFY_SOURCE",
+    "-U_FILE_OFFSET_BITS",
+    "-U_TIME_BITS",
+)
+# Before glibc 2.34 dlsym is in a library of its own, which what is built on a later one must still name.
+_LIBDL = ("-Wl,--no-as-needed", "-l:libdl.so.2")
+
+
+class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        sources = os.path.join(self.root, "launcher")
+        self._folder = tempfile.mkdtemp(prefix="nvccache-launcher-")
+        launcher = compiled_launcher(os.path.join(sources, "nvccache.c"), self._folder)
+        observer = compiled_observer(os.path.join(self.root, "observer"), self._folder)
+        if launcher or observer:
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"py3-none-{platform}"
+        if not launcher:
+            self.app.display_warning("no C compiler: the launcher will be a script for sh")
+            launcher = os.path.join(sources, "nvccache.sh")
+        build_data["shared_scripts"][launcher] = "nvccache"
+        build_data["shared_scripts"][os.path.join(sources, "nvccache-python")] = "nvccache-python"
+        if not observer:
+            self.app.display_warning("no C compiler: the tools of compiles will not be observed")
+        elif version == "editable":
+            put(observer, os.path.join(self.root, "src", _OBSERVER))
+        else:
+            build_data["force_include"][observer] = _OBSERVER
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def compilers() -> list[list[str]]:
+    """The commands to try, with the user's flags."""
+    named = shlex.split(os.environ.get("CC", ""))
+    flags = shlex.split(os.environ.get("CFLAGS", ""))
+    return [[*words, *_OPTIONS, *flags] for words in ([named] if named else [["cc"], ["gcc"], ["clang"]])]
+
+
+def results(sources: list[str], path: str, linkings: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+    """`path`, each time that it has been compiled in another way."""
+    for compiler, linking in itertools.product(compilers(), linkings):
+        words = [*compiler, "-o", path, *sources, *linking, *shlex.split(os.environ.get("LDFLAGS", ""))]
+        try:
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        yield path
+
+
+def compiled_launcher(source: str, folder: str) -> str:
+    """The path of the launcher in `folder`, or empty if it cannot be compiled or run here.
+
+    Linked statically where the C library can be: that starts faster, and on other systems, too.
+    """
+    for path in results([source], os.path.join(folder, "nvccache"), (("-static",), ())):
+        try:
+            tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
+        except OSError:
+            continue
+        if tried.returncode == _NO_PYTHON and tried.stderr.startswith(b"nvccache: no Python"):
+            return path
+    return ""
+
+
+def compiled_observer(sources: str, folder: str) -> str:
+    """The path of the observer in `folder`, or empty if it cannot be compiled or loaded here."""
+    files = sorted(glob.glob(os.path.join(sources, "*.c")))
+    linkings = ((*_OF_OBSERVER, *_LIBDL), _OF_OBSERVER)
+    for path in results(files, os.path.join(folder, "observer.so"), linkings):
+        if _reports(path):
+            return path
+    return ""
+
+
+def _reports(library: str) -> bool:
+    """Whether a program into which the library is loaded writes a log, and nothing else."""
+    folder, name = os.path.split(library)
+    log = os.path.join(folder, "log")
+    environ = {**os.environ, "LD_PRELOAD": f"./{name}"}  # the folder's own path may have blanks
+    try:
+        tried = subprocess.run(["true"], cwd=folder, env=environ, check=False, stderr=subprocess.PIPE)
+    except OSError:
+        return False
+    is_written = os.path.exists(log)
+    if is_written:
+        os.unlink(log)
+    return is_written and tried.returncode == 0 and not tried.stderr
+
+
+def put(built: str, path: str) -> None:
+    """At once, and only where it is another one: a tool may be about to load it."""
+    if os.path.exists(path) and filecmp.cmp(built, path, shallow=False):
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    new = f"{path}.{os.getpid()}"
+    shutil.copy2(built, new)
+    os.replace(new, path)

@@ -1,0 +1,205 @@
+/* Opening and making files. */
+
+#include "observer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void observer_opened_file(int directory, const char *path, int flags, int descriptor)
+{
+    int kept = errno;
+    struct stat status;
+
+    if (descriptor < 0) {
+        if (kept != EFAULT)
+            ADD_AT('o', directory, path, kept, flags);
+        errno = kept;
+        return;
+    }
+    if (flags & O_TRUNC || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+        observer_add('w', directory, path, 0, NULL);
+    /* Of the descriptor: by now the path may lead elsewhere. */
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
+        observer_lose("a file was closed by another thread");
+    else
+        ADD_AT('o', directory, path, 0, flags, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
+               status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
+               status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
+    if (!observer_phase && (flags & O_ACCMODE) != O_WRONLY)
+        observer_opened(path);
+    errno = kept;
+}
+
+#define MODE_OF(last) \
+    mode_t mode = 0; \
+    if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) { \
+        va_list more; \
+        va_start(more, last); \
+        mode = va_arg(more, mode_t); \
+        va_end(more); \
+    }
+
+#define OPEN(name) \
+    int name(const char *path, int flags, ...) \
+    { \
+        MODE_OF(flags) \
+        REAL(name, -1) \
+        int descriptor = real(path, flags, mode); \
+        observer_opened_file(AT_FDCWD, path, flags, descriptor); \
+        return descriptor; \
+    }
+#define OPEN_AT(name) \
+    int name(int directory, const char *path, int flags, ...) \
+    { \
+        MODE_OF(flags) \
+        REAL(name, -1) \
+        int descriptor = real(directory, path, flags, mode); \
+        observer_opened_file(directory, path, flags, descriptor); \
+        return descriptor; \
+    }
+/* What -D_FORTIFY_SOURCE makes of them. */
+#define OPEN_CHECKED(name) \
+    int name(const char *path, int flags); \
+    int name(const char *path, int flags) \
+    { \
+        REAL(name, -1) \
+        int descriptor = real(path, flags); \
+        observer_opened_file(AT_FDCWD, path, flags, descriptor); \
+        return descriptor; \
+    }
+#define OPEN_AT_CHECKED(name) \
+    int name(int directory, const char *path, int flags); \
+    int name(int directory, const char *path, int flags) \
+    { \
+        REAL(name, -1) \
+        int descriptor = real(directory, path, flags); \
+        observer_opened_file(directory, path, flags, descriptor); \
+        return descriptor; \
+    }
+#define CREATE(name) \
+    int name(const char *path, mode_t mode) \
+    { \
+        REAL(name, -1) \
+        int descriptor = real(path, mode); \
+        observer_opened_file(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, descriptor); \
+        return descriptor; \
+    }
+
+int __open(const char *path, int flags, ...);
+int __open64(const char *path, int flags, ...);
+OPEN(open)
+OPEN(open64)
+OPEN(__open)
+OPEN(__open64)
+OPEN_AT(openat)
+OPEN_AT(openat64)
+OPEN_CHECKED(__open_2)
+OPEN_CHECKED(__open64_2)
+OPEN_AT_CHECKED(__openat_2)
+OPEN_AT_CHECKED(__openat64_2)
+CREATE(creat)
+CREATE(creat64)
+
+static int flags_of(const char *mode)
+{
+    int flags = strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+
+    if (mode[0] != 'r')
+        flags |= O_CREAT | (mode[0] == 'w' ? O_TRUNC : O_APPEND);
+    return strchr(mode, 'x') ? flags | O_EXCL : flags;
+}
+
+static void opened_stream(const char *path, const char *mode, FILE *stream)
+{
+    observer_opened_file(AT_FDCWD, path, flags_of(mode), stream ? fileno(stream) : -1);
+}
+
+#define OPEN_STREAM(name) \
+    FILE *name(const char *path, const char *mode) \
+    { \
+        REAL(name, NULL) \
+        FILE *stream = real(path, mode); \
+        opened_stream(path, mode, stream); \
+        return stream; \
+    }
+#define REOPEN_STREAM(name) \
+    FILE *name(const char *path, const char *mode, FILE *old) \
+    { \
+        REAL(name, NULL) \
+        FILE *stream = real(path, mode, old); \
+        opened_stream(path, mode, stream);  /* without a path it is the same file */ \
+        return stream; \
+    }
+
+OPEN_STREAM(fopen)
+OPEN_STREAM(fopen64)
+REOPEN_STREAM(freopen)
+REOPEN_STREAM(freopen64)
+
+/* Files under a name that the C library makes up: written into `path` when the function returns. */
+#define MADE_UP(name, parameters, arguments) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        int descriptor = real arguments; \
+        if (descriptor >= 0) \
+            observer_opened_file(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, descriptor); \
+        return descriptor; \
+    }
+
+MADE_UP(mkstemp, (char *path), (path))
+MADE_UP(mkstemp64, (char *path), (path))
+MADE_UP(mkstemps, (char *path, int suffix), (path, suffix))
+MADE_UP(mkstemps64, (char *path, int suffix), (path, suffix))
+MADE_UP(mkostemp, (char *path, int flags), (path, flags))
+MADE_UP(mkostemp64, (char *path, int flags), (path, flags))
+MADE_UP(mkostemps, (char *path, int suffix, int flags), (path, suffix, flags))
+MADE_UP(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags))
+
+char *mkdtemp(char *path)
+{
+    REAL(mkdtemp, NULL)
+    char *made = real(path);
+
+    if (made) {
+        int kept = errno;
+        observer_add('w', AT_FDCWD, made, 0, NULL);
+        errno = kept;
+    }
+    return made;
+}
+
+/* A new name for something, or something new under a name; or the answer that it could not be. */
+static void named(int directory, const char *path, int result)
+{
+    int kept = errno;
+
+    if (!result)
+        observer_add('w', directory, path, 0, NULL);
+    else if (kept != EFAULT)
+        ADD_AT('a', directory, path, kept, F_OK);
+    errno = kept;
+}
+
+#define MAKE(name, parameters, arguments, directory, path) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        int result = real arguments; \
+        named(directory, path, result); \
+        return result; \
+    }
+
+MAKE(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
+MAKE(mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode), directory, path)
+MAKE(mkfifo, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
+MAKE(rename, (const char *old, const char *path), (old, path), AT_FDCWD, path)
+MAKE(renameat, (int from, const char *old, int to, const char *path), (from, old, to, path), to, path)
+MAKE(renameat2, (int from, const char *old, int to, const char *path, unsigned flags), (from, old, to, path, flags), to,
+     path)
+MAKE(link, (const char *old, const char *path), (old, path), AT_FDCWD, path)
+MAKE(linkat, (int from, const char *old, int to, const char *path, int flags), (from, old, to, path, flags), to, path)
+MAKE(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path)
+MAKE(symlinkat, (const char *target, int to, const char *path), (target, to, path), to, path)

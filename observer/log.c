@@ -1,0 +1,292 @@
+/* The log: what it is made of, and how it comes to the disk.
+
+   The library lies, as a link, in a directory that belongs to one run of one tool; `log` beside it is what the
+   tool and all that it starts append to, in whole batches:
+
+       batch  := '@' pid ' ' bytes '\n' records
+       record := kind ( ' ' number )* '\t' text '\0'
+
+   A batch is gathered in memory and written by one write(2). The file is opened for each: a program may close or
+   reuse any descriptor. A child of vfork shares this memory, so that a batch ends where the pid is another. */
+
+#include "observer.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* As old as the library may be taken to: these moved from libdl to libc with glibc 2.34, under another version. */
+#if defined(__x86_64__)
+#define OLDEST "GLIBC_2.2.5"
+#else
+#define OLDEST "GLIBC_2.17"
+#endif
+__asm__(".symver dlsym,dlsym@" OLDEST);
+__asm__(".symver dlvsym,dlvsym@" OLDEST);
+
+#define ROOM (1 << 16)                /* of a batch */
+#define LONGEST (PATH_MAX * 2 + 256)  /* a record with a directory before its path */
+#define HEADER 48                     /* '@', two numbers, blank and newline */
+#define SLOTS (1 << 13)
+#define LIMIT (64L << 20)             /* bytes of a log: whatever makes more is no compile that could be kept */
+#define PATIENCE (1 << 22)            /* turns to wait for a lock that perhaps nobody will release */
+
+static char buffer[HEADER + ROOM];
+static unsigned used;           /* bytes of records, which begin behind HEADER */
+static long pid_of_batch;
+static uint64_t seen[SLOTS];    /* digests of the latest records: a header is looked up many times */
+static char log_path[PATH_MAX];
+static int has_started, is_full;
+static long pid_that_ended;
+static volatile char lock;
+static const char *volatile lost;
+static __thread volatile char is_inside;  /* this thread, perhaps interrupted by a signal, holds the lock */
+static __thread char holds_for_fork;
+
+int observer_phase, observer_has_moved;
+long observer_first_pid;
+
+void *observer_find(const char *name)
+{
+    int kept = errno;
+    void *found = dlsym(RTLD_NEXT, name);
+
+    /* What new programs no longer link against, NVIDIA's do: __xstat and its like. */
+    if (!found)
+        found = dlvsym(RTLD_NEXT, name, OLDEST);
+    errno = kept;
+    return found;
+}
+
+void observer_set_log(const char *own_path)
+{
+    const char *slash = strrchr(own_path, '/');
+    size_t length = slash ? (size_t)(slash + 1 - own_path) : 0;
+
+    if (!length || length + sizeof "log" > sizeof log_path) {
+        is_full = 1;  /* nobody has armed this */
+        return;
+    }
+    memcpy(log_path, own_path, length);
+    memcpy(log_path + length, "log", sizeof "log");
+}
+
+/* Whether the lock could be taken: not by a signal handler above a wrapper that has it. */
+static int enter(void)
+{
+    int turns;
+
+    if (is_inside) {
+        lost = "a signal came while a record was made";
+        return 0;
+    }
+    is_inside = 1;
+    for (turns = 0; turns < PATIENCE; turns++) {
+        if (!__atomic_test_and_set(&lock, __ATOMIC_ACQUIRE))
+            return 1;
+        raw_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    }
+    is_inside = 0;
+    is_full = 1;  /* its holder has been cancelled, or left by longjmp: without an end, this counts as a crash */
+    return 0;
+}
+
+static void leave(void)
+{
+    __atomic_clear(&lock, __ATOMIC_RELEASE);
+    is_inside = 0;
+}
+
+static char *put_number(char *to, long number)
+{
+    char digits[24];
+    int count = 0;
+    unsigned long rest = number < 0 ? -(unsigned long)number : (unsigned long)number;
+
+    if (number < 0)
+        *to++ = '-';
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    while (count)
+        *to++ = digits[--count];
+    return to;
+}
+
+/* Write the batch, headed by its pid and length. */
+static void write_batch(void)
+{
+    char header[HEADER], *end, *start;
+    struct stat status;
+    long descriptor, length;
+
+    if (!used || is_full || !log_path[0]) {
+        used = 0;
+        return;
+    }
+    header[0] = '@';
+    end = put_number(header + 1, pid_of_batch);
+    *end++ = ' ';
+    end = put_number(end, (long)used);
+    *end++ = '\n';
+    start = buffer + HEADER - (end - header);
+    memcpy(start, header, (size_t)(end - header));
+    length = (end - header) + (long)used;
+    used = 0;
+    descriptor = raw_openat(AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CREAT);
+    if (descriptor < 0) {
+        lost = "the log could not be opened";
+        return;
+    }
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0 || status.st_size > LIMIT) {
+        static const char over[] = "!\tthe log is too long";  /* with the NUL at its end */
+        end = put_number(header + 1, pid_of_batch);
+        *end++ = ' ';
+        end = put_number(end, (long)sizeof over);
+        *end++ = '\n';
+        memcpy(buffer, header, (size_t)(end - header));
+        memcpy(buffer + (end - header), over, sizeof over);
+        start = buffer;
+        length = (end - header) + (long)sizeof over;
+        is_full = 1;
+    }
+    if (raw_call(SYS_write, descriptor, (long)start, length, 0, 0, 0) != length)
+        is_full = 1;  /* torn, as whoever reads it will see */
+    raw_close((int)descriptor);
+}
+
+/* The path that a relative one counts from, and a slash; null if there is none to be had. */
+static char *put_directory(char *to, int directory, int has_name)
+{
+    char link[40] = "/proc/self/fd/";
+    long length;
+
+    if (directory == AT_FDCWD) {
+        length = raw_call(SYS_getcwd, (long)to, PATH_MAX, 0, 0, 0, 0) - 1;  /* it counts the NUL */
+    } else {
+        *put_number(link + sizeof "/proc/self/fd/" - 1, directory) = '\0';
+        length = raw_readlink(link, to, PATH_MAX);
+    }
+    if (length <= 0 || *to != '/')
+        return NULL;
+    to += length;
+    if (has_name && to[-1] != '/')
+        *to++ = '/';
+    return to;
+}
+
+static uint64_t digest(const char *from, const char *end)
+{
+    uint64_t value = 14695981039346656037ul ^ (uint64_t)pid_of_batch * 1099511628211ul;
+
+    while (from < end)
+        value = (value ^ (unsigned char)*from++) * 1099511628211ul;
+    return value | 1;
+}
+
+void observer_compose(char kind, int directory, const char *text, size_t length, int count, const long *numbers)
+{
+    long pid = raw_getpid();
+    int is_relative = directory != NO_PATH && *text != '/';
+    char *start, *end;
+
+    if (used && (pid != pid_of_batch || used + LONGEST + length > ROOM))
+        write_batch();
+    pid_of_batch = pid;
+    start = end = buffer + HEADER + used;
+    *end++ = kind;
+    while (count-- > 0) {
+        *end++ = ' ';
+        end = put_number(end, *numbers++);
+    }
+    *end++ = '\t';
+    /* Paths that count from where the process has started stay as they are: so the tools name most of them. */
+    if (is_relative && (directory != AT_FDCWD || observer_has_moved || pid != observer_first_pid)) {
+        end = put_directory(end, directory, length > 0);
+        if (!end) {
+            lost = "a directory has no path";
+            return;
+        }
+    }
+    memcpy(end, text, length);
+    end += length;
+    *end++ = '\0';
+    if (!strchr("BQfpxXS!", kind)) {
+        uint64_t value = digest(start, end), *slot = &seen[(value >> 8) % SLOTS];
+        if (*slot == value)
+            return;
+        *slot = value;
+    }
+    used += (unsigned)(end - start);
+    if (pid == pid_that_ended)
+        write_batch();
+}
+
+/* Say what was lost, once. */
+static void confess(void)
+{
+    static long confessed;
+    const char *reason = lost;
+
+    if (reason && confessed != raw_getpid()) {
+        confessed = raw_getpid();
+        observer_compose('!', NO_PATH, reason, strlen(reason), 0, NULL);
+    }
+}
+
+void observer_add(char kind, int directory, const char *text, int count, const long *numbers)
+{
+    size_t length;
+
+    if (is_full || !text || (!*text && directory == AT_FDCWD))
+        return;
+    if (!enter())
+        return;
+    if (!has_started) {
+        has_started = 1;
+        observer_first_pid = raw_getpid();
+        observer_compose_start();
+    }
+    length = strnlen(text, PATH_MAX + 1);
+    if (length > PATH_MAX)
+        lost = "a path is too long";
+    else
+        observer_compose(kind, directory, text, length, count, numbers);
+    if (lost)
+        confess();
+    leave();
+}
+
+void observer_lose(const char *reason)
+{
+    lost = reason;
+}
+
+void observer_flush(void)
+{
+    if (enter()) {
+        write_batch();
+        leave();
+    }
+}
+
+/* Neither may a child have records of its parent, nor the lock of a thread that it does not have. */
+void observer_before_fork(void)
+{
+    holds_for_fork = (char)enter();
+    if (holds_for_fork)
+        write_batch();
+}
+
+void observer_after_fork(void)
+{
+    if (holds_for_fork)
+        leave();
+    holds_for_fork = 0;
+}
+
+void observer_end(int status)
+{
+    ADD_WORD('Q', "", status);
+    pid_that_ended = raw_getpid();
+    observer_flush();
+}

@@ -1,0 +1,201 @@
+/* The start and the end of a process: its program, arguments and directory, and the objects it has loaded. */
+
+#include "observer.h"
+
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST_ARGUMENT 4096
+#define NAMES (1 << 11)
+#define MOST_NAMES (NAMES * 3 / 4)
+
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
+
+static const char *own_path = "";
+static volatile int may_have_more;  /* something may have been loaded since the objects were recorded */
+
+/* Digests of what the arguments name: each as it is, what follows its `=`, and what follows an `@` at its front. */
+static uint64_t names[NAMES];
+static unsigned count_of_names;
+
+#define DIGEST_START 14695981039346656037ul
+#define DIGEST_STEP(value, character) (((value) ^ (unsigned char)(character)) * 1099511628211ul)
+
+static int find_name(uint64_t value, int is_new)
+{
+    uint64_t place = value % NAMES;
+
+    value |= 1;
+    while (names[place] && names[place] != value)
+        place = (place + 1) % NAMES;
+    if (names[place])
+        return 1;
+    if (is_new) {
+        names[place] = value;
+        if (++count_of_names > MOST_NAMES)
+            observer_phase = 1;
+    }
+    return 0;
+}
+
+static void add_name(uint64_t value)
+{
+    if (!observer_phase)
+        find_name(value, 1);
+}
+
+void observer_opened(const char *path)
+{
+    uint64_t value = DIGEST_START;
+
+    while (*path)
+        value = DIGEST_STEP(value, *path++);
+    if (find_name(value, 0))
+        observer_phase = 1;
+}
+
+/* The arguments, read piecemeal: there may be megabytes of them, and main() has not been called yet. */
+static void compose_arguments(void)
+{
+    static char argument[LONGEST_ARGUMENT], piece[4096];
+    long descriptor = raw_openat(AT_FDCWD, "/proc/self/cmdline", O_RDONLY), got = -1, at;
+    uint64_t whole = DIGEST_START, part = 0;
+    size_t length = 0;
+
+    while (descriptor >= 0 && (got = raw_call(SYS_read, descriptor, (long)piece, sizeof piece, 0, 0, 0)) > 0) {
+        for (at = 0; at < got; at++) {
+            char character = piece[at];
+            if (!character) {
+                observer_compose('A', NO_PATH, argument, length < sizeof argument ? length : sizeof argument, 0, NULL);
+                add_name(whole);
+                if (part)
+                    add_name(part);
+                whole = DIGEST_START;
+                part = 0;
+                length = 0;
+                continue;
+            }
+            if (part)
+                part = DIGEST_STEP(part, character);
+            else if (character == '=' || (character == '@' && !length))
+                part = DIGEST_START;
+            whole = DIGEST_STEP(whole, character);
+            if (length < sizeof argument)
+                argument[length] = character;
+            length++;
+        }
+    }
+    if (got < 0)
+        observer_lose("the arguments could not be read");
+    if (descriptor >= 0)
+        raw_close((int)descriptor);
+}
+
+static long exe(char *room)
+{
+    long length = raw_readlink("/proc/self/exe", room, PATH_MAX - 1);
+
+    room[length < 0 ? 0 : length] = '\0';
+    return length;
+}
+
+static int find_own_path(struct dl_phdr_info *object, size_t size, void *context)
+{
+    uintptr_t here = (uintptr_t)context;
+    int at;
+
+    (void)size;
+    for (at = 0; at < object->dlpi_phnum; at++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[at];
+        uintptr_t start = object->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && here >= start && here < start + part->p_memsz) {
+            own_path = object->dlpi_name;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The first records of a process, made before any other. Under the lock. */
+void observer_compose_start(void)
+{
+    static char path[PATH_MAX];
+    long length = exe(path), parent = raw_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
+
+    dl_iterate_phdr(find_own_path, (void *)(uintptr_t)&observer_compose_start);
+    observer_set_log(own_path);
+    if (length <= 0)
+        observer_lose("the program has no path");
+    observer_compose('B', NO_PATH, path, length < 0 ? 0 : (size_t)length, 2, (long[]){LOG_VERSION, parent});
+    length = raw_call(SYS_getcwd, (long)path, sizeof path, 0, 0, 0, 0);
+    if (length <= 1 || path[0] != '/')
+        observer_lose("the working directory has no path");
+    else
+        observer_compose('C', NO_PATH, path, (size_t)length - 1, 0, NULL);
+    compose_arguments();
+}
+
+static void add_object(const char *name, const char *file)
+{
+    struct stat status;
+
+    if (raw_stat(file, &status) < 0)
+        ADD('m', name, 0, 0, 0, 0, 0, 0);  /* no file has this signature */
+    else
+        ADD('m', name, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
+            status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
+            status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
+}
+
+static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
+{
+    (void)size;
+    (void)context;
+    /* The program's name is empty; that of the kernel's own object has no slash. */
+    if (object->dlpi_name && strchr(object->dlpi_name, '/') && strcmp(object->dlpi_name, own_path))
+        add_object(object->dlpi_name, object->dlpi_name);
+    return 0;
+}
+
+/* Not under the lock of the log: the loader has its own, and runs constructors, which may be wrapped, under it. */
+void observer_objects(void)
+{
+    /* In a child of fork another thread of its parent may have had the loader's lock, for ever. */
+    if (raw_getpid() == observer_first_pid)
+        dl_iterate_phdr(visit_object, NULL);
+}
+
+void observer_loads(void)
+{
+    may_have_more = 1;
+}
+
+void observer_new_objects(void)
+{
+    if (may_have_more)
+        observer_objects();
+}
+
+static void at_exit(int status, void *context)
+{
+    (void)context;
+    observer_objects();
+    observer_end(status);
+}
+
+/* on_exit rather than a destructor: it is told the status. Registered before the loader registers itself, this
+   runs after the destructors of all objects. */
+__attribute__((constructor)) static void start(void)
+{
+    static char program[PATH_MAX];
+    int kept = errno;
+
+    if (exe(program) > 0)
+        add_object(program, "/proc/self/exe");
+    observer_objects();
+    __register_atfork(observer_before_fork, observer_after_fork, observer_after_fork, NULL);
+    on_exit(at_exit, NULL);
+    observer_flush();
+    errno = kept;
+}

@@ -1,0 +1,313 @@
+/* Starting other programs, and ending this one. */
+
+#include "observer.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXEC_ROOM (PATH_MAX + NAME_MAX + 2)
+
+extern char **environ;
+
+/* Where a program is looked for on PATH, each place recorded: what the C library tries is not to be seen. In
+   `room`, or as it is named. */
+static const char *find_program(const char *name, char *room)
+{
+    const char *directories = NULL, *end;
+    size_t length = strlen(name), size;
+    char **variable;
+
+    if (strchr(name, '/') || length > NAME_MAX)
+        return name;
+    for (variable = environ; variable && *variable && !directories; variable++)
+        if (!strncmp(*variable, "PATH=", 5))
+            directories = *variable + 5;
+    ADD_WORD('e', "PATH", directories != NULL);
+    if (!directories)
+        directories = "/bin:/usr/bin";
+    for (;; directories = end + 1) {
+        struct stat status;
+        long result;
+
+        end = strchrnul(directories, ':');
+        size = (size_t)(end - directories);
+        if (size < PATH_MAX) {
+            memcpy(room, directories, size);
+            if (size)
+                room[size++] = '/';
+            memcpy(room + size, name, length + 1);
+            result = raw_call(SYS_faccessat, AT_FDCWD, (long)room, X_OK, 0, 0, 0);
+            ADD('a', room, -result, X_OK);
+            if (!result && !raw_stat(room, &status) && S_ISREG(status.st_mode))
+                return room;
+        }
+        if (!*end)
+            return name;
+    }
+}
+
+/* A path that another process is told in is one from the root. */
+static void add_program(char kind, const char *path, int count, const long *numbers)
+{
+    int moved = observer_has_moved;
+
+    observer_has_moved = 1;
+    observer_add(kind, AT_FDCWD, path, count, numbers);
+    observer_has_moved = moved;
+}
+
+static void before_exec(const char *path)
+{
+    observer_new_objects();
+    add_program('x', path, 0, NULL);
+    observer_flush();
+}
+
+static void after_failed_exec(const char *path)
+{
+    int kept = errno;
+
+    ADD_WORD('X', path, kept);
+    if (kept != EFAULT)
+        ADD('a', path, kept, X_OK);
+    errno = kept;
+}
+
+#define EXEC(name, path, parameters, arguments) \
+    int name parameters \
+    { \
+        char room[EXEC_ROOM]; \
+        REAL(name, -1) \
+        const char *program = find_program(path, room); \
+        before_exec(program); \
+        int result = real arguments; \
+        after_failed_exec(program); \
+        return result; \
+    }
+#define EXEC_PATH(name, parameters, arguments) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        before_exec(path); \
+        int result = real arguments; \
+        after_failed_exec(path); \
+        return result; \
+    }
+
+EXEC_PATH(execve, (const char *path, char *const *words, char *const *variables), (path, words, variables))
+EXEC_PATH(execv, (const char *path, char *const *words), (path, words))
+EXEC(execvp, file, (const char *file, char *const *words), (file, words))
+EXEC(execvpe, file, (const char *file, char *const *words, char *const *variables), (file, words, variables))
+
+int fexecve(int descriptor, char *const *words, char *const *variables)
+{
+    REAL(fexecve, -1)
+    observer_new_objects();
+    observer_add('x', descriptor, "", 0, NULL);
+    observer_flush();
+    int result = real(descriptor, words, variables);
+    ADD_WORD('X', "", errno);
+    return result;
+}
+
+/* The arguments of execl and its like, counted and then copied to the stack. */
+#define GATHER(words, first, list) \
+    const char *word; \
+    size_t count = 0; \
+    va_start(list, first); \
+    for (word = first; word; word = va_arg(list, const char *)) \
+        count++; \
+    va_end(list); \
+    char **words = alloca((count + 1) * sizeof *words); \
+    va_start(list, first); \
+    for (word = first, count = 0; word; word = va_arg(list, const char *)) \
+        words[count++] = (char *)(uintptr_t)word; \
+    words[count] = NULL;
+
+int execl(const char *path, const char *first, ...)
+{
+    va_list list;
+    GATHER(words, first, list)
+    va_end(list);
+    return execv(path, words);
+}
+
+int execlp(const char *file, const char *first, ...)
+{
+    va_list list;
+    GATHER(words, first, list)
+    va_end(list);
+    return execvp(file, words);
+}
+
+int execle(const char *path, const char *first, ...)
+{
+    va_list list;
+    GATHER(words, first, list)
+    char **variables = va_arg(list, char **);
+    va_end(list);
+    return execve(path, words, variables);
+}
+
+static void after_spawn(const char *path, int error, long child)
+{
+    int kept = errno;
+
+    if (error)
+        ADD('a', path, error, X_OK);
+    else
+        add_program('p', path, 1, &child);
+    errno = kept;
+}
+
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
+{
+    REAL(posix_spawn, ENOSYS)
+    pid_t child = 0;
+
+    observer_flush();
+    int error = real(&child, path, actions, attributes, words, variables);
+    if (pid && !error)
+        *pid = child;
+    after_spawn(path, error, child);
+    return error;
+}
+
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
+{
+    REAL(posix_spawnp, ENOSYS)
+    char room[EXEC_ROOM];
+    pid_t child = 0;
+    const char *path = find_program(file, room);
+
+    observer_flush();
+    int error = real(&child, file, actions, attributes, words, variables);
+    if (pid && !error)
+        *pid = child;
+    after_spawn(path, error, child);
+    return error;
+}
+
+static void after_shell(int is_started)
+{
+    int kept = errno;
+
+    if (is_started)
+        observer_add('S', NO_PATH, "/bin/sh", 0, NULL);
+    errno = kept;
+}
+
+int system(const char *command)
+{
+    REAL(system, -1)
+    observer_flush();
+    int status = real(command);
+    after_shell(command && status != -1);
+    return status;
+}
+
+FILE *popen(const char *command, const char *mode)
+{
+    REAL(popen, NULL)
+    observer_flush();
+    FILE *stream = real(command, mode);
+    after_shell(stream != NULL);
+    return stream;
+}
+
+static pid_t forked(long child)
+{
+    int kept = errno;
+
+    if (child > 0)
+        observer_add('f', NO_PATH, "", 1, &child);
+    errno = kept;
+    return (pid_t)child;
+}
+
+/* What is gathered is written before, by the handlers that process.c has registered. vfork returns twice and cannot
+   be wrapped; its child shows by the program that it becomes. */
+pid_t fork(void)
+{
+    REAL(fork, -1)
+    return forked(real());
+}
+
+pid_t _Fork(void);
+pid_t _Fork(void)
+{
+    REAL(_Fork, -1)
+    observer_before_fork();
+    pid_t child = real();
+    observer_after_fork();
+    return forked(child);
+}
+
+static __attribute__((noreturn)) void leave_at_once(int status)
+{
+    observer_new_objects();
+    observer_end(status);
+    for (;;)
+        raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+void _exit(int status)
+{
+    leave_at_once(status);
+}
+
+void _Exit(int status)
+{
+    leave_at_once(status);
+}
+
+void quick_exit(int status)
+{
+    void (*real)(int) = (void (*)(int))observer_find("quick_exit");
+
+    observer_new_objects();
+    observer_end(status);
+    if (real)
+        real(status);
+    for (;;)
+        raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+static void before_load(const char *name)
+{
+    observer_loads();
+    if (name)
+        ADD_WORD('D', name, strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
+}
+
+/* The search for a name, and `$ORIGIN`, depend on who calls: the call below must be the last thing done, so that the
+   compiler makes a jump of it and the C library sees the address of our caller. */
+void *dlopen(const char *name, int flags)
+{
+    REAL(dlopen, NULL)
+    before_load(name);
+    return real(name, flags);
+}
+
+void *dlmopen(Lmid_t space, const char *name, int flags)
+{
+    REAL(dlmopen, NULL)
+    before_load(name);
+    if (space != LM_ID_BASE)
+        observer_lose("libraries were loaded apart");
+    return real(space, name, flags);
+}
+
+int dlclose(void *handle)
+{
+    REAL(dlclose, -1)
+    observer_new_objects();
+    return real(handle);
+}

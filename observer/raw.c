@@ -1,0 +1,214 @@
+/* What goes past the other wrappers: syscall(2), sockets, another root, and names that the C library keeps. */
+
+#include "observer.h"
+
+#include <netdb.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+
+/* System calls that tell nothing of files, the clock or the machine. */
+static int is_harmless(long number)
+{
+    static const short harmless[] = {
+        SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_lseek, SYS_close, SYS_fstat, SYS_fcntl,
+        SYS_dup, SYS_dup3, SYS_pipe2, SYS_ftruncate, SYS_fsync, SYS_fdatasync, SYS_fallocate, SYS_ioctl,
+        SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_msync, SYS_mincore, SYS_mlock, SYS_munlock, SYS_brk,
+        SYS_memfd_create, SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy, SYS_membarrier,
+        SYS_gettid, SYS_futex, SYS_set_robust_list, SYS_get_robust_list, SYS_set_tid_address, SYS_exit, SYS_prctl,
+        SYS_sched_yield, SYS_sched_setaffinity, SYS_sched_getparam, SYS_sched_setparam, SYS_sched_getscheduler,
+        SYS_sched_setscheduler, SYS_sched_get_priority_max, SYS_sched_get_priority_min, SYS_getpriority, SYS_setpriority,
+        SYS_nanosleep, SYS_clock_nanosleep, SYS_kill, SYS_tkill, SYS_tgkill, SYS_wait4, SYS_waitid,
+        SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending, SYS_rt_sigtimedwait, SYS_sigaltstack, SYS_ppoll,
+        SYS_pselect6, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2, SYS_timerfd_create,
+        SYS_timerfd_settime, SYS_signalfd4,
+#ifdef SYS_arch_prctl
+        SYS_arch_prctl,
+#endif
+#ifdef SYS_poll
+        SYS_poll, SYS_select, SYS_epoll_wait, SYS_dup2, SYS_pipe,
+#endif
+#ifdef SYS_rseq
+        SYS_rseq,
+#endif
+    };
+    size_t at;
+
+    for (at = 0; at < sizeof harmless / sizeof *harmless; at++)
+        if (harmless[at] == number)
+            return 1;
+    return 0;
+}
+
+/* The question that a system call asks, or null. */
+static const char *question_of(long number)
+{
+    switch (number) {
+    case SYS_getpid: return "getpid";
+    case SYS_getrandom: return "getrandom";
+    case SYS_clock_gettime: return "clock_gettime";
+    case SYS_gettimeofday: return "gettimeofday";
+#ifdef SYS_time
+    case SYS_time: return "time";
+#endif
+    case SYS_times: return "times";
+    case SYS_getrusage: return "getrusage";
+    case SYS_getcpu: return "sched_getcpu";
+    case SYS_sched_getaffinity: return "sched_getaffinity";
+    case SYS_uname: return "uname";
+    case SYS_sysinfo: return "sysinfo";
+    default: return NULL;
+    }
+}
+
+/* Record a look-up by its number; false for what is none. */
+static int looks_up(long number, const long *a, long result)
+{
+    int error = result < 0 ? (int)-result : 0, is_found = !error;
+
+#define PATH(at) ((const char *)a[at])
+    switch (number) {
+#ifdef SYS_open
+    case SYS_open: errno = error; observer_opened_file(AT_FDCWD, PATH(0), (int)a[1], is_found ? (int)result : -1); return 1;
+    case SYS_access: ADD('a', PATH(0), error, a[1]); return 1;
+    case SYS_readlink: ADD('l', PATH(0), error); return 1;
+    case SYS_stat: ADD('s', PATH(0), error, is_found ? (long)((struct stat *)a[1])->st_mode : 0); return 1;
+    case SYS_lstat: ADD('h', PATH(0), error, is_found ? (long)((struct stat *)a[1])->st_mode : 0); return 1;
+#endif
+    case SYS_openat: errno = error; observer_opened_file((int)a[0], PATH(1), (int)a[2], is_found ? (int)result : -1); return 1;
+    case SYS_newfstatat:
+        if (*PATH(1))
+            ADD_AT(a[3] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error,
+                   is_found ? (long)((struct stat *)a[2])->st_mode : 0);
+        return 1;
+#if defined(SYS_statx) && defined(STATX_TYPE)
+    case SYS_statx:
+        if (*PATH(1))
+            ADD_AT(a[2] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error,
+                   is_found ? (long)((struct statx *)a[4])->stx_mode : 0);
+        return 1;
+#endif
+    case SYS_faccessat: ADD_AT('a', (int)a[0], PATH(1), error, a[2]); return 1;
+#ifdef SYS_faccessat2
+    case SYS_faccessat2: ADD_AT('a', (int)a[0], PATH(1), error, a[2]); return 1;
+#endif
+    case SYS_readlinkat: ADD_AT('l', (int)a[0], PATH(1), error); return 1;
+    case SYS_getdents64: ADD_AT('d', (int)a[0], "", error); return 1;
+    default: return 0;
+    }
+#undef PATH
+}
+
+long syscall(long number, ...)
+{
+    long a[6], result;
+    const char *question = question_of(number);
+    int at, kept = errno;
+    va_list list;
+
+    va_start(list, number);
+    for (at = 0; at < 6; at++)
+        a[at] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_exit_group)
+        _exit((int)a[0]);
+    if (question)
+        ADD_WORD('y', question, 0, observer_phase);
+    result = raw_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (!question && !is_harmless(number) && result != -EFAULT && !looks_up(number, a, result))
+        ADD_WORD('k', "", number);
+    errno = kept;
+    if (result < 0 && result > -4096) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+#define CONNECTS(type, name, parameters, arguments, is_outside, family) \
+    type name parameters \
+    { \
+        REAL(name, (type)-1) \
+        if (is_outside) \
+            ADD_WORD('n', "", family); \
+        return real arguments; \
+    }
+#define RESOLVES(name, parameters, arguments) \
+    struct hostent *name parameters \
+    { \
+        REAL(name, NULL) \
+        ADD_WORD('n', "", AF_UNSPEC); \
+        return real arguments; \
+    }
+
+CONNECTS(int, socket, (int domain, int type, int protocol), (domain, type, protocol), domain != AF_UNIX, domain)
+CONNECTS(int, connect, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size), 1,
+         address->sa_family)
+CONNECTS(int, getaddrinfo,
+         (const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
+          struct addrinfo **restrict found),
+         (name, service, hints, found), 1, AF_UNSPEC)
+RESOLVES(gethostbyname, (const char *name), (name))
+RESOLVES(gethostbyname2, (const char *name, int family), (name, family))
+
+/* What gives paths another meaning, or makes processes that do not report. */
+#define CHANGES(name, number, parameters, arguments) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        ADD_WORD('k', "", number); \
+        return real arguments; \
+    }
+
+CHANGES(chroot, SYS_chroot, (const char *path), (path))
+CHANGES(unshare, SYS_unshare, (int flags), (flags))
+CHANGES(setns, SYS_setns, (int descriptor, int type), (descriptor, type))
+CHANGES(mount, SYS_mount,
+        (const char *source, const char *target, const char *type, unsigned long flags, const void *data),
+        (source, target, type, flags, data))
+
+int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+    REAL(clone, -1)
+    void *more[3];
+    va_list list;
+
+    va_start(list, argument);
+    more[0] = va_arg(list, void *);
+    more[1] = va_arg(list, void *);
+    more[2] = va_arg(list, void *);
+    va_end(list);
+    ADD_WORD('k', "", SYS_clone);
+    return real(function, stack, flags, argument, more[0], more[1], more[2]);
+}
+
+int chdir(const char *path)
+{
+    REAL(chdir, -1)
+    int error = (int)-raw_call(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
+
+    if (error != EFAULT)
+        ADD('a', path, error, X_OK);  /* before: afterwards it would count from elsewhere */
+    observer_has_moved = 1;
+    return real(path);
+}
+
+int fchdir(int descriptor)
+{
+    REAL(fchdir, -1)
+    observer_has_moved = 1;
+    return real(descriptor);
+}
+
+/* Names of things that are no files of the user's: what they hold has come from other programs. */
+#define SHARED(type, name, parameters, arguments, failure) \
+    type name parameters \
+    { \
+        REAL(name, failure) \
+        observer_add('g', NO_PATH, path, 0, NULL); \
+        return real arguments; \
+    }
+
+SHARED(int, shm_open, (const char *path, int flags, mode_t mode), (path, flags, mode), -1)
