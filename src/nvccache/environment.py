@@ -44,7 +44,9 @@ def digest_of(name: str, environ: Mapping[str, str]) -> str:
     """The digest of a variable's value, or of all variables that begin as a name with `*` does."""
     if name[-1:] == WHOLE:
         start = name[:-1]
-        pairs = sorted([pair for pair in environ.items() if pair[0].startswith(start) and not is_ignored(pair[0])])
+        pairs = sorted(
+            [pair for pair in environ.items() if pair[0].startswith(start) and not is_ignored(pair[0])]
+        )
         return keys.digest_bytes(os.fsencode("\0".join(["=".join(pair) for pair in pairs])))
     value = environ.get(name)
     return _UNSET if value is None else keys.digest_bytes(os.fsencode(value))

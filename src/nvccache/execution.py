@@ -59,7 +59,8 @@ class LostResultError(Exception):
 class Context:
     """What the stages of one call share.
 
-    `since_ns` is when it began, `watch` runs the tools, `base` the base directory or empty, `terminal` see terminals.py.
+    `since_ns` is when it began, `watch` runs the tools, `base` is the base directory or empty, `terminal` see
+    terminals.py.
     """
 
     plan: Plan

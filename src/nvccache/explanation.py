@@ -153,7 +153,9 @@ def _unlike(recorded: Reading, case: Case, cache: Store, otherwise: str = "") ->
         return machine.answer(topic, subject, case.request.environ, cache)
 
     unlike = reading.differences(recorded, Present(case.request.environ), False, ask)
-    return [_clause(difference, recorded, case.request.environ) for difference in unlike] or ([otherwise] if otherwise else [])
+    return [_clause(difference, recorded, case.request.environ) for difference in unlike] or (
+        [otherwise] if otherwise else []
+    )
 
 
 def _nearest(case: Case, cache: Store, places: Relocation) -> Reading | None:

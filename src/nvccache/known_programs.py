@@ -41,13 +41,15 @@ _KINDS = (
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 _CLOCK = frozenset(
-    ("time", "gettimeofday", "clock_gettime", "timespec_get", "localtime", "localtime_r", "gmtime", "gmtime_r")
-    + ("asctime", "asctime_r", "ctime", "ctime_r", "strftime", "ftime")
+    "time gettimeofday clock_gettime timespec_get localtime localtime_r gmtime gmtime_r asctime asctime_r ctime "
+    "ctime_r strftime ftime".split()
 )
-# cc1plus measures by gettimeofday and clock. For __TIMESTAMP__ gcc does not ask for the time, only for its form.
+# cc1plus measures by gettimeofday and clock. For __TIMESTAMP__ gcc asks how a time is written, not for it.
 _CLOCK_OF_HOST = _CLOCK - {"gettimeofday", "clock_gettime"}
 _RANDOM = frozenset(("getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform"))
-_MACHINE = frozenset(("uname", "gethostname", "sysconf", "get_nprocs", "get_nprocs_conf", "sched_getaffinity"))
+_MACHINE = frozenset(
+    ("uname", "gethostname", "sysconf", "get_nprocs", "get_nprocs_conf", "sched_getaffinity")
+)
 _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
 # Colours and links in messages: no tool that is run has a terminal, unless terminals.py says so. The name of
 # the working directory is part of keys where it counts.

@@ -91,9 +91,15 @@ class Finder:
         if self._is_recaching:
             return missing
         for tried in (before.meaning_key, before.front_key):
-            for found in manifest.holding(tried, self._store, self._nowhere, self._now, self._ask) if tried else ():
+            for found in (
+                manifest.holding(tried, self._store, self._nowhere, self._now, self._ask) if tried else ()
+            ):
                 key, entry = self._find(found.key, stage)
-                is_moved = tried == before.meaning_key and entry is not None and entry.text != self.text_read_by(stage)
+                is_moved = (
+                    tried == before.meaning_key
+                    and entry is not None
+                    and entry.text != self.text_read_by(stage)
+                )
                 if entry and (not is_moved or self.ignores_lines()):
                     return replace(missing, key=key, entry=entry, reading=found.reading, is_moved=is_moved)
         return missing

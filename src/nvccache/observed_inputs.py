@@ -91,7 +91,9 @@ class ObservedInputs:
         made = Reading()
         made.is_observed = False
         known = self.libraries([program], subject)
-        self.add_files(made, {path: LIBRARY for loaded in known for path in loaded.files} | {program: PROGRAM})
+        self.add_files(
+            made, {path: LIBRARY for loaded in known for path in loaded.files} | {program: PROGRAM}
+        )
         self.add_machine(made, questions_of(known, subject), subject)
         made.variables = [(environment.WHOLE, environment.digest_of(environment.WHOLE, subject.environ))]
         looked = self._lookups.begin(made.files)
@@ -99,7 +101,9 @@ class ObservedInputs:
         looked.put_into(made, subject.environ.get("PATH", ""))
         return made
 
-    def union(self, parts: Iterable[Reading], environ: Mapping[str, str], more: Iterable[str] = ()) -> Reading:
+    def union(
+        self, parts: Iterable[Reading], environ: Mapping[str, str], more: Iterable[str] = ()
+    ) -> Reading:
         """What all of these read, and `more` files, for a call with this environment.
 
         Raises UnreadableError or OSError.
@@ -120,7 +124,7 @@ class ObservedInputs:
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
             variables_asked.update(name for name, _ in part.variables)
-        self.add_files(made, {path: SOURCE for path in more} | kinds)
+        self.add_files(made, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
             setattr(made, name, list(found))
         made.search_path = environ.get("PATH", "") if made.sought else ""
@@ -224,7 +228,9 @@ class _StageInputs:
                 if stat.S_ISREG(mode) and self._counts(path):
                     kinds.setdefault(path, SOURCE)
                     made.dates.append((path, reading.date_and_size(path)))
-            kinds.update((path, PROGRAM) for path in (process.program, *process.started) if self._counts(path))
+            kinds.update(
+                (path, PROGRAM) for path in (process.program, *process.started) if self._counts(path)
+            )
         for known in self._libraries:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
@@ -266,7 +272,9 @@ class _StageInputs:
         else:
             looked.add_search(self._subject.word, search_path)
         looked.put_into(made, search_path)
-        listed = sorted({path for process, _ in self._processes for path in process.listed if self._counts(path)})
+        listed = sorted(
+            {path for process, _ in self._processes for path in process.listed if self._counts(path)}
+        )
         made.listings = [(directory, reading.digest_of_listing(directory)) for directory in listed]
 
 
@@ -319,7 +327,7 @@ def _text(path: str) -> bytes:
 
 
 def _twins(made: Reading) -> list[tuple[str, ...]]:
-    """Copies of a file, of which gcc takes one for the other if their dates agree and it says `#pragma once`."""
+    """Copies of a file: gcc takes one for the other if their dates agree and it says `#pragma once`."""
     first: dict[str, str] = {}
     twins: list[tuple[str, ...]] = []
     for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):

@@ -20,8 +20,9 @@ _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 class Pass:
     """Facts about one pass.
 
-    `listed` is what a dependency file lists, see markers.py; `free_of` is the base directory whose path the text
-    does not contain or ask for; `meaning` is the digest of what it says apart from lines, or empty (meaning.py).
+    `listed` is what a dependency file lists, see markers.py; `free_of` is the base directory whose path the
+    text does not contain or ask for; `meaning` is the digest of what it says apart from lines, or empty
+    (meaning.py).
     """
 
     listed: tuple[tuple[bytes, bool], ...]

@@ -53,7 +53,7 @@ class Difference:
 
     __slots__ = ("path", "what")
 
-    what: str  # changed, gone, appeared, redated, moved, relisted; variable; processor, libraries: see machine.py
+    what: str  # changed, gone, appeared, redated, moved, relisted, variable, processor, libraries
     path: str
 
     def __init__(self, what: str, path: str) -> None:
@@ -66,9 +66,9 @@ class Reading:
 
     `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
     each name behind what was found under it. A directory without a signature is looked at name by name.
-    `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs `sought`
-    were looked for. `cache_signatures` are those of `caches`, for a replay only, and not kept. Without
-    `is_observed` it is what a stage is known to read, and does for this stage alone.
+    `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs
+    `sought` were looked for. `cache_signatures` are those of `caches`, for a replay only, and not kept.
+    Without `is_observed` it is what a stage is known to read, and does for this stage alone.
     """
 
     __slots__ = (

@@ -82,7 +82,9 @@ class Recorder:
         subject = Subject(self.request.guarded_environ, self.nvcc)
         parts = [execution.inputs.reading(self._dry_run.read(), subject), *execution.readings]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
-        made.dates = sorted({*made.dates, *((path, reading.date_and_size(path)) for path in execution.dated_files)})
+        made.dates = sorted(
+            {*made.dates, *((path, reading.date_and_size(path)) for path in execution.dated_files)}
+        )
         made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
         return made
 

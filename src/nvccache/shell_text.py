@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 _MADE_UP = re.compile(
-    rb"\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env|export[ \t]+-p|readonly[ \t]+-p|local[ \t]+-n)\b"
+    rb"\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
+    rb"|\b(?:(?:export|readonly)[ \t]+-p|local[ \t]+-n)\b"
     rb"|\bset[ \t]*(?:$|[;|&>)`])",
     re.MULTILINE,
 )

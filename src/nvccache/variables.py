@@ -1,4 +1,4 @@
-"""Lists of environment variables: those that nobody sees anyone ask for, and those that nvccache heeds itself."""
+"""Lists of environment variables: those that are asked for unseen, and those that nvccache heeds itself."""
 
 from __future__ import annotations
 
