@@ -336,9 +336,8 @@ class Execution:
         if module_id.generates(stage):
             return self.seeding.words_of(stage)
         words = list(stage.words)
-        if stage.kind == "host_compile" and stage.grammar.is_cached:
-            if host.asks_for_debug_info(words):
-                words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
+        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(words):
+            words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
         return words
 
     def _key_to_publish(self, stage: Stage, front_key: str, completed: Completed) -> str:
