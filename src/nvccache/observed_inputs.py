@@ -21,6 +21,7 @@ from nvccache import (
     reading,
     shell_text,
     signatures,
+    toolchain,
     variables,
 )
 from nvccache.digests import Digests
