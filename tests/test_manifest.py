@@ -152,7 +152,8 @@ def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.READING, key)
     parts = sections.unpack("reading-4", whole, reading.SECTIONS + 1)
-    for at, foreign in ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0")):
+    foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
+    for at, foreign in foreign_parts:
         cache.add_record(
             store.READING, key, sections.pack("reading-4", [*parts[:at], foreign, *parts[at + 1 :]])
         )

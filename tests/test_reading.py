@@ -456,8 +456,8 @@ def test_everything_but_the_hints_is_in_the_key(place):
 
 
 HINTS = ("signatures", "directory_signatures", "cache_signatures")
-COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings", "dates", "twins",
-            "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
+COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings", "dates",
+            "twins", "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
 
 
 def test_hints_that_could_outlive_a_change_are_dropped(place):

@@ -198,7 +198,8 @@ def test_a_record_without_the_product_or_with_it_twice_is_a_miss(cache):
     for count in (0, 2):
         put_part(cache, PRODUCTS, sections.join(["a.o", DIGEST, "1"] * count))
         assert find(cache) is None
-    put_part(cache, INTERMEDIATES, sections.join(["a.o", DIGEST]))  # a program's, beside the product of a compile
+    # A program's, beside the product of a compile.
+    put_part(cache, INTERMEDIATES, sections.join(["a.o", DIGEST]))
     assert find(cache) is None
 
 

@@ -119,7 +119,7 @@ class Execution:
 
     def _reads_thin_archive(self, stage: Stage) -> bool:
         named = [path for path in stage.possible_files if os.path.isfile(path)]
-        searched = nvlink.libraries(stage.words, self.environ).found
+        searched = nvlink.libraries(stage.words, self.environ)
         return any(device_code.is_thin_archive(path) for path in (*named, *searched))
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
@@ -336,9 +336,9 @@ class Execution:
         if module_id.generates(stage):
             return self.seeding.words_of(stage)
         words = list(stage.words)
-        if stage.kind == "host_compile" and stage.grammar.is_cached:
-            if host.asks_for_debug_info(words):
-                words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
+        is_compile = stage.kind == "host_compile" and stage.grammar.is_cached
+        if is_compile and host.asks_for_debug_info(words):
+            words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
         return words
 
     def _key_to_publish(self, stage: Stage, front_key: str, completed: Completed) -> str:

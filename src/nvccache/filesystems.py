@@ -17,9 +17,9 @@ _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 10**9  # nanoseconds
 # The kernel, or the server, sets the change time.
 _REAL = frozenset(
-    "ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs jfs reiserfs tmpfs ramfs nfs nfs4 lustre gpfs beegfs ceph ocfs2 "
-    "gfs2 afs".split()
-)
+    ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs", "tmpfs", "ramfs",
+     "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "ocfs2", "gfs2", "afs")
+)  # fmt: skip
 # Layers of others, which may be images: a date with a fraction of a second is hardly made up.
 _LAYERS = frozenset(("overlay", "aufs"))
 

@@ -41,9 +41,9 @@ _KINDS = (
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 _CLOCK = frozenset(
-    "time gettimeofday clock_gettime timespec_get localtime localtime_r gmtime gmtime_r asctime asctime_r ctime "
-    "ctime_r strftime ftime".split()
-)
+    ("time", "gettimeofday", "clock_gettime", "timespec_get", "localtime", "localtime_r", "gmtime",
+     "gmtime_r", "asctime", "asctime_r", "ctime", "ctime_r", "strftime", "ftime")
+)  # fmt: skip
 # cc1plus measures by gettimeofday and clock. For __TIMESTAMP__ gcc asks how a time is written, not for it.
 _CLOCK_OF_HOST = _CLOCK - {"gettimeofday", "clock_gettime"}
 _RANDOM = frozenset(("getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform"))
