@@ -97,6 +97,7 @@ class Execution:
         self.seeding = Seeding(
             context.plan, self.plan.own_ids, context.cwd, context.environ, context.store, self.workspace
         )
+        self.is_blind = context.watch.is_blind
         self.inputs = ObservedInputs(context.store, context.cwd, self.plan.scratch, context.since_ns)
         self._logs: dict[str, list[Log]] = {}  # of the runs of a stage, by what it writes
         self.readings: list[Reading] = []
@@ -336,8 +337,7 @@ class Execution:
         if module_id.generates(stage):
             return self.seeding.words_of(stage)
         words = list(stage.words)
-        is_compile = stage.kind == "host_compile" and stage.grammar.is_cached
-        if is_compile and host.asks_for_debug_info(words):
+        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(words):
             words.append(f"-fdebug-prefix-map={self.plan.scratch}={DEBUG_DIRECTORY}")
         return words
 
@@ -375,7 +375,7 @@ class Execution:
 
     def _observed(self, stage: Stage, subject: Subject) -> Reading:
         logs = self._logs.pop(stage.outputs[0].path if stage.outputs else "", [])
-        if self._context.watch.is_blind and stage.kind in _OF_NVIDIA:
+        if self.is_blind and stage.kind in _OF_NVIDIA:
             return self.inputs.assumed(subject)
         made = [self.inputs.reading(log.read(), subject) for log in logs]
         return made[0] if len(made) == 1 else self.inputs.union(made, subject.environ)

@@ -17,9 +17,8 @@ _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 10**9  # nanoseconds
 # The kernel, or the server, sets the change time.
 _REAL = frozenset(
-    ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs", "tmpfs", "ramfs",
-     "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "ocfs2", "gfs2", "afs")
-)  # fmt: skip
+    ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs")
+) | frozenset(("afs", "beegfs", "ceph", "gfs2", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"))
 # Layers of others, which may be images: a date with a fraction of a second is hardly made up.
 _LAYERS = frozenset(("overlay", "aufs"))
 

@@ -41,11 +41,11 @@ _KINDS = (
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 _CLOCK = frozenset(
-    ("time", "gettimeofday", "clock_gettime", "timespec_get", "localtime", "localtime_r", "gmtime",
-     "gmtime_r", "asctime", "asctime_r", "ctime", "ctime_r", "strftime", "ftime")
-)  # fmt: skip
-# cc1plus measures by gettimeofday and clock. For __TIMESTAMP__ gcc asks how a time is written, not for it.
-_CLOCK_OF_HOST = _CLOCK - {"gettimeofday", "clock_gettime"}
+    ("time", "gettimeofday", "clock_gettime", "timespec_get", "ftime", "localtime", "localtime_r", "gmtime")
+) | frozenset(("gmtime_r", "asctime", "asctime_r", "ctime", "ctime_r", "strftime"))
+# cc1plus measures by gettimeofday and clock, and with SOURCE_DATE_EPOCH asks for gmtime alone. For
+# __TIMESTAMP__ it asks for how to write a time, not for the time.
+_CLOCK_OF_HOST = _CLOCK - {"gettimeofday", "clock_gettime", "gmtime", "gmtime_r"}
 _RANDOM = frozenset(("getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform"))
 _MACHINE = frozenset(
     ("uname", "gethostname", "sysconf", "get_nprocs", "get_nprocs_conf", "sched_getaffinity")

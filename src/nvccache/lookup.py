@@ -20,10 +20,11 @@ from nvccache.stages import ptxas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from nvccache.execution import Execution
     from nvccache.ingredients import Ingredient
+    from nvccache.manifest import Found
     from nvccache.plan import Output, Stage
     from nvccache.reading import Reading
 
@@ -91,9 +92,7 @@ class Finder:
         if self._is_recaching:
             return missing
         for tried in (before.meaning_key, before.front_key):
-            for found in (
-                manifest.holding(tried, self._store, self._nowhere, self._now, self._ask) if tried else ()
-            ):
+            for found in self._readings(tried):
                 key, entry = self._find(found.key, stage)
                 is_moved = (
                     tried == before.meaning_key
@@ -103,6 +102,13 @@ class Finder:
                 if entry and (not is_moved or self.ignores_lines()):
                     return replace(missing, key=key, entry=entry, reading=found.reading, is_moved=is_moved)
         return missing
+
+    def _readings(self, front_key: str) -> Iterator[Found]:
+        """The readings that hold. One that was not observed would leave the call without a record."""
+        if front_key:
+            for found in manifest.holding(front_key, self._store, self._nowhere, self._now, self._ask):
+                if found.reading.is_observed or self._execution.is_blind:
+                    yield found
 
     def _ask(self, topic: str, subject: str) -> str:
         return machine.answer(topic, subject, self._execution.environ, self._store)

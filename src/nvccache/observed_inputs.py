@@ -21,6 +21,7 @@ from nvccache import (
     reading,
     shell_text,
     signatures,
+    toolchain,
     variables,
 )
 from nvccache.digests import Digests
@@ -46,6 +47,7 @@ _TELLS_NOTHING = re.compile(
 )
 _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
 _NATIVE = "=native"
+_TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 
@@ -228,9 +230,10 @@ class _StageInputs:
                 if stat.S_ISREG(mode) and self._counts(path):
                     kinds.setdefault(path, SOURCE)
                     made.dates.append((path, reading.date_and_size(path)))
-            kinds.update(
-                (path, PROGRAM) for path in (process.program, *process.started) if self._counts(path)
-            )
+            ran = (process.program, *process.started)
+            kinds.update((path, PROGRAM) for path in ran if self._counts(path))
+        called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
+        kinds |= {called: PROGRAM} if called else {}
         for known in self._libraries:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
@@ -292,13 +295,22 @@ def _object_to(process: Process, kind: str) -> None:
     program = os.path.basename(process.program)
     asked = known_programs.clock_of(process, kind)
     if asked:
-        raise UnreadableError(f"`{program}` asks for {asked}")
+        raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
     if kind == SHELL and shell_text.uses_random_numbers(_scripts_of(process)):
         raise UnreadableError("a script asks for random numbers")
     for path in (*process.files, *process.others) if kind in _NOT_COMPILERS else ():
         is_known = _TELLS_NOTHING.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
         if path.startswith(_OF_KERNEL) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
+
+
+def _perhaps_for(process: Process) -> str:
+    """For whom a compiler may ask for the time: the first file with a word for it."""
+    for path in process.files:
+        word = _TIME_WORD.search(_text(path))
+        if word:
+            return f" (`{path}` has `{word[0].decode()}`)"
+    return ""
 
 
 def _depends_on_processor(process: Process) -> bool:

@@ -35,7 +35,7 @@ def recorded(workspace: Workspace, source: str) -> reading.Reading:
     for path in workspace.cache.glob("reading-v4/*/*"):
         record = cache.find_record(store.READING, path.name)
         assert record
-        *parts, attached = sections.unpack("reading-2", record, reading.SECTIONS + 1)
+        *parts, attached = sections.unpack("reading-4", record, reading.SECTIONS + 1)
         if attached:
             return reading.decode(parts, Relocation("", str(workspace.directory)))
     raise AssertionError("no call was recorded")

@@ -257,37 +257,21 @@ ASKED = {
     "a name behind a directory": appears(
         "late/h.h", {"a.cu": uses("<h.h>"), "early/h.h": MAYBE.format("__has_include_next(<h.h>)")}
     ),
-    "a name by a macro": Case(
-        write("maybe.h", ""),
-        "asks `__has_include` for a name that is made by macros",
-        {"a.cu": asks("__has_include(NAME)", '#define NAME "maybe.h"\n')},
-        is_recorded=False,
+    "a name by a macro": appears(
+        "maybe.h", {"a.cu": asks("__has_include(NAME)", '#define NAME "maybe.h"\n')}, Call()
     ),
-    "a name by a macro of the command line": Case(
-        write("maybe.h", ""),
-        "`t.h` asks `__has_include` for a name that is made by macros",
+    "a name by a macro of the command line": appears(
+        "maybe.h",
         {"a.cu": uses('"t.h"'), "t.h": MAYBE.format("__has_include(NAME)")},
         Call("-DNAME=<maybe.h> -I."),
-        is_recorded=False,
     ),
-    "by a macro that asks": Case(
-        write("maybe.h", ""),
-        (),
-        {"a.cu": asks('HAS("maybe.h")', "#define HAS(x) __has_include(x)\n")},
-        is_recorded=None,
+    "by a macro that asks": appears(
+        "maybe.h", {"a.cu": asks('HAS("maybe.h")', "#define HAS(x) __has_include(x)\n")}, Call()
     ),
-    "by another name": Case(
-        write("maybe.h", ""),
-        (),
-        {"a.cu": asks('HAS("maybe.h")', "#define HAS __has_include\n")},
-        is_recorded=None,
+    "by another name": appears(
+        "maybe.h", {"a.cu": asks('HAS("maybe.h")', "#define HAS __has_include\n")}, Call()
     ),
-    "by a word over two lines": Case(
-        write("maybe.h", ""),
-        (),
-        {"a.cu": asks('__has_\\\ninclude("maybe.h")')},
-        is_recorded=None,
-    ),
+    "by a word over two lines": appears("maybe.h", {"a.cu": asks('__has_\\\ninclude("maybe.h")')}, Call()),
 }
 
 

@@ -61,21 +61,22 @@ else
   exec {real} "$@"
 fi
 """
-ASSEMBLER = REASON + "the assembler reads further files"
-UNRECORDED = {
-    "a file that the assembler reads": Case(write("blob.bin", "other"), ASSEMBLER, blob(".incbin")),
+ASSEMBLED = {
+    "a file that the assembler reads": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".incbin")
+    ),
     "a file that the assembler reads, spelled in parts": Case(
-        write("blob.bin", "other"), ASSEMBLER, blob('.inc" "bin')
+        write("blob.bin", "other"), "`blob.bin` changed", blob('.inc" "bin')
     ),
     "a file that the assembler reads, in capitals": Case(
-        write("blob.bin", "other"), ASSEMBLER, blob(".INCBIN")
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".INCBIN")
     ),
     "a file that the assembler reads, spelled in octal": Case(
-        write("blob.bin", "other"), ASSEMBLER, blob(".inc\\142in")
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".inc\\142in")
     ),
     "a file that the assembler reads, spelled by a macro of its own": Case(
         write("blob.bin", "other"),
-        ASSEMBLER,
+        "`blob.bin` changed",
         {
             "a.cu": r'asm(".macro m a b\n.\\a\\b \"blob.bin\"\n.endm\n.data\nm inc bin\n.text\n");'
             + "\nint launch() { return 1; }\n",
@@ -84,7 +85,7 @@ UNRECORDED = {
     ),
     "a file that the assembler reads, by macros": Case(
         write("blob.bin", "other"),
-        ASSEMBLER,
+        "`blob.bin` changed",
         {
             "a.cu": "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)\n#define JOIN(a, b) a##b\n"
             + blob('" TEXT(.JOIN(inc, bin)) "')["a.cu"],
@@ -93,18 +94,22 @@ UNRECORDED = {
     ),
     "a file that the assembler reads, told by a header": Case(
         write("blob.bin", "other"),
-        ASSEMBLER,
+        "`blob.bin` changed",
         {"a.cu": '#include "t.h"\n', "t.h": blob(".incbin")["a.cu"], "blob.bin": "first"},
     ),
     "source text that the assembler reads": Case(
-        write("blob.bin", ".byte 2\n"), ASSEMBLER, {**blob(".include"), "blob.bin": ".byte 1\n"}
+        write("blob.bin", ".byte 2\n"), "`blob.bin` changed", {**blob(".include"), "blob.bin": ".byte 1\n"}
     ),
+}
+UNRECORDED = {
     "the date of the source": Case(
-        touch("a.cu", -1e7), REASON + "`a.cu` uses `__TIMESTAMP__`", {"a.cu": stamp("__TIMESTAMP__")}
+        touch("a.cu", -1e7),
+        REASON + "`cc1plus` asks for the time (`a.cu` has `__TIMESTAMP__`)",
+        {"a.cu": stamp("__TIMESTAMP__")},
     ),
     "the date of a header": Case(
         touch("t.h", -1e7),
-        REASON + "`t.h` uses `__TIMESTAMP__`",
+        REASON + "`cc1plus` asks for the time (`t.h` has `__TIMESTAMP__`)",
         {"a.cu": '#include "t.h"\n', "t.h": stamp("__TIMESTAMP__")},
     ),
 }
@@ -118,6 +123,11 @@ MENTIONED = {
     "in a comment": "// not __TIME__\n/* nor __DATE__ or\n __TIMESTAMP__ */\n",
     "as part of a name": "#define MY__TIME__ 1\n#define __TIME__S 2\n",
 }
+
+
+@pytest.mark.parametrize("rule", ASSEMBLED)
+def test_what_the_assembler_reads_is_seen(workspace: Workspace, rule: str) -> None:
+    check(workspace, ASSEMBLED[rule])
 
 
 @pytest.mark.parametrize("rule", UNRECORDED)
@@ -137,7 +147,7 @@ def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: 
         check_outcome(outcome, NO_DIRECT_HIT, made)
         objects.add(made.files["a.o"])
         time.sleep(1.1)
-    check_cause(workspace, Call(), f"{REASON}`{name}` uses `{macro}`")
+    check_cause(workspace, Call(), f"{REASON}`cc1plus` asks for the time (`{name}` has `{macro}`)")
     assert len(objects) == (1 if "day" in rule else 2)
 
 
