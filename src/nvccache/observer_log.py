@@ -29,12 +29,15 @@ VERSION = 1  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
-_COUNTS: dict[str, tuple[int, ...]] = (
-    dict.fromkeys("CAgSw!", (0,)) | dict.fromkeys("QedlrDXpfnk", (1,)) | dict.fromkeys("Bsahy", (2,))
-)
-_COUNTS |= {"x": (0,), "m": (6,), "o": (2, 8)}
-_TAKEN = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved", "listed")
-_TAKEN += ("variables", "questions", "sought")
+_COUNTS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys("CAgSwx!", (0,)),
+    **dict.fromkeys("QedlrDXpfnk", (1,)),
+    **dict.fromkeys("Bsahy", (2,)),
+    "m": (6,),
+    "o": (2, 8),
+}
+_TAKEN: tuple[str, ...] = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved")
+_TAKEN += ("listed", "variables", "questions", "sought")
 # Made by the kernel when they are read: their dates say nothing.
 _MADE_WHEN_READ = ("/proc/", "/sys/")
 
