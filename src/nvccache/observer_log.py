@@ -204,7 +204,7 @@ class _Reader:
         if kind == "A":
             process.arguments.append(text)
             return
-        if kind == "D":
+        if kind == "D" and "/" not in text:  # a search of the loader's
             process.sought.add(text)
             return
         path = text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
@@ -228,6 +228,8 @@ class _Reader:
                 error = 0
         elif kind == "r":
             process.resolved.add(path)
+        elif kind == "D" and error:
+            error = errno.ENOENT
         elif kind == "d" and not error:
             process.listed.add(path)
         if error:

@@ -1,6 +1,6 @@
 """What strace saw a command read: the paths, by process, and which of them the observer need not see.
 
-The documented classes, of what the C library and the loader do on their own (docs/development/design-notes.md):
+The documented classes, of what the C library and the loader do on their own:
 
 - the loader's search between a program's start and that of the observer in it, and for a dlopen by name; what
   it found is recorded as loaded;
@@ -24,7 +24,6 @@ CALLS = (
 _LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
 _RESULT = re.compile(r"\) += (-?\d+)(?:<.*>)?(?: ([A-Z]\w+))?")
 _TEXT = re.compile(r'(?:(AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
-_LIBRARY = re.compile(r"/lib[^/]*\.so[^/]*$|/glibc-hwcaps/|/(?:tls|haswell|avx512_1|x86_64)(?:/|$)")
 _OF_LOCALES = re.compile(
     r"/(?:locale|locale-langpack|gconv|zoneinfo)(?:/|$)|/LC_MESSAGES/|/locale\.alias$|^/etc/localtime$|/gconv-modules"
 )
@@ -94,14 +93,17 @@ def _writes(call: str, rest: str) -> bool:
     return call == "creat" or (call.startswith("open") and "O_CREAT" in rest)
 
 
-def is_documented(path: str, resolved: set[str]) -> bool:
-    """Whether this is of a class that only the C library sees; `resolved` are the paths given to realpath."""
+def is_documented(path: str, resolved: set[str], sought: set[str]) -> bool:
+    """Whether this is of a class that only the C library sees.
+
+    `resolved` are the names that realpath asks about, `sought` the libraries that dlopen is asked for by name.
+    """
     return bool(
         _OF_LOCALES.search(path)
         or _OF_LIBC.search(path)
         or _OF_OBSERVER.search(path)
-        or _LIBRARY.search(path)
-        or path in components(resolved)
+        or os.path.basename(path) in sought
+        or path in resolved
     )
 
 
