@@ -38,6 +38,7 @@ _COUNTS: dict[str, tuple[int, ...]] = {
 }
 _TAKEN: tuple[str, ...] = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved")
 _TAKEN += ("listed", "variables", "questions", "sought")
+_MOST_INODES = (1 << 64) - 1
 # Made by the kernel when they are read: their dates say nothing.
 _MADE_WHEN_READ = ("/proc/", "/sys/")
 
@@ -267,6 +268,7 @@ class _Reader:
         if path in self._written or self._from_root(path) in self._written_from_root:
             return
         device, inode, _, size, modified, changed = numbers
+        inode &= _MOST_INODES  # written as if it had a sign
         files[path] = shown = (device, inode, size, modified, changed)
         if self._shown.setdefault(path, shown) != shown:
             self.fails("files changed while it was compiled")

@@ -2,8 +2,8 @@
 
 The documented classes, of what the C library and the loader do on their own:
 
-- the loader's search between a program's start and that of the observer in it, and for a dlopen by name; what
-  it found is recorded as loaded;
+- the loader's search between a program's start and that of the observer in it, and for what dlopen loads by
+  name or another library needs; what it found is recorded as loaded;
 - components of a path that realpath resolves, which is recorded as a whole;
 - locales, messages, character sets and time zones;
 - the C library's own questions to the kernel, for what sysconf, malloc and their like answer;
@@ -31,7 +31,7 @@ _OF_LOCALES = re.compile(
 _OF_LIBC = re.compile(
     r"^/proc/(?:self/(?:maps|cgroup|mountinfo|stat|status|task)\b|sys/|stat$|meminfo$|cpuinfo$|filesystems$)"
     r"|^/sys/(?:devices/system/cpu|fs/cgroup|kernel/mm)\b|^/etc/(?:nsswitch\.conf|passwd|group)$|^/var/run/nscd/"
-    r"|^/dev/(?:urandom|random|tty|null)$"
+    r"|^/dev/(?:urandom|random|tty|null)$|^/etc/ld\.so\.cache$"
 )
 _OF_OBSERVER = re.compile(r"^/proc/(?:self|\d+)/(?:exe|cmdline|fd/\d+)$")
 
@@ -96,7 +96,7 @@ def _writes(call: str, rest: str) -> bool:
 def is_documented(path: str, resolved: set[str], sought: set[str]) -> bool:
     """Whether this is of a class that only the C library sees.
 
-    `resolved` are the names that realpath asks about, `sought` the libraries that dlopen is asked for by name.
+    `resolved` are the names that realpath asks about, `sought` those of the libraries that loaders look for.
     """
     return bool(
         _OF_LOCALES.search(path)
