@@ -35,20 +35,20 @@ exec "$COMPILER" "$@"
 LINK = "-o program -cudart=none -Xlinker --unresolved-symbols=ignore-all"
 KINDS = {
     "plain": "-c main.cu -o a.o",
-    "behind a script": "-c a.cu -o a.o -ccbin ./script",
-    "a program": f"main.cu {LINK}",
     "failing": "-c broken.cu -o a.o",
     "options in a file": "-optf options -c headers.cu -o a.o",
     "several architectures": "-c a.cu -o a.o -gencode arch=compute_75,code=sm_75 "
     "-gencode arch=compute_80,code=[sm_80,compute_80]",
     "separate": "-dc a.cu b.cu",
     "a device link": "-dlink a.o b.o -o linked.o",
+    "behind a script": "-c a.cu -o a.o -ccbin ./script",
     "link-time optimisation": "-dlto -dc -arch=sm_80 a.cu -o lto.o",
     "a device link that compiles": "-dlto -arch=sm_80 -dlink lto.o -o linked.o",
     "ptx": "-ptx a.cu -o a.ptx",
     "cubin": "-cubin -arch=sm_80 a.cu -o a.cubin",
     "for device debuggers": "-G -g -c a.cu -o a.o",
     "lines": "-lineinfo -c a.cu -o a.o",
+    "a program": f"main.cu {LINK}",
     "dependencies": "-MD -c headers.cu -o a.o",
     "a header before all": "-include one.h -c a.cu -o a.o",
     "host code": "-c host.cpp -o host.o",
@@ -115,6 +115,16 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
     return sorted(left | of_loader)
 
 
+def test_what_is_missing_shows(sources):
+    """The comparison itself: without one record of the log, its path is missing."""
+    _, found, read, loaded = watch(sources, [shutil.which("cat"), "one.h"])
+    assert missing(found, read, loaded, str(sources.directory)) == []
+    for process in found.processes:
+        process.files.pop("one.h", None)
+        process.files.pop(str(sources.directory / "one.h"), None)
+    assert missing(found, read, loaded, str(sources.directory)) == [str(sources.directory / "one.h")]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_is_read_is_missing(sources, kind):
     for needed in NEEDED.get(kind, ()):
@@ -124,13 +134,3 @@ def test_nothing_that_is_read_is_missing(sources, kind):
     assert found.incomplete == ""
     print(f"{kind}: {len(read)} paths by strace, {len(found.processes)} programs")
     assert missing(found, read, loaded, str(sources.directory)) == []
-
-
-def test_what_is_missing_shows(sources):
-    """The comparison itself: without one record of the log, its path is missing."""
-    _, found, read, loaded = watch(sources, [shutil.which("cat"), "one.h"])
-    assert missing(found, read, loaded, str(sources.directory)) == []
-    for process in found.processes:
-        process.files.pop("one.h", None)
-        process.files.pop(str(sources.directory / "one.h"), None)
-    assert missing(found, read, loaded, str(sources.directory)) == [str(sources.directory / "one.h")]
