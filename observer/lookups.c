@@ -158,6 +158,15 @@ DIR *fdopendir(int descriptor)
     return result;
 }
 
+ssize_t getdents64(int descriptor, void *room, size_t size)
+{
+    REAL(getdents64, -1)
+    ssize_t result = real(descriptor, room, size);
+
+    ADD_ANSWER_ONLY('d', descriptor, "", result < 0);
+    return result;
+}
+
 #define SCAN(name, type) \
     int name(const char *path, struct type ***list, int (*select)(const struct type *), \
              int (*compare)(const struct type **, const struct type **)) \

@@ -280,9 +280,11 @@ void quick_exit(int status)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-static void before_load(const char *name)
+static void before_load(const char *name, int is_apart)
 {
     observer_loads();
+    if (is_apart)
+        observer_lose("libraries were loaded that find functions past the observer");
     if (name)
         ADD_WORD('D', name, strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
 }
@@ -304,16 +306,14 @@ static void before_load(const char *name)
 void *dlopen(const char *name, int flags)
 {
     REAL(dlopen, NULL)
-    before_load(name);
+    before_load(name, flags & RTLD_DEEPBIND);
     JUMP return real(name, flags);
 }
 
 void *dlmopen(Lmid_t space, const char *name, int flags)
 {
     REAL(dlmopen, NULL)
-    before_load(name);
-    if (space != LM_ID_BASE)
-        observer_lose("libraries were loaded apart");
+    before_load(name, space != LM_ID_BASE || flags & RTLD_DEEPBIND);
     JUMP return real(space, name, flags);
 }
 

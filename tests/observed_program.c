@@ -21,6 +21,14 @@
 
 extern char **environ;
 
+#ifdef GO
+/* What tells a program of Go, where that is linked with the C library. */
+__attribute__((section(".note.go.buildid"), aligned(4), used)) static const struct {
+    unsigned name_size, size, type;
+    char name[4], text[4];
+} note = {4, 4, 4, "Go", "id"};
+#endif
+
 static void read_file(const char *path)
 {
     int descriptor = open(path, O_RDONLY);
@@ -263,6 +271,8 @@ int main(int count, char **words)
         return keeps_errno();
     if (!strcmp(what, "load"))
         return load(words[2]);
+    if (!strcmp(what, "load-apart"))
+        return !dlopen(words[2], RTLD_NOW | RTLD_DEEPBIND);
     if (!strcmp(what, "fill"))
         return fill_the_log();
     if (!strcmp(what, "end"))

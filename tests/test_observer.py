@@ -197,6 +197,19 @@ def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
     assert not [path for path in found.processes[0].loaded if "observer.so" in path]
 
 
+def test_libraries_that_do_not_see_the_observer(run, program):
+    done, found = run(program, "load-apart", "libdl.so.2")
+    assert (done.status, done.stderr) == (0, b"")
+    assert found.incomplete.endswith("libraries were loaded that find functions past the observer")
+
+
+def test_a_program_that_goes_past_the_c_library(run, tmp_path):
+    """It tells by a note that it is Go's."""
+    program = compile_c(SOURCE, tmp_path / "go", "-DGO")
+    _, found = run(program)
+    assert found.incomplete == f"of `{program}` system calls were made past the C library"
+
+
 def test_a_log_that_grows_too_long(run, program, tmp_path):
     done, found = run(program, "fill")
     assert (done.status, found.incomplete) == (0, f"of `{os.path.realpath(program)}` the log is too long")
