@@ -30,6 +30,7 @@ _OF_OBSERVER = (
     "-shared",
     "-fPIC",
     "-O2",
+    "-fno-lto",
     "-ftls-model=initial-exec",
     "-fno-delete-null-pointer-checks",
     "-U_FORTIFY_SOURCE",

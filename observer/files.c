@@ -12,6 +12,8 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int kept = errno;
     struct stat status;
 
+    if (!path)  /* freopen: the same file once more */
+        return;
     if (descriptor < 0) {
         if (kept != EFAULT)
             ADD_AT('o', directory, path, kept, flags);
@@ -129,7 +131,7 @@ static void opened_stream(const char *path, const char *mode, FILE *stream)
     { \
         REAL(name, NULL) \
         FILE *stream = real(path, mode, old); \
-        opened_stream(path, mode, stream);  /* without a path it is the same file */ \
+        opened_stream(path, mode, stream); \
         return stream; \
     }
 

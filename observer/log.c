@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* As old as the library may be taken to: these moved from libdl to libc with glibc 2.34, under another version. */
 #if defined(__x86_64__)
@@ -117,6 +118,7 @@ static void write_batch(void)
 {
     char header[HEADER], *end, *start;
     struct stat status;
+    struct rlimit limit;
     long descriptor, length;
 
     if (!used || is_full || !log_path[0]) {
@@ -137,7 +139,13 @@ static void write_batch(void)
         lost = "the log could not be opened";
         return;
     }
-    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0 || status.st_size > LIMIT) {
+    /* Beyond what the process may write, it would be killed. */
+    limit.rlim_cur = LIMIT;
+    raw_call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+    if (limit.rlim_cur > LIMIT)
+        limit.rlim_cur = LIMIT;
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0
+        || (unsigned long)(status.st_size + ROOM) > limit.rlim_cur) {
         static const char over[] = "!\tthe log is too long";  /* with the NUL at its end */
         end = put_number(header + 1, pid_of_batch);
         *end++ = ' ';
@@ -160,7 +168,7 @@ static char *put_directory(char *to, int directory, int has_name)
     char link[40] = "/proc/self/fd/";
     long length;
 
-    if (directory == AT_FDCWD) {
+    if (directory == AT_FDCWD || directory == FROM_ROOT) {
         length = raw_call(SYS_getcwd, (long)to, PATH_MAX, 0, 0, 0, 0) - 1;  /* it counts the NUL */
     } else {
         *put_number(link + sizeof "/proc/self/fd/" - 1, directory) = '\0';
@@ -247,10 +255,10 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         observer_compose_start();
     }
     length = strnlen(text, PATH_MAX + 1);
-    if (length > PATH_MAX)
-        lost = "a path is too long";
-    else
+    if (length <= PATH_MAX)
         observer_compose(kind, directory, text, length, count, numbers);
+    else if (!count || numbers[0] != ENAMETOOLONG)  /* that would be so wherever it is asked */
+        lost = "a path is too long";
     if (lost)
         confess();
     leave();

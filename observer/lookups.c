@@ -17,7 +17,7 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
 {
     int kept = errno;
 
-    if ((!result || kept != EFAULT) && *path)
+    if ((!result || kept != EFAULT) && path && *path)
         ADD_AT(kind, directory, path, result ? kept : 0, result ? 0 : (long)mode);
     errno = kept;
 }
@@ -158,6 +158,15 @@ DIR *fdopendir(int descriptor)
     return result;
 }
 
+ssize_t getdents64(int descriptor, void *room, size_t size)
+{
+    REAL(getdents64, -1)
+    ssize_t result = real(descriptor, room, size);
+
+    ADD_ANSWER_ONLY('d', descriptor, "", result < 0);
+    return result;
+}
+
 #define SCAN(name, type) \
     int name(const char *path, struct type ***list, int (*select)(const struct type *), \
              int (*compare)(const struct type **, const struct type **)) \
@@ -200,9 +209,13 @@ UNOBSERVABLE(nftw, (const char *path, __nftw_func_t visit, int depth, int flags)
 UNOBSERVABLE(nftw64, (const char *path, __nftw64_func_t visit, int depth, int flags), (path, visit, depth, flags))
 UNOBSERVABLE(wordexp, (const char *path, wordexp_t *found, int flags), (path, found, flags))
 
-FTS *fts_open(char *const *paths, int options, int (*compare)(const FTSENT **, const FTSENT **))
-{
-    REAL(fts_open, NULL)
-    observer_add('g', AT_FDCWD, paths[0], 0, NULL);
-    return real(paths, options, compare);
-}
+#define OPEN_TREES(type, entry, name) \
+    type *name(char *const *paths, int options, int (*compare)(const entry **, const entry **)) \
+    { \
+        REAL(name, NULL) \
+        observer_add('g', AT_FDCWD, paths[0], 0, NULL); \
+        return real(paths, options, compare); \
+    }
+
+OPEN_TREES(FTS, FTSENT, fts_open)
+OPEN_TREES(FTS64, FTSENT64, fts64_open)

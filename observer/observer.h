@@ -31,8 +31,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* In place of a directory's descriptor: the text is no path. */
+/* In place of a directory's descriptor: the text is no path; or a path that another process is told, which is
+   recorded from the root. */
 #define NO_PATH (-1000)
+#define FROM_ROOT (-1001)
 
 /* Add a record. A relative path counts from `directory`, as for openat(2), and an empty one is that directory. */
 void observer_add(char kind, int directory, const char *text, int count, const long *numbers);
@@ -41,7 +43,8 @@ void observer_add(char kind, int directory, const char *text, int count, const l
     observer_add(kind, directory, text, sizeof((long[]){__VA_ARGS__}) / sizeof(long), (long[]){__VA_ARGS__})
 #define ADD(kind, text, ...) ADD_AT(kind, AT_FDCWD, text, __VA_ARGS__)
 #define ADD_WORD(kind, text, ...) ADD_AT(kind, NO_PATH, text, __VA_ARGS__)
-/* The same with the errno that the text was answered with, kept. For what the program may have passed wrongly. */
+/* The same with the errno of the answer first; errno is kept. A text that the program may not read (EFAULT) is not
+   read here either. */
 #define ADD_ANSWER(kind, directory, text, is_bad, ...) \
     do { \
         int kept_ = errno; \

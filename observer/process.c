@@ -148,10 +148,32 @@ static void add_object(const char *name, const char *file)
             status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
 }
 
+/* Go programs make system calls of their own, also where they are linked with the C library. A note tells them. */
+static int is_of_go(const struct dl_phdr_info *object)
+{
+    int at;
+
+    for (at = 0; at < object->dlpi_phnum; at++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[at];
+        const char *start = (const char *)(object->dlpi_addr + part->p_vaddr);
+        const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)start;
+
+        while (part->p_type == PT_NOTE && (size_t)((const char *)note - start) + sizeof *note < part->p_memsz) {
+            const char *name = (const char *)(note + 1);
+            if (note->n_namesz == 4 && !memcmp(name, "Go\0", 4))
+                return 1;
+            note = (const ElfW(Nhdr) *)(name + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u));
+        }
+    }
+    return 0;
+}
+
 static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
 {
     (void)size;
     (void)context;
+    if (is_of_go(object))
+        observer_lose("system calls were made past the C library");
     /* The program's name is empty; that of the kernel's own object has no slash. */
     if (object->dlpi_name && strchr(object->dlpi_name, '/') && strcmp(object->dlpi_name, own_path))
         add_object(object->dlpi_name, object->dlpi_name);

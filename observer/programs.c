@@ -51,20 +51,10 @@ static const char *find_program(const char *name, char *room)
     }
 }
 
-/* A path that another process is told in is one from the root. */
-static void add_program(char kind, const char *path, int count, const long *numbers)
-{
-    int moved = observer_has_moved;
-
-    observer_has_moved = 1;
-    observer_add(kind, AT_FDCWD, path, count, numbers);
-    observer_has_moved = moved;
-}
-
 static void before_exec(const char *path)
 {
     observer_new_objects();
-    add_program('x', path, 0, NULL);
+    observer_add('x', FROM_ROOT, path, 0, NULL);
     observer_flush();
 }
 
@@ -161,7 +151,7 @@ static void after_spawn(const char *path, int error, long child)
     if (error)
         ADD('a', path, error, X_OK);
     else
-        add_program('p', path, 1, &child);
+        observer_add('p', FROM_ROOT, path, 1, &child);
     errno = kept;
 }
 
@@ -193,6 +183,16 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
         *pid = child;
     after_spawn(path, error, child);
     return error;
+}
+
+/* Opened by the child before it becomes another program, which the C library does by itself. */
+int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor, const char *path, int flags,
+                                     mode_t mode)
+{
+    REAL(posix_spawn_file_actions_addopen, ENOSYS)
+    if (strcmp(path, "/dev/null"))
+        observer_add('g', AT_FDCWD, path, 0, NULL);
+    return real(actions, descriptor, path, flags, mode);
 }
 
 static void after_shell(int is_started)
@@ -280,29 +280,41 @@ void quick_exit(int status)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-static void before_load(const char *name)
+static void before_load(const char *name, int is_apart)
 {
     observer_loads();
+    if (is_apart)
+        observer_lose("libraries were loaded that find functions past the observer");
     if (name)
         ADD_WORD('D', name, strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
 }
 
-/* The search for a name, and `$ORIGIN`, depend on who calls: the call below must be the last thing done, so that the
-   compiler makes a jump of it and the C library sees the address of our caller. */
+/* The search for a name, and `$ORIGIN`, depend on who calls: the call below must be a jump, so that the C library sees
+   the address of our caller. Of a call that ends a function gcc makes one. */
+#if defined(__has_attribute)
+#if __has_attribute(musttail)
+#define JUMP __attribute__((musttail))
+#endif
+#endif
+#ifndef JUMP
+#ifdef __clang__
+#error "this clang cannot promise a jump"
+#endif
+#define JUMP
+#endif
+
 void *dlopen(const char *name, int flags)
 {
     REAL(dlopen, NULL)
-    before_load(name);
-    return real(name, flags);
+    before_load(name, flags & RTLD_DEEPBIND);
+    JUMP return real(name, flags);
 }
 
 void *dlmopen(Lmid_t space, const char *name, int flags)
 {
     REAL(dlmopen, NULL)
-    before_load(name);
-    if (space != LM_ID_BASE)
-        observer_lose("libraries were loaded apart");
-    return real(space, name, flags);
+    before_load(name, space != LM_ID_BASE || flags & RTLD_DEEPBIND);
+    JUMP return real(space, name, flags);
 }
 
 int dlclose(void *handle)

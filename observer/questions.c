@@ -70,6 +70,8 @@ QUESTION(time_t, mktime, (struct tm *broken), (broken), 0)
 
 QUESTION(int, uname, (struct utsname *names), (names), 0)
 QUESTION(int, gethostname, (char *room, size_t size), (room, size), 0)
+int __gethostname_chk(char *room, size_t size, size_t real_size);
+QUESTION(int, __gethostname_chk, (char *room, size_t size, size_t real_size), (room, size, real_size), 0)
 QUESTION(long, gethostid, (void), (), 0)
 QUESTION(long, sysconf, (int name), (name), name)
 QUESTION(int, get_nprocs, (void), (), 0)

@@ -79,13 +79,13 @@ static int looks_up(long number, const long *a, long result)
 #endif
     case SYS_openat: errno = error; observer_opened_file((int)a[0], PATH(1), (int)a[2], is_found ? (int)result : -1); return 1;
     case SYS_newfstatat:
-        if (*PATH(1))
+        if (PATH(1) && *PATH(1))
             ADD_AT(a[3] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error,
                    is_found ? (long)((struct stat *)a[2])->st_mode : 0);
         return 1;
 #if defined(SYS_statx) && defined(STATX_TYPE)
     case SYS_statx:
-        if (*PATH(1))
+        if (PATH(1) && *PATH(1))
             ADD_AT(a[2] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error,
                    is_found ? (long)((struct statx *)a[4])->stx_mode : 0);
         return 1;

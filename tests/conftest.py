@@ -33,6 +33,7 @@ KEPT_CASES = {
     "test_whole_products": 7,
     "test_relative_toolkits": 4,
     "test_linked_checkouts": 2,
+    "test_observed_paths": 7,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

@@ -52,6 +52,7 @@ DIRECTORY, SHARED = "tests/test_directory.py", "tests/scenarios/test_shared_cach
 OUTPUTS, PRODUCTS_GIVEN = "tests/test_outputs.py", "tests/test_products.py"
 LEFTOVERS = "tests/test_leftovers.py"
 QUESTIONS = "tests/scenarios/test_hostile_questions.py"
+OBSERVER, OBSERVER_LOG = "tests/test_observer.py", "tests/test_observer_log.py"
 GUARDS = [
     Guard("which loader is run for a record", "processor.py",
           "if not is_of_tool and not asked.may_be_run(loader):", "if False:", QUESTIONS,
@@ -468,6 +469,59 @@ GUARDS = [
           SHARED, "outlives"),
     Guard("cache: what a stage hit rests on", "execution.py", "self.store.rely_on(", "str(",
           SHARED, "stages_that_hit"),
+    Guard("log: whole batches", "observer_log.py", 'or log[at - 1 : at] != b"\\0"', "or False", OBSERVER_LOG,
+          "torn"),
+    Guard("log: its version", "observer_log.py", 'kind == "B" and numbers[0] != VERSION', "False",
+          OBSERVER_LOG, "makes_a_log_incomplete"),
+    Guard("log: its size", "observer_log.py", "if len(log) > LIMIT:", "if False:", OBSERVER_LOG, "too_long"),
+    Guard("log: kinds of records", "observer_log.py", "if len(numbers) not in _COUNTS.get(kind, ()):",
+          "if False:", OBSERVER_LOG, "makes_a_log_incomplete"),
+    Guard("log: what cannot be observed", "observer_log.py", 'elif kind in "gnk!":', "elif False:",
+          OBSERVER_LOG, "makes_a_log_incomplete"),
+    Guard("log: files that change", "observer_log.py",
+          "if self._shown.setdefault(path, shown) != shown:", "if False:", OBSERVER_LOG, "changes_meanwhile"),
+    Guard("log: what the call has made", "observer_log.py",
+          "if path in self._written or self._from_root(path) in self._written_from_root:", "if False:",
+          OBSERVER_LOG, "itself_has_made"),
+    Guard("log: a program executed is the one that starts", "observed_starts.py",
+          "if not is_program(life.awaited, program):", "if False:", OBSERVER_LOG, "accident"),
+    Guard("log: a program spawned is the one that starts", "observed_starts.py",
+          "if not is_program(self._spawned[pid], program):", "if False:", OBSERVER_LOG, "accident"),
+    Guard("log: programs that nobody started", "observed_starts.py",
+          'self._fail(f"`{program}` was started by a program that did not report")', "pass", OBSERVER_LOG,
+          "of_nobody"),
+    Guard("log: programs that do not start", "observed_starts.py", "            if life.state == _BECOMES:",
+          "            if False:", OBSERVER_LOG,
+          "makes_a_log_incomplete"),
+    Guard("log: forked children", "observed_starts.py",
+          "if child not in self._lives or not self._lives[child].is_forked:", "if False:", OBSERVER_LOG,
+          "makes_a_log_incomplete"),
+    Guard("log: programs that do not end", "observed_starts.py", "elif life.state == _RUNS:", "elif False:",
+          OBSERVER, "crash"),
+    Guard("observer: handlers of signals", "../../observer/log.c", "if (is_inside) {", "if (0) {", OBSERVER,
+          "signal"),
+    Guard("observer: the size of the log", "../../observer/log.c",
+          "(unsigned long)(status.st_size + ROOM) > limit.rlim_cur", "0", OBSERVER, "too_long"),
+    Guard("observer: equal paths of another directory", "../../observer/raw.c", "observer_has_moved = 1;",
+          ";", OBSERVER, "relative_paths"),
+    Guard("observer: places on PATH", "../../observer/programs.c", "ADD('a', room, -result, X_OK);", ";",
+          OBSERVER, "children"),
+    Guard("observer: who calls dlopen", "../../observer/programs.c", "JUMP return real(name, flags);",
+          "void *found = real(name, flags); observer_new_objects(); return found;", OBSERVER, "its_caller"),
+    Guard("observer: what was unloaded", "../../observer/programs.c",
+          "observer_new_objects();\n    return real(handle);", "return real(handle);", OBSERVER,
+          "its_caller"),
+    Guard("observer: programs of Go", "../../observer/process.c", "if (is_of_go(object))", "if (0)", OBSERVER,
+          "past_the_c_library"),
+    Guard("observer: questions before the input", "../../observer/files.c", "observer_opened(path);", ";",
+          OBSERVER, "before_and_after"),
+    Guard("observer: errno", "../../observer/questions.c", "errno = kept;", "errno = 0;", OBSERVER, "errno"),
+    Guard("observer: the user's libraries first", "observer.py", 'f"{users}:{link}"', 'f"{link}:{users}"',
+          OBSERVER, "go_first"),
+    Guard("observer: what loaders say", "observer.py", "if message not in stderr:", "if True:", OBSERVER,
+          "what_loaders_say"),
+    Guard("observer: paths that the variable cannot have", "observer.py",
+          "if _SEPARATORS.search(directory):", "if False:", OBSERVER, "cannot_have"),
     Guard("settings: digests in place of values", "explanation.py",
           "return hashlib.blake2b(content, digest_size=16, key=key[:64]).hexdigest()", "return text",
           "tests/test_explanation.py", "holds_no_values"),
@@ -579,9 +633,9 @@ def main() -> int:
 def try_without(guard: Guard, tree: Path) -> str:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
-    for name in ("src", "tests", "launcher"):
+    for name in ("src", "tests", "launcher", "observer"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py"):
         shutil.copy(ROOT / name, tree)
     module = tree / "src" / "nvccache" / guard.module
     text = module.read_text()
@@ -590,7 +644,20 @@ def try_without(guard: Guard, tree: Path) -> str:
     if run_test(guard, tree) != 0:
         return "FAILS ANYWAY"
     module.write_text(text.replace(guard.line, guard.instead))
+    if module.parent.name == "observer":
+        build_observer(tree)
     return {0: "STILL PASSES", 1: "seen to fail"}.get(run_test(guard, tree), "BROKEN")
+
+
+def build_observer(tree: Path) -> None:
+    """Compile the library of the copy, as an editable installation would."""
+    program = (
+        "import tempfile, hatch_build as build\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    built = build.compiled_observer('observer', folder)\n"
+        "    build.put(built, 'src/nvccache/native/observer.so')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tree, check=True)
 
 
 def run_test(guard: Guard, tree: Path) -> int:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import direct, explanation, invocation, keys, manifest, reading, sections, store
+from nvccache import direct, environment, explanation, invocation, keys, manifest, reading, sections, store
 from nvccache.explanation import Case
 from nvccache.reading import Reading
 from nvccache.recording import Recorded
@@ -21,6 +21,7 @@ from nvccache.store import Store
 FIRST = "it is the first compile of it that is recorded"
 LOST = "its result is no longer in the cache"
 LINE = "-c a.cu -O2 -o a.o"
+ASKED = ("CPATH", "LANG", "SECRET")
 
 
 @pytest.fixture
@@ -61,6 +62,9 @@ def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -
     made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("tool", reading.date_and_size("tool"))]
+    made.plain, made.listings = ["early"], [("early", reading.digest_of_listing("early"))]
+    made.variables = [(name, environment.digest_of(name, given.request.environ)) for name in ASKED]
+    made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")
     recorded = Recorded(objection=objection)
     if not objection:
         key = reading.key_of(front_key, made)
@@ -93,6 +97,8 @@ def test_recaching_is_told(place, cache):
         (lambda: write("early/x.h", ""), ["`early/x.h` has appeared"]),
         (lambda: os.utime("tool", (1, 1)), ["the date of `tool` changed"]),
         (lambda: (os.unlink("link"), os.symlink("a.cu", "link")), ["`link` leads to another file"]),
+        (lambda: (os.rename("early", "x"), os.symlink("x", "early")), ["`early` leads to another file"]),
+        (lambda: write("early/y.h", ""), ["`early` holds other names"]),
     ],
 )
 def test_what_became_of_a_file_is_told(place, cache, change, clauses):
@@ -121,6 +127,9 @@ def write(path: str, text: str) -> None:
         (lambda: case("-O2 -c a.cu -o a.o"), ["the command line has another order"]),
         (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc`, it was `nvcc`"]),
         (lambda: case(CPATH="x"), ["the environment variable `CPATH` was set"]),
+        (lambda: case(CPATH=""), ["the environment variable `CPATH` was set"]),
+        (lambda: case(OTHER="x"), [LOST]),
+        (lambda: case(PATH="/usr/bin:/bin"), ["the environment variable `PATH` changed"]),
         (lambda: case(NVCC_APPEND_FLAGS="-DX"), ["the environment variable `NVCC_APPEND_FLAGS` was set"]),
     ],
 )
@@ -151,11 +160,24 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
         given = case(SECRETS.replace("a.o", name), CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
         record(given, cache)
         body = cache.find_record(store.OBJECT, explanation.key_of(str(place / name)))
-        assert b"KEY" in body and b"CPATH" in body
+        assert b"KEY" in body and b"NVCC_APPEND_FLAGS" in body
         assert b"s3cret" not in body
         told = explanation.find(str(place / name), cache)
         digests.append({digest for _, digest in (*told.arguments, *told.environment.items())})
     assert not digests[0] & digests[1]
+
+
+def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
+    recorded = record(case(SECRET="s3cret"), cache)
+    body = cache.find_record(store.READING, recorded.key)
+    assert b"SECRET" in body and b"s3cret" not in body
+
+
+def test_what_depends_on_all_of_the_environment_is_told_so(place, cache, monkeypatch):
+    monkeypatch.setitem(globals(), "ASKED", (environment.WHOLE,))
+    record(case(), cache)
+    (found,) = cause_of(case(ANY="x"), cache)
+    assert found.startswith("the environment changed, all of which counts")
 
 
 def test_variables_that_went_or_changed_are_told(place, cache):

@@ -12,7 +12,7 @@ from nvccache.answer import Answer
 from nvccache.invocation import Invocation, parse
 from nvccache.levels import Outcome
 from nvccache.manifest import Found
-from nvccache.reading import SOURCE, Observations, Reading
+from nvccache.reading import SOURCE, Present, Reading
 from nvccache.relocation import Relocation
 from nvccache.store import Store
 
@@ -96,13 +96,13 @@ def test_a_file_changed_a_moment_ago_is_not_replayed(place):
 
 def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     """However long digests took: a change within the same tick of the clock would not show."""
-    seen = Observations()
+    now = Present({})
     held = reading_of_source()
     os.utime("a.cu")
     looked_at = time.time_ns()
-    assert seen.signatures(held.files) != [None]
+    assert now.signatures(held.files) != [None]
     monkeypatch.setattr(time, "time_ns", lambda: looked_at + 5 * SECOND)
-    levels._record_again(held, seen, looked_at)
+    levels._record_again(held, now, looked_at)
     assert held.signatures == [signatures.UNKNOWN]
 
 
@@ -138,7 +138,7 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place):
     made.signatures = [signatures.of("a.cu")]
     line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
     key = replay.key_of("nvcc", line, os.getcwd(), {}, "")
-    replay.add(key, made, given, line, Store(str(place.parent / "cache")))
+    replay.add(key, made, given, line, {}, Store(str(place.parent / "cache")))
     outcome = answer(place, line)
     assert outcome.answer is None
     assert outcome.program.intermediates == given.intermediates
@@ -183,7 +183,7 @@ def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(pl
     held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
     held.directory_signatures = [signatures.UNKNOWN] * 2
     now = time.time_ns()
-    levels._record_again(held, Observations(), now)
+    levels._record_again(held, Present({}), now)
     assert held.directory_signatures == [signatures.UNKNOWN] * 2
-    levels._record_again(held, Observations(), now + 10 * SECOND)
+    levels._record_again(held, Present({}), now + 10 * SECOND)
     assert held.directory_signatures == [signatures.of("old"), signatures.UNKNOWN]

@@ -10,7 +10,7 @@ import pytest
 
 from nvccache import keys, manifest, reading, sections, signatures, store
 from nvccache.manifest import Found
-from nvccache.reading import ABSENT, SOURCE, Observations, Reading
+from nvccache.reading import ABSENT, SOURCE, Present, Reading
 from nvccache.relocation import Relocation
 from nvccache.store import Store
 
@@ -52,7 +52,7 @@ def _add(cache: Store, made: Reading, front: str = FRONT, attached: bytes = b"")
 
 def _find(cache: Store, front: str = FRONT) -> str:
     """The key under which the result of a command is found, or empty."""
-    found = manifest.find(front, cache, NOWHERE, Observations(), lambda topic, subject: "an answer")
+    found = manifest.find(front, cache, NOWHERE, Present({}), lambda topic, subject: "an answer")
     return found.key if found else ""
 
 
@@ -62,7 +62,7 @@ def _keys(cache: Store) -> list[str]:
 
 def test_a_reading_is_found_while_everything_is_as_it_was(header, cache):
     key = _add(cache, _read(header), attached=b"beside\0it")
-    found = manifest.find(FRONT, cache, NOWHERE, Observations(), lambda: "")
+    found = manifest.find(FRONT, cache, NOWHERE, Present({}), lambda: "")
     assert (found.key, found.attached, found.reading.files) == (key, b"beside\0it", [str(header)])
 
 
@@ -151,14 +151,15 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
 def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.READING, key)
-    parts = sections.unpack("reading-2", whole, reading.SECTIONS + 1)
-    for at, foreign in ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0")):
+    parts = sections.unpack("reading-4", whole, reading.SECTIONS + 1)
+    foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
+    for at, foreign in foreign_parts:
         cache.add_record(
-            store.READING, key, sections.pack("reading-2", [*parts[:at], foreign, *parts[at + 1 :]])
+            store.READING, key, sections.pack("reading-4", [*parts[:at], foreign, *parts[at + 1 :]])
         )
         assert _find(cache) == ""
         assert not os.path.exists(cache.path(store.READING, key))
-    cache.add_record(store.READING, key, whole.replace(b"reading-2", b"reading-9", 1))
+    cache.add_record(store.READING, key, whole.replace(b"reading-4", b"reading-9", 1))
     assert _find(cache) == ""
     cache.add_record(store.READING, key, whole)
     assert _find(cache) == key
@@ -171,8 +172,8 @@ def test_below_the_base_directory_a_reading_holds_in_another_checkout(cache, tmp
     places = [Relocation(str(tmp_path), str(tmp_path / name)) for name in ("one", "two")]
     made = _read(tmp_path / "one" / "x.h")
     manifest.add(FRONT, Found(reading.key_of(FRONT, made), made, b""), cache, places[0], time.time_ns())
-    found = manifest.find(FRONT, cache, places[1], Observations(), lambda: "")
+    found = manifest.find(FRONT, cache, places[1], Present({}), lambda: "")
     assert found.reading.files == [str(tmp_path / "two" / "x.h")]
     (tmp_path / "two" / "x.h").write_text("int y;\n")
-    assert manifest.find(FRONT, cache, places[1], Observations(), lambda: "") is None
-    assert manifest.find(FRONT, cache, places[0], Observations(), lambda: "")
+    assert manifest.find(FRONT, cache, places[1], Present({}), lambda: "") is None
+    assert manifest.find(FRONT, cache, places[0], Present({}), lambda: "")

@@ -1,60 +1,25 @@
-"""Line markers: which files a pass entered, in which order, from where, and what no marker is."""
+"""Line markers: which files a pass names, in which order, and what no marker is."""
 
 from __future__ import annotations
 
 import pytest
 
 from nvccache import markers
-from nvccache.markers import Entered
-
-
-def _entered(text: bytes) -> list[tuple[bytes, bool]]:
-    """The files with whether each is a system header."""
-    return [(file.name, file.is_system) for file in markers.entered_files(text)]
+from nvccache.markers import listed_files
 
 
 def test_files_are_listed_where_they_are_entered_first():
     text = b'# 1 "a.cu"\nint a;\n# 1 "b.h" 1\n# 1 "c.h" 1 3\n# 2 "b.h" 2\n# 2 "a.cu" 2\n# 1 "b.h" 1\n'
-    assert _entered(text) == [(b"a.cu", False), (b"b.h", False), (b"c.h", True)]
-
-
-def test_with_each_file_stand_all_that_included_it():
-    text = (
-        b'# 0 "a.cu"\n# 1 "/usr/x.h" 1 3 4\n# 31 "<command-line>" 2\n# 1 "a.cu"\n# 1 "b.h" 1\n# 1 "c.h" 1\n'
-        b'# 2 "b.h" 2\n# 2 "a.cu" 2\n# 1 "c.h" 1\n# 1 "d.h" 1\n# 3 "c.h" 2\n# 4 "a.cu" 2\n# 1 "c.h" 1\n'
-    )
-    assert markers.entered_files(text) == [
-        Entered(b"a.cu", False, ()),
-        Entered(b"/usr/x.h", True, (b"a.cu",)),
-        Entered(b"b.h", False, (b"a.cu",)),
-        Entered(b"c.h", False, (b"b.h", b"a.cu")),
-        Entered(b"d.h", False, (b"c.h",)),
-    ]
-
-
-def test_a_name_that_a_line_directive_made_up_leads_back_all_the_same():
-    text = b'# 1 "a.cu"\n# 1 "b.h" 1\n# 7 "made.up"\nint x;\n# 2 "elsewhere.y" 2\n# 1 "c.h" 1\n'
-    assert markers.entered_files(text)[1:] == [
-        Entered(b"b.h", False, (b"a.cu",)),
-        Entered(b"c.h", False, (b"a.cu",)),
-    ]
-
-
-def test_more_returns_than_entries_leave_the_source():
-    text = b'# 1 "a.cu"\n# 1 "a.cu" 2\n# 1 "a.cu" 2\n# 1 "b.h" 1\n'
-    assert markers.entered_files(text)[1] == Entered(b"b.h", False, (b"a.cu",))
+    assert listed_files(text) == [(b"a.cu", False), (b"b.h", False), (b"c.h", True)]
 
 
 def test_the_first_marker_names_the_source_and_a_later_line_does_not():
-    assert _entered(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
+    assert listed_files(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
 
 
 def test_what_is_no_file_is_not_listed():
     text = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "<command-line>" 1\n# 1 "/usr/x.h" 1 3 4\n'
-    assert markers.entered_files(text) == [
-        Entered(b"a.cu", False, ()),
-        Entered(b"/usr/x.h", True, (b"<command-line>",)),
-    ]
+    assert listed_files(text) == [(b"a.cu", False), (b"/usr/x.h", True)]
 
 
 @pytest.mark.parametrize(
@@ -67,21 +32,21 @@ def test_what_is_no_file_is_not_listed():
     ],
 )
 def test_escapes_in_names_of_markers_are_undone(written, name):
-    assert _entered(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
+    assert listed_files(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
 
 
 def test_text_that_resembles_a_marker_is_none():
     text = b'# 1 "a.cu"\nconst char *s = " 1\n";\nputs("x # 1 \\"no.h\\" 1");\n #1 "y.h" 1\n'
-    assert _entered(text) == [(b"a.cu", False)]
+    assert listed_files(text) == [(b"a.cu", False)]
 
 
 def test_without_markers_there_are_no_files():
-    assert _entered(b"") == []
-    assert _entered(b"int x;\n") == []
+    assert listed_files(b"") == []
+    assert listed_files(b"int x;\n") == []
 
 
 def test_names_are_the_bytes_of_the_markers():
-    assert _entered(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]
+    assert listed_files(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]
 
 
 def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
@@ -94,8 +59,8 @@ def test_what_is_listed_has_a_first_line():
     text = b'# 0 "a.cu"\n# 1 "/made//"\n# 1 "<odd>"\n# 0 "no.h" 1\n# 1 "b.h" 1\n# 1 "/dev/stdin"\nint x;\n'
     text += b'# 12 "c.h"\n# 1 "d.h" 3\n# 1 "b.h" 3\n# 1 "back\\\\.h"\n# 1 "" 2\n'
     listed = [(b"a.cu", False), (b"b.h", False), (b"/dev/stdin", False), (b"d.h", True), (b"back\\.h", False)]
-    assert markers.listed_files(text) == [*listed[:4], (b"b.h", True), listed[4], (b"", False)]
-    assert markers.listed_files(b"int x;\n") == []
+    assert listed_files(text) == [*listed[:4], (b"b.h", True), listed[4], (b"", False)]
+    assert listed_files(b"int x;\n") == []
 
 
 def test_the_text_alone_has_no_names_of_files():

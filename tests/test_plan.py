@@ -293,11 +293,6 @@ def test_a_file_elsewhere_that_nvcc_would_remove_is_not_explained():
     _plan(*PIPELINE, "rm /s/a.ptx")
 
 
-def test_a_variable_that_nobody_knows_is_named():
-    assert _plan("TOP=/cuda", "PTXAS_FLAGS=-v", *PIPELINE).variables == ()
-    assert _plan("TOP=/cuda", "NEW=1", *PIPELINE).variables == ("NEW",)
-
-
 def test_a_call_of_the_host_compiler_alone_has_nothing_to_cache():
     assert _bypass('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', words="-c a.cpp").reason == "nothing_to_cache"
 

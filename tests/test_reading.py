@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import keys, levels, reading, sections, signatures
-from nvccache.headers import Headers
-from nvccache.reading import Observations, Reading
+from nvccache import environment, keys, levels, reading, sections, signatures
+from nvccache.reading import Present, Reading
 from nvccache.relocation import Relocation
-from nvccache.store import Store
 
 MACHINE = [("native", "", "a digest"), ("libraries", "/etc/ld.so.cache:libm.so.6", "another")]
 NOWHERE = Relocation("", "/")
+ENVIRON = {"ASKED": "1", "EMPTY": "", "GROUP_A": "2", "PATH": "/usr/bin:/bin", "OTHER": "3"}
+ASKED = ("ASKED", "EMPTY", "UNSET", "GROUP_*")
 
 
 def ask(topic: str, subject: str) -> str:
@@ -24,10 +25,16 @@ def ask(topic: str, subject: str) -> str:
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """The working directory: `late/x.h` was read, `early/x.h` is missing, `link` leads to `late/x.h`."""
+    """The working directory: `late/x.h` was read, `early/x.h` is missing, `link` leads to `late/x.h`.
+
+    `bin` has a program and a directory, and was listed.
+    """
     monkeypatch.chdir(tmp_path)
-    for directory in ("early", "late"):
+    for directory in ("early", "late", "bin", "bin/folder"):
         (tmp_path / directory).mkdir()
+    (tmp_path / "bin" / "tool").write_text("")
+    (tmp_path / "bin" / "tool").chmod(0o755)
+    (tmp_path / "bin" / "loop").symlink_to("loop")
     (tmp_path / "late" / "x.h").write_text("int x;\n")
     (tmp_path / "link").symlink_to("late/x.h")
     return tmp_path
@@ -38,17 +45,23 @@ def taken(signed: bool = True) -> Reading:
     made = Reading()
     made.files, made.kinds = ["late/x.h", "link"], reading.SOURCE + reading.PROGRAM
     made.digests = [keys.digest_file(path) for path in made.files]
-    made.directories, made.names = ["early", "late"], [["-sub", "-x.h"], ["+x.h"]]
-    known = [signatures.of(path) if signed else signatures.UNKNOWN for path in (*made.files, "early", "late")]
+    made.directories = ["bin", "early", "late"]
+    made.names = [["!loop", "dfolder", "xtool"], ["-sub", "-x.h"], ["+x.h", "-libm.so.6"]]
+    looked_at = (*made.files, *made.directories)
+    known = [signatures.of(path) if signed else signatures.UNKNOWN for path in looked_at]
     made.signatures, made.directory_signatures = known[:2], known[2:]
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("late/x.h", reading.date_and_size("late/x.h")), ("never", "")]
-    made.absent, made.machine = ["late/libm.so.6"], list(MACHINE)
+    made.plain, made.listings = ["bin"], [("bin", reading.digest_of_listing("bin"))]
+    made.twins = [("late/x.h", "link", "1")]
+    made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
+    made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
+    made.machine = list(MACHINE)
     return made
 
 
-def unlike(made: Reading, ask=ask) -> list[tuple[str, str]]:
-    found = reading.differences(made, Observations(), False, ask)
+def unlike(made: Reading, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
+    found = reading.differences(made, Present(environ), False, ask)
     return [(difference.what, difference.path) for difference in found]
 
 
@@ -62,7 +75,7 @@ def test_nothing_differs_while_nothing_is_done(place, signed):
 def test_a_touched_file_is_the_same(place, signed):
     made = taken(signed)
     made.dates = []
-    for path in ("late/x.h", "late", "early"):
+    for path in ("late/x.h", "late", "early", "bin"):
         os.utime(path, (1, 1))
     assert unlike(made) == []
 
@@ -78,6 +91,12 @@ def test_a_touched_file_is_the_same(place, signed):
         ("move the link to the same", [("moved", "link")]),
         ("date", [("redated", "late/x.h")]),
         ("dated file appears", [("redated", "never")]),
+        ("program becomes a file", [("changed", "bin/tool")]),
+        ("program goes", [("gone", "bin/tool"), ("relisted", "bin")]),
+        ("directory becomes a file", [("changed", "bin/folder")]),
+        ("unreachable becomes a file", [("changed", "bin/loop")]),
+        ("name in what was listed", [("relisted", "bin")]),
+        ("link in the place of a directory", [("moved", "bin")]),
     ],
 )
 def test_each_difference_is_told(place, signed, change, found):
@@ -94,8 +113,24 @@ def test_each_difference_is_told(place, signed, change, found):
         (place / "link").symlink_to("other.h")
     elif change == "date":
         os.utime("late/x.h", (1, 1))
-    else:
+    elif change == "dated file appears":
         (place / "never").write_text("")
+    elif change == "program becomes a file":
+        (place / "bin" / "tool").chmod(0o644)
+        made.directory_signatures[0] = signatures.UNKNOWN  # as it is where such a name counts
+    elif change == "program goes":
+        (place / "bin" / "tool").unlink()
+    elif change == "directory becomes a file":
+        (place / "bin" / "folder").rmdir()
+        (place / "bin" / "folder").write_text("")
+    elif change == "unreachable becomes a file":
+        (place / "bin" / "loop").unlink()
+        (place / "bin" / "loop").write_text("")
+    elif change == "name in what was listed":
+        (place / "bin" / "new").write_text("")
+    else:
+        (place / "bin").rename(place / "elsewhere")
+        (place / "bin").symlink_to("elsewhere")
     assert unlike(made) == found
 
 
@@ -105,6 +140,93 @@ def test_a_file_that_is_gone_is_told_with_the_name_that_vanished(place):
     assert unlike(made) == [
         ("gone", "late/x.h"), ("gone", "late/x.h"), ("gone", "link"), ("redated", "late/x.h"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        ({**ENVIRON, "OTHER": "4", "GROUP": "5", "ASKED_": "6"}, []),
+        ({**ENVIRON, "ASKED": "2"}, [("variable", "ASKED")]),
+        ({**ENVIRON, "ASKED": ""}, [("variable", "ASKED")]),
+        ({**ENVIRON, "UNSET": ""}, [("variable", "UNSET")]),
+        ({**ENVIRON, "GROUP_B": "2"}, [("variable", "GROUP_*")]),
+        ({"PATH": "/usr/bin:/bin", "ASKED": "1", "GROUP_A": "2"}, [("variable", "EMPTY")]),
+        ({**ENVIRON, "EMPTY": "x", "GROUP_A": "1"}, [("variable", "EMPTY"), ("variable", "GROUP_*")]),
+    ],
+    ids=str,
+)
+def test_a_variable_that_was_asked_for_is_told_by_its_name(place, environ, found):
+    assert unlike(taken(), environ=environ) == found
+
+
+def test_another_path_is_told_if_it_leads_to_another_program(place):
+    made = taken()
+    (place / "mine").mkdir()
+    assert unlike(made, environ={**ENVIRON, "PATH": f"{place}/mine:/usr/bin:/bin"}) == []
+    shutil.copy("bin/tool", "mine/sh")
+    assert unlike(made, environ={**ENVIRON, "PATH": f"{place}/mine:/usr/bin:/bin"}) == [("variable", "PATH")]
+    assert unlike(made, environ={**ENVIRON, "PATH": f"/usr/bin:/bin:{place}/mine"}) == []
+    assert unlike(made, environ={**ENVIRON, "PATH": ""}) == [("variable", "PATH")]
+    made.sought = []
+    assert unlike(made, environ={**ENVIRON, "PATH": ""}) == []
+
+
+def test_a_program_that_appears_earlier_on_the_same_path_is_an_absent_name(place):
+    """The directories of PATH are among those whose names were looked at."""
+    made = taken()
+    made.search_path, made.names[1] = f"early:{ENVIRON['PATH']}", ["-sh"]
+    environ = {**ENVIRON, "PATH": made.search_path}
+    assert unlike(made, environ=environ) == []
+    shutil.copy("bin/tool", "early/sh")
+    assert unlike(made, environ=environ) == [("appeared", "early/sh")]
+
+
+def test_a_name_in_the_working_directory_is_told_without_a_dot(place):
+    made = Reading()
+    made.directories, made.names, made.directory_signatures = ["."], [["-a.h"]], [signatures.UNKNOWN]
+    (place / "a.h").write_text("")
+    assert unlike(made) == [("appeared", "a.h")]
+
+
+def test_a_file_that_becomes_a_link_to_the_same_content_is_told(place):
+    """gcc names a system header by where links lead."""
+    made = taken(signed=False)
+    made.plain, made.listings, made.dates = [], [], []
+    (place / "copy.h").write_text("int x;\n")
+    (place / "late" / "x.h").unlink()
+    (place / "late" / "x.h").symlink_to("../copy.h")
+    assert unlike(made) == [("moved", "late/x.h"), ("moved", "link")]
+
+
+def test_copies_of_which_only_one_is_touched_are_told(place):
+    made = Reading()
+    (place / "one").write_text("")
+    (place / "other").write_text("")
+    for path in ("one", "other"):
+        os.utime(path, (5, 5))
+    made.twins = [("one", "other", reading.same_date("one", "other"))]
+    assert unlike(made) == []
+    os.utime("other", (5, 6))
+    assert unlike(made) == [("redated", "one")]
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("late/x.h", reading.PRESENT), ("late", reading.FOLDER), ("bin/tool", reading.EXECUTABLE),
+        ("bin/loop", reading.UNREACHABLE), ("never", reading.ABSENT), ("late/x.h/below", reading.ABSENT),
+        ("link", reading.PRESENT), ("nul\0", reading.UNREACHABLE), ("x" * 5000, reading.UNREACHABLE),
+        ("/dev/null", reading.PRESENT),
+    ],
+)  # fmt: skip
+def test_the_states_of_names(place, name, state):
+    assert reading.state_of(name) == state
+
+
+def test_what_cannot_be_listed_has_no_digest(place):
+    assert reading.digest_of_listing("bin") != reading.digest_of_listing("early") != ""
+    for path in ("never", "late/x.h", "nul\0"):
+        assert reading.digest_of_listing(path) == ""
 
 
 def test_another_processor_is_told_only_where_it_counts(place):
@@ -142,6 +264,7 @@ def test_content_of_the_same_size_and_date_is_noticed(place):
 def test_a_file_replaced_by_something_else_is_noticed_without_reading_it(place, kind):
     made = taken(signed=False)
     made.links, made.dates, made.directories, made.names, made.directory_signatures = [], [], [], [], []
+    made.twins = []
     os.unlink("late/x.h")
     if kind == "directory":
         os.mkdir("late/x.h")
@@ -157,7 +280,7 @@ def test_one_difference_is_enough_where_that_is_all_one_asks(place):
     made = taken()
     (place / "early" / "x.h").write_text("")
     os.unlink("late/x.h")
-    assert len(reading.differences(made, Observations(), True, ask)) == 1
+    assert len(reading.differences(made, Present(ENVIRON), True, ask)) == 1
     assert len(unlike(made)) > 2
 
 
@@ -171,9 +294,9 @@ def test_a_signature_that_holds_spares_reading_the_file(place):
 
 def test_a_directory_is_looked_into_only_when_its_signature_is_another(place):
     made = taken()
-    made.names = [["-sub"], ["-x.h"]]
+    made.names[1:] = [["-sub"], ["-x.h"]]
     assert unlike(made) == []
-    made.directory_signatures = [signatures.UNKNOWN] * 2
+    made.directory_signatures = [signatures.UNKNOWN] * 3
     assert unlike(made) == [("appeared", "late/x.h")]
 
 
@@ -185,9 +308,11 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
     if wanted == reading.PRESENT:
         (place / "elsewhere.h").write_text("")
     later = time.time_ns() + 10 * 10**9
-    made = Headers({}, Store(str(place / "cache")), later).reading([], {"early": {wanted + "x.h"}})
+    made = Reading()
+    made.directories, made.names = ["early"], [[wanted + "x.h"]]
+    made.directory_signatures = [reading.signature_of_directory("early", made.names[0], later)]
     if again:
-        levels._record_again(made, Observations(), later)
+        levels._record_again(made, Present({}), later)
     assert unlike(made) == []
     if wanted == reading.PRESENT:
         (place / "elsewhere.h").unlink()
@@ -197,11 +322,11 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
 
 
 def test_each_file_is_looked_at_once_in_a_call(place):
-    seen = Observations()
+    seen = Present({})
     first = seen.signatures(["late/x.h"])
     (place / "late" / "x.h").write_text("int other;\n")
     assert seen.signatures(["late/x.h", "missing"]) == [*first, None]
-    assert Observations().signatures(["late/x.h"]) != first
+    assert Present({}).signatures(["late/x.h"]) != first
 
 
 def test_a_reading_comes_back(place):
@@ -224,7 +349,9 @@ def test_a_reading_of_one_checkout_speaks_of_the_files_of_another():
     assert found.files == ["/base/two/x", "x", "/usr/x"]
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
-    assert b"/base/one" not in b"".join(kept[:7])
+    assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 32)])
+    assert found.twins == [("/base/two/x", "x", "1")]
+    assert b"/base/one" not in b"".join(kept)
 
 
 def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
@@ -238,11 +365,15 @@ def odd_reading(name: str) -> Reading:
     made = Reading()
     made.files, made.kinds = [f"/base/one/{name}", name, f"/usr/{name}"], "sps"
     made.digests, made.signatures = ["0" * 32, "1" * 32, "2" * 32], [(1, 2, 3, 4, 5)] * 3
-    made.directories, made.names = [f"/base/one/{name}"], [["-" + name, "+" + name]]
+    made.directories = [f"/base/one/{name}"]
+    made.names = [[state + name for state in "-d+x!"]]
     made.directory_signatures = [signatures.UNKNOWN]
     made.links = [(f"/base/one/{name}", "/base/one/real")]
     made.dates = [(name, f"{name}:1:2")]
-    made.absent, made.machine = [name], [("native", name, "3" * 32)]
+    made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 32)]
+    made.twins, made.variables = [(f"/base/one/{name}", name, "1")], [(name, "-")]
+    made.sought, made.search_path, made.is_observed = [name], f":{name}", False
+    made.machine = [("native", name, "3" * 32)]
     return made
 
 
@@ -265,7 +396,7 @@ def test_damaged_readings_are_refused_or_can_be_compared(place):
     for record in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(record)
         if found:
-            reading.differences(found, Observations(), False, lambda topic, subject: "")
+            reading.differences(found, Present({}), False, lambda topic, subject: "")
 
 
 @pytest.mark.parametrize(
@@ -282,9 +413,18 @@ def test_damaged_readings_are_refused_or_can_be_compared(place):
         (5, b"-x.h\0"),
         (5, b"-x.h\0x.h\0"),
         (5, b"-x.h\0+x.h//-y\0"),
-        (6, b"link\0"),
-        (7, b"late/x.h\0"),
-        (8, b"\xff"),
+        (6, b""),
+        (6, b"1\0"),
+        (6, b"1\0/bin\0more\0"),
+        (7, b"link\0"),
+        (8, b"no end"),
+        (9, b"bin\0"),
+        (10, b"late/x.h\0"),
+        (11, b"late/x.h\0link\0"),
+        (12, b"ASKED\0"),
+        (13, b"sh"),
+        (14, b"\xff"),
+        (14, b"native\0\0"),
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
@@ -299,16 +439,25 @@ def test_everything_but_the_hints_is_in_the_key(place):
     assert reading.key_of("front", taken(signed=False)) == key
     assert reading.key_of("other", taken()) != key
     found = {key}
-    for name in ("files", "kinds", "digests", "directories", "names", "links", "dates", "absent", "machine"):
+    assert {*COUNTING, *HINTS} == {*Reading.__slots__}
+    for name in COUNTING:
         made = taken()
         value = getattr(made, name)
-        setattr(
-            made, name, "other" if isinstance(value, str) else [*value[:-1], type(value[-1])(["-y", "z"])]
-        )
-        if isinstance(value, list) and isinstance(value[-1], str):
+        if isinstance(value, bool):
+            setattr(made, name, not value)
+        elif isinstance(value, str):
+            setattr(made, name, "other")
+        elif isinstance(value[-1], str):
             setattr(made, name, [*value[:-1], "other"])
+        else:
+            setattr(made, name, [*value[:-1], type(value[-1])(["-y", "z"])])
         found.add(reading.key_of("front", made))
-    assert len(found) == 10
+    assert len(found) == 1 + len(COUNTING)
+
+
+HINTS = ("signatures", "directory_signatures", "cache_signatures")
+COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings", "dates",
+            "twins", "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
 
 
 def test_hints_that_could_outlive_a_change_are_dropped(place):
@@ -324,3 +473,30 @@ def test_a_date_is_what_a_tool_sees(place):
     os.utime("late/x.h", (1234567890.75, 1234567890.75))
     assert reading.date_and_size("late/x.h") == "late/x.h:1234567890:7"
     assert reading.date_and_size("missing") == reading.date_and_size("nul\0") == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "lasts"),
+    [
+        ([], True),
+        (["-x.h", "-sub"], True),
+        (["dfolder", "-x.h"], True),
+        (["xtool"], False),
+        (["+x.h"], False),
+        (["!loop"], False),
+        (["-dangling"], False),
+        (["dlinked"], False),
+    ],
+)
+def test_a_directory_stands_for_names_of_which_every_change_shows_in_it(place, names, lasts):
+    (place / "bin" / "dangling").symlink_to("nowhere")
+    (place / "bin" / "linked").symlink_to("folder")
+    later = time.time_ns() + 10 * 10**9
+    found = reading.signature_of_directory("bin", names, later)
+    assert found == (signatures.of("bin") if lasts else signatures.UNKNOWN)
+
+
+def test_a_directory_that_is_written_to_or_missing_stands_for_nothing(place):
+    now = time.time_ns()
+    assert reading.signature_of_directory("bin", [], now) == signatures.UNKNOWN
+    assert reading.signature_of_directory("never", [], now + 10 * 10**9) == signatures.UNKNOWN

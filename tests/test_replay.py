@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nvccache import config, keys, replay, signatures, store, variables
+from nvccache import config, environment, keys, reading, replay, signatures, store, variables
 from nvccache.answer import Answer
 from nvccache.reading import LIBRARIES, Reading
 from nvccache.store import Store
@@ -15,15 +15,19 @@ from nvccache.store import Store
 ARGUMENTS = ["-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"]
 KEY = replay.key_of("/usr/bin/nvcc", ARGUMENTS, "/work", {})
 DIGEST = keys.digest_bytes(b"object")
+ENVIRON = {"ASKED": "1", "GROUP_A": "2", "PATH": "/usr/bin:/bin", "OTHER": "3"}
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """The working directory, with the files of a call; all of them have been there for a while."""
     monkeypatch.chdir(tmp_path)
-    for name in ("late/a.h", "early/other.h", "listed/b.h", "a.cu", "caches"):
+    for name in ("late/a.h", "early/other.h", "listed/b.h", "listed/tool", "parts/one", "a.cu", "caches"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
+    (tmp_path / "listed" / "tool").chmod(0o755)
+    (tmp_path / "listed" / "folder").mkdir()
+    (tmp_path / "listed" / "loop").symlink_to("loop")
     (tmp_path / "nvcc").symlink_to("a.cu")
     return tmp_path
 
@@ -41,12 +45,13 @@ def reading_of_call() -> Reading:
     made.signatures = [signatures.of(path) for path in made.files]
     made.directories = ["early", "late", "listed"]
     made.directory_signatures = [signatures.of("early"), signatures.of("late"), signatures.UNKNOWN]
-    made.names = [["-a.h"], ["+a.h"], ["+b.h", "-a.h", "-sub"]]
+    made.names = [["-a.h"], ["+a.h"], ["!loop", "+b.h", "-a.h", "-sub", "dfolder", "xtool"]]
     made.links = [("nvcc", os.path.realpath("nvcc"))]
-    made.absent, made.machine = (
-        ["libm.so.6"],
-        [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")],
-    )
+    made.plain = ["late"]
+    made.listings = [("parts", reading.digest_of_listing("parts"))]
+    made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ("ASKED", "UNSET", "GROUP_*")]
+    made.sought, made.search_path = ["nvcc"], ENVIRON["PATH"]
+    made.machine = [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")]
     made.cache_signatures = [signatures.of("caches")]
     return made
 
@@ -60,14 +65,18 @@ def answer_of_call() -> Answer:
     return given
 
 
-def find(cache: Store, processor: str = "this one") -> Answer | None:
+def find(cache: Store, processor: str = "this one", environ=ENVIRON) -> Answer | None:
     answers = {"native": processor, LIBRARIES: "x"}
-    return replay.find(KEY, ARGUMENTS, cache, lambda topic, _: answers[topic])
+    return replay.find(KEY, ARGUMENTS, environ, cache, lambda topic, _: answers[topic])
+
+
+def add(cache: Store, made: Reading, given: Answer, arguments=ARGUMENTS) -> bool:
+    return replay.add(KEY, made, given, arguments, ENVIRON, cache)
 
 
 @pytest.fixture
 def recorded(place, cache) -> Store:
-    assert replay.add(KEY, reading_of_call(), answer_of_call(), ARGUMENTS, cache)
+    assert add(cache, reading_of_call(), answer_of_call())
     return cache
 
 
@@ -81,21 +90,21 @@ def test_an_answer_without_a_dependency_file_has_none(place, cache):
     given = answer_of_call()
     given.dependency_file, given.rule = "", None
     line = ARGUMENTS[:4]
-    assert replay.add(KEY, reading_of_call(), given, line, cache)
-    assert replay.find(KEY, line, cache, lambda: "this one").rule is None
+    assert add(cache, reading_of_call(), given, line)
+    assert replay.find(KEY, line, ENVIRON, cache, lambda: "this one").rule is None
 
 
 def test_an_answer_has_the_dependency_file_that_is_asked_for_and_no_other(place, cache):
     given = answer_of_call()
-    assert not replay.add(KEY, reading_of_call(), given, ARGUMENTS[:4], cache)
+    assert not add(cache, reading_of_call(), given, ARGUMENTS[:4])
     given.dependency_file, given.rule = "", None
-    assert not replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
+    assert not add(cache, reading_of_call(), given)
 
 
 def test_an_empty_dependency_file_is_one(place, cache):
     given = answer_of_call()
     given.rule = b""
-    assert replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
+    assert add(cache, reading_of_call(), given)
     assert find(cache).rule == b""
 
 
@@ -128,6 +137,19 @@ def _link_elsewhere(place):
     os.symlink("copy", "nvcc")
 
 
+def _write(name: str) -> None:
+    with open(name, "w", encoding="ascii"):
+        pass
+
+
+def _become_link(directory: str, other: str) -> None:
+    """The same directory under another name, so that nothing else shows."""
+    os.rename(directory, other)
+    os.symlink(os.path.basename(other), directory)
+    if other == "nowhere":
+        os.rmdir(other)
+
+
 CHANGES = {
     "touched": _touch,
     "rewritten": _rewrite,
@@ -145,6 +167,15 @@ CHANGES = {
     "an absent name appears as a link": lambda place: os.symlink("../a.cu", "listed/a.h"),
     "a present name vanishes": lambda place: os.unlink("listed/b.h"),
     "the directory of a present name vanishes": lambda place: os.rename("listed", "elsewhere"),
+    "a directory becomes a file": lambda place: (os.rmdir("listed/folder"), _write("listed/folder")),
+    "a directory becomes a link to nothing": lambda place: _become_link("listed/folder", "nowhere"),
+    "a program can be executed no longer": lambda place: os.chmod("listed/tool", 0o644),
+    "a file can be executed": lambda place: os.chmod("listed/b.h", 0o755),
+    "what could not be reached can be": lambda place: (os.unlink("listed/loop"), _write("listed/loop")),
+    "a plain directory becomes a link": lambda place: _become_link("late", "moved"),
+    "a name appears in a directory that was listed": lambda place: _write("parts/two"),
+    "a name vanishes from a directory that was listed": lambda place: os.unlink("parts/one"),
+    "a directory that was listed is gone": lambda place: os.rename("parts", "elsewhere"),
 }
 
 
@@ -167,7 +198,7 @@ def test_another_processor_makes_a_difference_only_where_it_counts(recorded, pla
     assert find(recorded, "another") is None
     made = reading_of_call()
     made.machine, made.cache_signatures = [], []
-    assert replay.add(KEY, made, answer_of_call(), ARGUMENTS, recorded)
+    assert add(recorded, made, answer_of_call())
     assert find(recorded, "another")
 
 
@@ -182,7 +213,7 @@ def test_the_machine_is_looked_at_once_it_has_been_started_anew(recorded, monkey
 
 def test_the_machine_is_looked_at_where_nothing_tells_its_start(place, cache, monkeypatch):
     monkeypatch.setattr(signatures, "of_boot", lambda: "")
-    assert replay.add(KEY, reading_of_call(), answer_of_call(), ARGUMENTS, cache)
+    assert add(cache, reading_of_call(), answer_of_call())
     assert find(cache)
     assert find(cache, "another") is None
 
@@ -196,34 +227,81 @@ def test_what_the_loader_keeps_of_directories_must_not_be_too_new(place, cache):
     for known in ([], [signatures.UNKNOWN]):
         made = reading_of_call()
         made.cache_signatures = known
-        assert not replay.add(KEY, made, answer_of_call(), ARGUMENTS, cache)
+        assert not add(cache, made, answer_of_call())
 
 
-def test_a_library_that_appears_where_it_would_be_found_first_makes_a_difference(recorded, place):
-    (place / "libm.so.6").write_text("")
-    assert find(recorded) is None
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ASKED": "2"},
+        {"ASKED": ""},
+        {"UNSET": ""},
+        {"GROUP_A": "3"},
+        {"GROUP_B": "2"},
+        {"PATH": "/bin:/usr/bin"},
+    ],
+    ids=str,
+)
+def test_a_variable_that_was_asked_for_makes_a_difference(recorded, changed):
+    assert find(recorded, environ={**ENVIRON, **changed}) is None
+    without = {name: value for name, value in ENVIRON.items() if name not in changed}
+    assert bool(find(recorded, environ=without)) == ("UNSET" in changed or "GROUP_B" in changed)
+    assert find(recorded)
+
+
+@pytest.mark.parametrize("changed", [{"OTHER": "4"}, {"NEW": "1"}, {"GROUP": "x"}], ids=str)
+def test_a_variable_that_nobody_asked_for_makes_no_difference(recorded, changed):
+    assert find(recorded, environ={**ENVIRON, **changed})
+
+
+def test_path_counts_only_where_something_was_looked_for_on_it(place, cache):
+    made = reading_of_call()
+    made.sought, made.search_path = [], ""
+    assert add(cache, made, answer_of_call())
+    assert find(cache, environ={**ENVIRON, "PATH": "/elsewhere"})
+
+
+def test_the_plain_directory_is_noticed_where_its_signature_is_not(place, cache):
+    made = reading_of_call()
+    for name in ("directories", "directory_signatures", "names"):
+        delattr(made, name)
+        setattr(made, name, [])
+    made.files, made.kinds = ["a.cu"], "s"
+    made.digests, made.signatures = made.digests[:1], made.signatures[:1]
+    assert add(cache, made, answer_of_call())
+    assert find(cache)
+    _become_link("late", "moved")
+    assert find(cache) is None
+
+
+def test_a_date_of_what_nobody_reads_is_not_recorded(place, cache):
+    made = reading_of_call()
+    made.dates = [("a.cu", reading.date_and_size("a.cu"))]
+    assert add(cache, made, answer_of_call())
+    made.dates.append(("named.cu", ""))
+    assert not add(cache, made, answer_of_call())
 
 
 def test_a_file_that_may_still_change_unseen_is_not_recorded(place, cache):
     for index in range(2):
         made = reading_of_call()
         made.signatures[index] = signatures.UNKNOWN
-        assert not replay.add(KEY, made, answer_of_call(), ARGUMENTS, cache)
+        assert not add(cache, made, answer_of_call())
     assert find(cache) is None
 
 
 def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(place, cache):
     given = answer_of_call()
     given.products.append(("/elsewhere/b.o", DIGEST, False))
-    assert not replay.add(KEY, reading_of_call(), given, ARGUMENTS, cache)
+    assert not add(cache, reading_of_call(), given)
     assert find(cache) is None
 
 
 def test_a_readonly_cache_takes_no_record_and_still_answers(recorded):
     readonly = Store(recorded.root, is_readonly=True)
     other = replay.key_of("other", ARGUMENTS, "/work", {})
-    replay.add(other, reading_of_call(), answer_of_call(), ARGUMENTS, readonly)
-    assert replay.find(other, ARGUMENTS, recorded, lambda: "") is None
+    replay.add(other, reading_of_call(), answer_of_call(), ARGUMENTS, ENVIRON, readonly)
+    assert replay.find(other, ARGUMENTS, ENVIRON, recorded, lambda: "") is None
     assert find(readonly)
 
 
@@ -271,19 +349,20 @@ def test_directories_do_not_stand_in_for_one_another():
     assert len(keys_of_places) == 5
 
 
-@pytest.mark.parametrize("name", sorted({*variables.OF_CALL, *variables.OF_ARGUMENTS}))
-def test_each_variable_that_reaches_an_output_is_in_the_key(name):
+@pytest.mark.parametrize("name", sorted(variables.OF_ARGUMENTS))
+def test_each_variable_whose_words_are_arguments_is_in_the_key(name):
     values = [{}, {name: ""}, {name: "1"}, {name: "2"}]
     assert len({key(environ=environ) for environ in values}) == len(values)
 
 
 def test_a_variable_does_not_stand_in_for_another():
-    assert key(environ={"LANG": "C"}) != key(environ={"LC_ALL": "C"})
-    assert key(environ={"CPATH": "a=b"}) != key(environ={"CPATH": "a", "b": ""})
+    one, other = sorted(variables.OF_ARGUMENTS)
+    assert key(environ={one: "-O2"}) != key(environ={other: "-O2"})
 
 
-@pytest.mark.parametrize("name", ["HOME", "USER", "TMPDIR", "SHLVL", "OLDPWD", "_", "MAKEFLAGS"])
+@pytest.mark.parametrize("name", ["HOME", "LANG", "PATH", "TMPDIR", "CPATH", "LD_LIBRARY_PATH", "MAKEFLAGS"])
 def test_other_variables_are_not_in_the_key(name):
+    """A record says which of them were asked for."""
     assert key(environ={name: "1"}) == key()
 
 
@@ -293,4 +372,4 @@ def test_our_own_settings_are_not_in_the_key(name):
 
 
 def test_words_that_are_no_text_have_a_key():
-    assert key(arguments=("\udcff",), environ={"PATH": "\udc80"}) != key(arguments=("\udcfe",))
+    assert key(arguments=("\udcff",), environ={"NVCC_APPEND_FLAGS": "\udc80"}) != key(arguments=("\udcfe",))

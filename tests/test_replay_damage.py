@@ -7,7 +7,7 @@ import os
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import answer, keys, replay, sections, signatures, store
+from nvccache import answer, environment, keys, reading, replay, sections, signatures, store
 from nvccache.answer import Answer
 from nvccache.reading import Reading
 from nvccache.store import Store
@@ -16,8 +16,11 @@ ARGUMENTS = ["-c", "a.cu", "-o", "a.o"]
 KEY = replay.key_of("nvcc", ARGUMENTS, "/work", {})
 OTHER = replay.key_of("nvcc", ["-c"], "/work", {})
 DIGEST = keys.digest_bytes(b"object")
-PRODUCTS = 6
-RULE_FILE = 7
+SECTIONS = 17
+PRODUCTS = 9
+RULE_FILE = 10
+SECONDS = 14
+INTERMEDIATES = 15
 
 
 @pytest.fixture
@@ -28,22 +31,26 @@ def cache(tmp_path, monkeypatch) -> Store:
     (tmp_path / "outside").write_text("precious")
     (tmp_path / "work" / "a.cu").write_text("")
     (tmp_path / "work" / "absent").mkdir()
+    (tmp_path / "work" / "absent" / "tool").write_text("")
+    (tmp_path / "work" / "absent" / "tool").chmod(0o755)
     cache = Store(str(tmp_path / "cache"))
     made = Reading()
     made.files, made.kinds, made.digests = ["a.cu"], "s", [keys.digest_bytes(b"")]
     made.signatures = [signatures.of("a.cu")]
-    made.directories, made.names = ["absent"], [["-x.h", "-y.h"]]
+    made.directories, made.names = ["absent"], [["-x.h", "-y.h", "xtool"]]
     made.directory_signatures = [signatures.UNKNOWN]
-    made.links = [("a.cu", os.path.realpath("a.cu"))]
+    made.links, made.plain = [("a.cu", os.path.realpath("a.cu"))], ["absent"]
+    made.listings = [("absent", reading.digest_of_listing("absent"))]
+    made.variables = [(name, environment.digest_of(name, {})) for name in ("HOME", "BASH_FUNC_*")]
     given = Answer()
     given.products = [("a.o", DIGEST, True)]
     given.seconds_saved = 1.0
-    assert replay.add(KEY, made, given, ARGUMENTS, cache)
+    assert replay.add(KEY, made, given, ARGUMENTS, {}, cache)
     return cache
 
 
 def find(cache: Store, key: str = KEY) -> Answer | None:
-    return replay.find(key, ARGUMENTS, cache, lambda topic, subject: "")
+    return replay.find(key, ARGUMENTS, {}, cache, lambda topic, subject: "")
 
 
 def body(cache: Store) -> bytes:
@@ -58,9 +65,9 @@ def put(cache: Store, record: bytes, key: str = KEY) -> None:
 
 
 def put_part(cache: Store, index: int, part: bytes) -> None:
-    parts = sections.unpack("replay-3", body(cache), 14)
+    parts = sections.unpack("replay-4", body(cache), SECTIONS)
     parts[index] = part
-    put(cache, sections.pack("replay-3", parts))
+    put(cache, sections.pack("replay-4", parts))
 
 
 def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
@@ -91,22 +98,22 @@ def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
 @pytest.mark.parametrize(
     "header",
     [
-        b"nvccache replay-1",
+        b"nvccache replay-3",
         b"nvccache replay-",
         b"nvccache reading-2",
-        b"ccache replay-3",
-        b"nvccache  replay-3",
+        b"ccache replay-4",
+        b"nvccache  replay-4",
     ],
 )
 def test_a_record_of_another_version_is_a_miss(cache, header):
-    put(cache, body(cache).replace(b"nvccache replay-3", header, 1))
+    put(cache, body(cache).replace(b"nvccache replay-4", header, 1))
     assert find(cache) is None
 
 
 def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
-    parts = sections.unpack("replay-3", body(cache), 14)
+    parts = sections.unpack("replay-4", body(cache), SECTIONS)
     for others in (parts[:-1], [*parts, b""]):
-        put(cache, sections.pack("replay-3", others))
+        put(cache, sections.pack("replay-4", others))
         assert find(cache) is None
 
 
@@ -191,18 +198,19 @@ def test_a_record_without_the_product_or_with_it_twice_is_a_miss(cache):
     for count in (0, 2):
         put_part(cache, PRODUCTS, sections.join(["a.o", DIGEST, "1"] * count))
         assert find(cache) is None
-    put_part(cache, 12, sections.join(["a.o", DIGEST]))  # a program's, beside the product of a compile
+    # A program's, beside the product of a compile.
+    put_part(cache, INTERMEDIATES, sections.join(["a.o", DIGEST]))
     assert find(cache) is None
 
 
 def test_what_was_read_is_not_written(cache):
     """Whatever the command line says."""
-    parts = sections.unpack("replay-3", body(cache), 14)
+    parts = sections.unpack("replay-4", body(cache), SECTIONS)
     assert parts[0] == b"a.cu\0"
     line = ["-c", "b.cu", "-o", "a.cu"]
     parts[PRODUCTS] = sections.join(["a.cu", DIGEST, "1"])
-    put(cache, sections.pack("replay-3", parts))
-    assert replay.find(KEY, line, cache, lambda *_: "") is None
+    put(cache, sections.pack("replay-4", parts))
+    assert replay.find(KEY, line, {}, cache, lambda *_: "") is None
 
 
 @pytest.mark.parametrize(
@@ -238,19 +246,27 @@ def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
         (1, b"1 2 3"),
         (1, b"\xff"),
         (1, b"9" * 5000),
+        (2, b"x.h"),
+        (3, b"absent/tool\0"),
+        (3, b"\0"),
         (4, b"a.cu\0"),
-        (5, b"\xff\xfe"),
+        (5, b"absent"),
+        (6, b"absent\0"),
+        (7, b""),
+        (7, b"\0"),
+        (7, b"HOME\0"),
+        (8, b"\xff\xfe"),
         (PRODUCTS, b"a.o\0"),
         (PRODUCTS, b"a.o"),
         (RULE_FILE, b"a.d\0x"),
-        (11, b""),
-        (11, b"many"),
-        (11, b"\xff"),
-        (12, b"a.o"),
-        (12, b"a.o\0"),
-        (12, b"../a.o\0" + DIGEST.encode() + b"\0"),
-        (12, b"..\0" + DIGEST.encode() + b"\0"),
-        (12, b"\0" + DIGEST.encode() + b"\0"),
+        (SECONDS, b""),
+        (SECONDS, b"many"),
+        (SECONDS, b"\xff"),
+        (INTERMEDIATES, b"a.o"),
+        (INTERMEDIATES, b"a.o\0"),
+        (INTERMEDIATES, b"../a.o\0" + DIGEST.encode() + b"\0"),
+        (INTERMEDIATES, b"..\0" + DIGEST.encode() + b"\0"),
+        (INTERMEDIATES, b"\0" + DIGEST.encode() + b"\0"),
     ],
 )
 def test_a_section_that_makes_no_sense_is_a_miss(cache, index, part):

@@ -6,13 +6,11 @@ import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from nvccache import inflight, memory
 from nvccache.entries import Entry
-from nvccache.execution import Execution
 from nvccache.inflight import Claims
 from nvccache.lookup import Lookup
 from nvccache.plan import OPAQUE, Output, Plan, Stage
@@ -394,19 +392,3 @@ class TestOtherProcesses:
         assert slots._in_use == []
         other.give_up(claim)
         schedule.finish()
-
-
-def test_a_pass_that_ends_while_a_stage_is_looked_up_is_no_fault():
-    """Its thread adds what is known of it; a fault would have left the call without any record."""
-
-    class Ending:
-        @property
-        def reads_in_assembler(self) -> bool:
-            passes[f"{len(passes)}.ii"] = self
-            return False
-
-    passes: dict[str, Ending] = {}
-    passes.update({"a.ii": Ending(), "b.ii": Ending()})
-    execution = SimpleNamespace(passes=passes, _adopted_assembly=False, objections=[], plan=None)
-    stage = SimpleNamespace(kind="cicc", grammar=Grammar(kind="cicc"))
-    assert Execution.is_cached(execution, stage)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from nvccache import signatures
+from nvccache import filesystems, signatures
 
 SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
@@ -19,6 +19,12 @@ def file(tmp_path):
     path = tmp_path / "a.h"
     path.write_text("int a;\n")
     return path
+
+
+@pytest.fixture
+def on_ext4(monkeypatch):
+    """Device 1 has dates that tell; what others have is found in test_filesystems.py."""
+    monkeypatch.setattr(filesystems, "_known", {1: "ext4", 9: "squashfs"})
 
 
 def of_times(modified: int, changed: int) -> tuple[int, int, int, int, int]:
@@ -109,7 +115,7 @@ def test_the_later_of_both_times_counts():
     assert not signatures.is_settled(of_times(old, young), NOW)
 
 
-def test_a_file_system_without_fractions_of_a_second_is_trusted_later():
+def test_a_file_system_without_fractions_of_a_second_is_trusted_later(on_ext4):
     whole = NOW - SECOND
     assert not signatures.is_settled(of_times(whole, whole), NOW)
     assert signatures.is_settled(of_times(NOW - 3 * SECOND, NOW - 3 * SECOND), NOW)
@@ -117,10 +123,16 @@ def test_a_file_system_without_fractions_of_a_second_is_trusted_later():
     assert signatures.is_settled(of_times(whole, NOW - SECOND + 1), NOW)
 
 
-def test_a_date_in_the_future_says_nothing_and_a_change_time_there_everything():
+def test_a_date_in_the_future_says_nothing_and_a_change_time_there_everything(on_ext4):
     ahead, before = NOW + 1000 * SECOND, NOW - 3600 * SECOND
     assert signatures.is_settled(of_times(ahead, before), NOW)
     assert not signatures.is_settled(of_times(before, ahead), NOW)
+
+
+def test_a_file_system_whose_dates_say_nothing_is_never_trusted(on_ext4):
+    old = NOW - 3600 * SECOND - 1
+    assert signatures.is_settled(of_times(old, old), NOW)
+    assert not signatures.is_settled((9, *of_times(old, old)[1:]), NOW)
 
 
 def test_a_file_just_written_is_not_settled(file):

@@ -36,14 +36,14 @@ class Digests:
         self._added: dict[str, dict[str, Any]] = {}
         self._known: dict[tuple[str, Signature], str] = {}
 
-    def of(self, path: str, signature: Signature, is_kept: bool = True) -> str:
+    def of(self, path: str, signature: Signature) -> str:
         """The digest of the file while it has this signature; empty if it is another file by now.
 
-        Raises OSError. What will hardly be read by another call need not be `is_kept`.
+        Raises OSError.
         """
         known = self._known.get((path, signature))
         if known is None:
-            known = self._find(path, signature) or self._take(path, signature, is_kept)
+            known = self._find(path, signature) or self._take(path, signature)
             self._known[path, signature] = known
         return known
 
@@ -60,7 +60,7 @@ class Digests:
         is_digest = isinstance(digest, str) and len(digest) == _DIGEST_LENGTH
         return digest if is_digest and digest.isalnum() and digest.isascii() else ""
 
-    def _take(self, path: str, signature: Signature, is_kept: bool) -> str:
+    def _take(self, path: str, signature: Signature) -> str:
         descriptor = untrusted.open_named(path)
         try:
             digest = keys.digest_descriptor(descriptor)
@@ -68,7 +68,7 @@ class Digests:
                 return ""
         finally:
             os.close(descriptor)
-        if is_kept and signatures.is_settled(signature, self._since_ns):
+        if signatures.is_settled(signature, self._since_ns):
             directory, name = os.path.split(path)
             self._added.setdefault(directory, {})[name] = [*signature, digest]
         return digest

@@ -120,7 +120,7 @@ class Execution:
 
     def _reads_thin_archive(self, stage: Stage) -> bool:
         named = [path for path in stage.possible_files if os.path.isfile(path)]
-        searched = nvlink.libraries(stage.words, self.environ).found
+        searched = nvlink.libraries(stage.words, self.environ)
         return any(device_code.is_thin_archive(path) for path in (*named, *searched))
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:

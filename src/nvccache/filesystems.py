@@ -49,10 +49,10 @@ def _kinds() -> Mapping[int, str]:
 def kinds_in(mounts: str) -> dict[int, str]:
     """The kinds in a text like that of /proc/self/mountinfo."""
     found: dict[int, str] = {}
-    for line in mounts.splitlines():
+    for line in mounts.split("\n"):
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()[:1]
-        if len(fields) > 2 and kind and fields[2].replace(":", "").isdigit():
-            major, _, minor = fields[2].partition(":")
+        major, _, minor = fields[2].partition(":") if len(fields) > 2 else ("", "", "")
+        if kind and major.isdecimal() and minor.isdecimal():
             found[os.makedev(int(major), int(minor))] = kind[0].partition(".")[0]
     return found

@@ -74,7 +74,7 @@ def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
     """The files whose content counts for less than all of its bytes: of what is linked the device code."""
     if not stage.grammar.searches_libraries:
         return []
-    return [*stage.possible_files, *nvlink.libraries(stage.words, environ).found]
+    return [*stage.possible_files, *nvlink.libraries(stage.words, environ)]
 
 
 def _file_parts(stage: Stage) -> list[str]:
@@ -90,7 +90,7 @@ def _file_parts(stage: Stage) -> list[str]:
 def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
     """The libraries that the command finds by name, in its order."""
     parts = []
-    for path in nvlink.libraries(stage.words, environ).found:
+    for path in nvlink.libraries(stage.words, environ):
         if path.endswith(".a"):
             digest = device_code.digest_of(path)
         else:

@@ -79,11 +79,8 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
     loader = interpreter(path)
     if loader is None or "LD_AUDIT" in environ:
         return Loaded("", is_known=False)
-    return of_file(path, loader, environ, cache) if loader else Loaded("")
-
-
-def of_file(path: str, loader: str, environ: Mapping[str, str], cache: Store) -> Loaded:
-    """What an executable or a library loads through this loader; raises OSError."""
+    if not loader:
+        return Loaded("")
     real_path = os.path.realpath(path)
     shown = signatures.all_of([real_path, os.path.realpath(loader)])
     if shown is None:

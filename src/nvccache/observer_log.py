@@ -29,12 +29,16 @@ VERSION = 1  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
-_COUNTS: dict[str, tuple[int, ...]] = (
-    dict.fromkeys("CAgSw!", (0,)) | dict.fromkeys("QedlrDXpfnk", (1,)) | dict.fromkeys("Bsahy", (2,))
-)
-_COUNTS |= {"x": (0,), "m": (6,), "o": (2, 8)}
-_TAKEN = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved", "listed")
-_TAKEN += ("variables", "questions", "sought")
+_COUNTS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys("CAgSwx!", (0,)),
+    **dict.fromkeys("QedlrDXpfnk", (1,)),
+    **dict.fromkeys("Bsahy", (2,)),
+    "m": (6,),
+    "o": (2, 8),
+}
+_TAKEN: tuple[str, ...] = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved")
+_TAKEN += ("listed", "variables", "questions", "sought")
+_MOST_INODES = (1 << 64) - 1
 # Made by the kernel when they are read: their dates say nothing.
 _MADE_WHEN_READ = ("/proc/", "/sys/")
 
@@ -201,7 +205,7 @@ class _Reader:
         if kind == "A":
             process.arguments.append(text)
             return
-        if kind == "D":
+        if kind == "D" and "/" not in text:  # a search of the loader's
             process.sought.add(text)
             return
         path = text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
@@ -225,6 +229,8 @@ class _Reader:
                 error = 0
         elif kind == "r":
             process.resolved.add(path)
+        elif kind == "D" and error:
+            error = errno.ENOENT
         elif kind == "d" and not error:
             process.listed.add(path)
         if error:
@@ -262,6 +268,7 @@ class _Reader:
         if path in self._written or self._from_root(path) in self._written_from_root:
             return
         device, inode, _, size, modified, changed = numbers
+        inode &= _MOST_INODES  # written as if it had a sign
         files[path] = shown = (device, inode, size, modified, changed)
         if self._shown.setdefault(path, shown) != shown:
             self.fails("files changed while it was compiled")

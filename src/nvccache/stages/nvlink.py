@@ -9,7 +9,6 @@ behind one that it finds unusable.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from nvccache.stages.grammar import Grammar
 
@@ -46,16 +45,8 @@ def compiles(words: Sequence[str]) -> bool:
     return words[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class Libraries:
-    """What a command finds beside the files that it names, in its order, and where it looks in vain."""
-
-    found: tuple[str, ...]
-    missing: tuple[str, ...]
-
-
-def libraries(words: Sequence[str], environ: Mapping[str, str]) -> Libraries:
-    """The libraries of a command, those that it finds and leaves alone as well."""
+def libraries(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """What a command finds beside the files that it names, in its order, also what it leaves alone."""
     directories = _values(words, _DIRECTORIES)
     directories += [place for place in environ.get("LIBRARY_PATH", "").split(":") if place]
     names = dict.fromkeys(_values(words, _LIBRARIES))
@@ -67,8 +58,7 @@ def libraries(words: Sequence[str], environ: Mapping[str, str]) -> Libraries:
     ]
     for path in _values(words, (_COMPILER_PATH,)):
         candidates += [os.path.join(path, name) for name in _COMPILER_FILES]
-    found = tuple(path for path in candidates if os.path.isfile(path))
-    return Libraries(found, tuple(path for path in candidates if path not in found))
+    return [path for path in candidates if os.path.isfile(path)]
 
 
 def is_read(path: str) -> bool:

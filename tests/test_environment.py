@@ -1,0 +1,132 @@
+"""What the environment says of the variables that were asked for."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from nvccache import environment
+from nvccache.environment import WHOLE, digest_of, digest_of_all, found_on, is_ignored, is_set
+
+ENVIRON = {"A": "1", "B": "", "BASH_FUNC_f%%": "() { :; }", "BASH_FUNCTION": "x", "TMPDIR": "/tmp"}
+
+
+def test_each_value_has_a_digest_of_its_own_and_no_value_is_none():
+    values = [{}, {"A": ""}, {"A": "1"}, {"A": "2"}, {"A": "-"}, {"A": "\udcff"}]
+    assert len({digest_of("A", environ) for environ in values}) == len(values)
+    assert [is_set(digest_of("A", environ)) for environ in values] == [False, *[True] * 5]
+
+
+def test_the_digest_is_of_the_value_alone():
+    assert digest_of("A", {"A": "x", "B": "y"}) == digest_of("A", {"A": "x"}) == digest_of("B", {"B": "x"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "shows"),
+    [
+        ({"A": "2"}, True),
+        ({"NEW": ""}, True),
+        ({"B": "x"}, True),
+        ({"BASH_FUNC_f%%": "() { echo; }"}, True),
+        ({"TMPDIR": "/elsewhere"}, False),
+        ({"NVCCACHE_DIR": "/elsewhere", "_NVCCACHE_X": "1"}, False),
+        ({"SHLVL": "3", "_": "/usr/bin/make", "OLDPWD": "/", "MAKEFLAGS": "-j", "MAKELEVEL": "1"}, False),
+    ],
+)
+def test_of_the_whole_environment_everything_counts_but_what_reaches_nothing(changed, shows):
+    assert (digest_of(WHOLE, {**ENVIRON, **changed}) != digest_of(WHOLE, ENVIRON)) == shows
+
+
+def test_a_variable_that_goes_shows_in_the_whole_environment():
+    without = {name: value for name, value in ENVIRON.items() if name != "B"}
+    assert digest_of(WHOLE, without) != digest_of(WHOLE, ENVIRON)
+
+
+def test_the_order_of_the_environment_does_not_show():
+    assert digest_of(WHOLE, dict(reversed(ENVIRON.items()))) == digest_of(WHOLE, ENVIRON)
+
+
+def test_a_value_does_not_stand_in_for_a_name():
+    assert digest_of(WHOLE, {"A": "B=C"}) == digest_of(WHOLE, {"A": "B=C"})
+    assert digest_of(WHOLE, {"A": "1", "B": "2"}) != digest_of(WHOLE, {"A": "1B=2"})
+
+
+def test_a_name_with_a_star_is_all_that_begin_so():
+    before = digest_of("BASH_FUNC_*", ENVIRON)
+    assert digest_of("BASH_FUNC_*", {**ENVIRON, "A": "2", "BASH_FUNCTION": "y", "BASH_FUNC": "z"}) == before
+    for changed in ({"BASH_FUNC_f%%": "() { echo; }"}, {"BASH_FUNC_g%%": "() { :; }"}):
+        assert digest_of("BASH_FUNC_*", {**ENVIRON, **changed}) != before
+    assert digest_of("BASH_FUNC_*", {}) != before
+
+
+@pytest.mark.parametrize("name", ["_", "TMPDIR", "SHLVL", "NVCCACHE_DIR", "_NVCCACHE_DEPTH"])
+def test_what_reaches_nothing_is_ignored(name):
+    assert is_ignored(name)
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "NVCC_APPEND_FLAGS", "LANG", "NVCCACHE", "__"])
+def test_anything_else_is_not_ignored(name):
+    assert not is_ignored(name)
+
+
+def test_one_digest_for_several_tells_apart_which_of_them_is_what():
+    names = ("A", "B", "C")
+    environs = [
+        {},
+        {"A": "1"},
+        {"B": "1"},
+        {"A": ""},
+        {"A": "-"},
+        {"A": "1", "B": ""},
+        {"A": "1", "B": "1"},
+        {"A": "1", "C": "1"},
+    ]
+    assert len({digest_of_all(names, environ) for environ in environs}) == len(environs)
+    assert digest_of_all(names, {"A": "1", "D": "2"}) == digest_of_all(names, {"A": "1"})
+
+
+def test_one_digest_for_several_may_have_a_star_among_them():
+    names = ("A", "X_*")
+    before = digest_of_all(names, {"A": "1", "X_A": "1"})
+    assert digest_of_all(names, {"A": "1", "X_A": "1", "Y": "2"}) == before
+    for environ in ({"A": "1"}, {"A": "1", "X_A": "2"}, {"A": "1", "X_A": "1", "X_B": "1"}):
+        assert digest_of_all(names, environ) != before
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Directories with a program `tool`, with a file, and with a directory of that name."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        shutil.copy("/bin/true", tmp_path / name / "tool")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "tool").write_text("")
+    (tmp_path / "folder" / "tool").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("search_path", "found"),
+    [
+        ("one:two", "one/tool"),
+        ("two:one", "two/tool"),
+        ("never:plain:folder:two", "two/tool"),
+        ("never:plain", ""),
+        ("", ""),
+    ],
+)
+def test_the_program_that_a_name_stands_for(place, search_path, found):
+    assert found_on(search_path, "tool") == found
+
+
+@pytest.mark.parametrize("search_path", ["", ":never", "never:", "never::plain"])
+def test_an_empty_part_of_the_path_is_the_working_directory(place, monkeypatch, search_path):
+    monkeypatch.chdir(place / "one")
+    assert found_on(search_path, "tool") == "./tool"
+
+
+def test_a_digest_that_is_none_is_not_that_of_a_value():
+    assert not is_set("")
+    assert not is_set(environment.digest_of("A", {}))

@@ -1,0 +1,116 @@
+"""Which variables a script may depend on."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from nvccache import shell_text
+from nvccache.environment import WHOLE
+from nvccache.shell_text import OF_SHELLS, uses_random_numbers, variables_in
+
+
+def named(text: str) -> set[str]:
+    return variables_in([text.encode()]) - {*OF_SHELLS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'exec g++ $CXX_FLAGS "$@"',
+        'exec g++ ${CXX_FLAGS:-"-O2"} "$@"',
+        'exec g++ "${CXX_FLAGS[@]}"',
+        'exec g++ ${CXX_FLAGS+"$CXX_FLAGS"}',
+        "echo $((CXX_FLAGS + 1))",
+        "((CXX_FLAGS)) && x",
+        "[[ -v CXX_FLAGS ]]",
+        'test -n "$CXX_FLAGS"',
+        'read -r x <<< "$CXX_FLAGS"',
+        "cat <<END\n$CXX_FLAGS\nEND",
+    ],
+)
+def test_a_variable_is_named_by_whoever_uses_it(text):
+    assert "CXX_FLAGS" in variables_in([text.encode()])
+    assert WHOLE not in variables_in([text.encode()])
+
+
+def test_other_variables_do_not_matter():
+    assert named('exec /usr/bin/g++ $FLAGS "$@"') == {"exec", "usr", "bin", "g", "FLAGS"}
+
+
+def test_what_shells_heed_by_themselves_always_counts():
+    assert {"BASH_ENV", "ENV", "CDPATH", "BASH_FUNC_*", "POSIXLY_CORRECT"} < variables_in([b"exec g++"])
+
+
+def test_path_counts_by_what_is_looked_for_and_what_reaches_nothing_not_at_all():
+    assert named("$PATH $TMPDIR $NVCCACHE_DIR $SHLVL $HOME_") == {"HOME_"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eval x",
+        'eval "$x"',
+        "x=CXX_FLAGS; echo ${!x}",
+        "echo ${!CXX_*}",
+        "env",
+        "exec env g++",
+        "/usr/bin/env | grep CXX",
+        "printenv CXX_FLAGS",
+        "declare -n y=x",
+        "declare -p",
+        "typeset -p",
+        "compgen -v",
+        "local -n y=x",
+        "export -p",
+        "readonly\t-p",
+        "set",
+        "set | grep CXX",
+        "x=`set`",
+        "x=$(set)",
+        "set > file",
+        "set; x",
+        "if set\nthen x; fi",
+        "",
+    ],
+)
+def test_where_names_are_made_up_the_whole_environment_counts(text):
+    assert variables_in([text.encode()]) == {WHOLE}
+
+
+@pytest.mark.parametrize("text", ["set -e", "set -- a b", "unset X", "offset", "export X=1", "evaluate=1"])
+def test_what_only_resembles_it_does_not(text):
+    assert WHOLE not in variables_in([text.encode()])
+
+
+def test_without_a_text_nothing_is_known():
+    assert variables_in([]) == {WHOLE}
+
+
+def test_a_text_with_very_many_names_is_not_gone_through():
+    text = " ".join(f"name{number}" for number in range(5000)).encode()
+    assert variables_in([text]) == {WHOLE}
+
+
+def test_all_texts_count():
+    assert {"A", "B"} < variables_in([b"echo $A", b"\xff\0$B"])
+    assert variables_in([b"echo $A", b"eval x"]) == {WHOLE}
+
+
+def test_random_numbers_are_known_by_their_names():
+    assert uses_random_numbers([b"x", b"echo $RANDOM"])
+    assert uses_random_numbers([b"echo ${SRANDOM}"])
+    assert not uses_random_numbers([b"echo $RANDOMIZE $MYRANDOM", b""])
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_shell_tells_no_script_of_a_variable_that_it_does_not_name(shell):
+    """What the whole module rests on, tried with some ways to look."""
+    text = 'set -- "$@"; printf "%s" "$*${X-}$-$0"; x=1; export x; readonly y=2; unset z; :'
+    assert "SECRET" not in shell_text.variables_in([text.encode()])
+    found = {
+        subprocess.run([shell, "-c", text, "name"], env=environ, capture_output=True, check=True).stdout
+        for environ in ({"PATH": "/usr/bin:/bin"}, {"PATH": "/usr/bin:/bin", "SECRET": "1"})
+    }
+    assert len(found) == 1
