@@ -94,6 +94,28 @@ def test_the_date_of_a_file_is_that_of_now(bench: Workspace, way: str) -> None:
     check(bench, Case(touch(name, -1e7), files, call(options), is_recorded=None))
 
 
+# The host compiler compares the dates of two files and says which is older.
+COMPARED = {
+    "by a pragma": '#pragma GCC dependency "grammar"\n',
+    "by an operator": '_Pragma("GCC dependency \\"grammar\\"")\n',
+    "by a pragma in a header": '#include "h.h"\n',
+}
+
+
+@pytest.mark.parametrize("way", COMPARED)
+def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> None:
+    files = {
+        "a.cu": COMPARED[way] + KERNEL.replace("VALUE", "1"),
+        "h.h": COMPARED["by an operator"],
+        "grammar": "",
+    }
+
+    def prepare(workspace: Workspace) -> None:
+        touch("grammar", -1e7)(workspace)
+
+    check(bench, Case(touch("grammar", 1e7), files, prepare=prepare, is_recorded=None))
+
+
 @pytest.mark.parametrize("what", ASKED)
 def test_what_a_wrapper_is_told_anew_each_time(bench: Workspace, what: str) -> None:
     set_up(bench, Case(files={"a.cu": KERNEL}))

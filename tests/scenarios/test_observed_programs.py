@@ -190,3 +190,20 @@ def test_a_variable_of_a_site_for_ptxas(bench: Workspace) -> None:
         edit(own_toolkit(workspace) / "bin/nvcc.profile", "\nPTXAS_FLAGS += $(SITE_LEVEL)\n")
 
     check(bench, Case(None, {"a.cu": FLOATS}, call(SITE_LEVEL="-O3"), call(SITE_LEVEL="-O0"), put))
+
+
+def test_a_toolkit_that_is_a_link(bench: Workspace) -> None:
+    """As `/usr/local/cuda` is: the tools are the same, a header is another."""
+    first = own_toolkit(bench)
+    second = first.with_name("second")
+    shutil.copytree(first, second, symlinks=True)
+    edit(second / "include/crt/host_defines.h", "\n#define VALUE 2\n")
+    chosen = bench.directory / "cuda"
+    chosen.symlink_to(first)
+    bench.nvcc = str(chosen / "bin" / "nvcc")
+
+    def swap(workspace: Workspace) -> None:
+        chosen.unlink()
+        chosen.symlink_to(second)
+
+    check(bench, Case(swap, SOURCE))

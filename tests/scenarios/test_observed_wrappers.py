@@ -252,6 +252,44 @@ def test_a_direct_hit_behind_a_compiled_wrapper_starts_nothing(bench: Workspace)
     assert processes_of_hit(bench, call(WRAPPED)) == ["execve"]
 
 
+TOOLS = {"cicc": "nvvm/bin/cicc", "cudafe++": "bin/cudafe++", "fatbinary": "bin/fatbinary"}
+
+
+def tool_script(path: str, before: str, after: str = "") -> Change:
+    """A script in the place of a tool of the workspace's own toolkit."""
+
+    def put(workspace: Workspace) -> None:
+        tool = own_toolkit(workspace) / path
+        script(f'{before}\nexec "{tool.resolve()}" "$@" {after}', str(tool))(workspace)
+
+    return put
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_a_tool_that_is_a_script_reads(bench: Workspace, tool: str) -> None:
+    put = tool_script(TOOLS[tool], 'cat "{work}/message" >&2')
+    files = {"a.cu": FLOATS, "message": "one\n"}
+    check(bench, Case(write("message", "two\n"), files, prepare=put))
+
+
+NVCC = {
+    "a file that it sources": Case(
+        write("settings", "OPTIONS=-DVALUE=2\n"), {"settings": "OPTIONS=-DVALUE=1\n"}
+    ),
+    "a file that it looks for": Case(write("settings", "OPTIONS=-DVALUE=2\n")),
+    "a variable": Case(call=call(OPTIONS="-DVALUE=1"), then=call(OPTIONS="-DVALUE=2")),
+}
+
+
+@pytest.mark.parametrize("what", NVCC)
+def test_what_an_nvcc_that_is_a_script_reads(bench: Workspace, what: str) -> None:
+    case = NVCC[what]
+    text = f'if [ -f {{work}}/settings ]; then . {{work}}/settings; fi\nexec "{bench.nvcc}" "$@" $OPTIONS'
+    script(text, "nvcc")(bench)
+    bench.nvcc = str(bench.directory / "nvcc")
+    check(bench, Case(case.change, {"a.cu": SOURCE, **case.files}, case.call, case.then, is_recorded=None))
+
+
 PTXAS = {
     "a file that it sources": Case(write("settings", "OPTIONS=-O0\n"), {"settings": "OPTIONS=-O3\n"}),
     "a variable": Case(call=call(OPTIONS="-O3"), then=call(OPTIONS="-O0")),
@@ -262,10 +300,5 @@ PTXAS = {
 @pytest.mark.parametrize("what", PTXAS)
 def test_what_a_ptxas_that_is_a_script_reads(bench: Workspace, what: str) -> None:
     case = PTXAS[what]
-
-    def put(workspace: Workspace) -> None:
-        tool = own_toolkit(workspace) / "bin" / "ptxas"
-        becoming = f'\nexec "{tool.resolve()}" "$@" $OPTIONS'
-        script("if [ -f {work}/settings ]; then . {work}/settings; fi" + becoming, str(tool))(workspace)
-
+    put = tool_script("bin/ptxas", "if [ -f {work}/settings ]; then . {work}/settings; fi", "$OPTIONS")
     check(bench, Case(case.change, {"a.cu": FLOATS, **case.files}, case.call, case.then, put))
