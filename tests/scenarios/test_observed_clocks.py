@@ -57,9 +57,11 @@ FILES = {
     "pasted": (stamp("J(__TIME, STAMP__)", PASTE), ""),
     "for the last compile": (forced("__TIMESTAMP__"), FORCED),
 }
-# What a wrapper puts into VALUE.
+# What a wrapper, a script of bash, puts into VALUE.
 ASKED = {
     "the time": "$(date +%s)",
+    "the time, by the shell": "$EPOCHSECONDS",
+    "chance, by the shell": "$RANDOM",
     "its process": "$$",
     "chance": "$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')",
     "how long the machine is up": "$(cut -d. -f1 /proc/uptime)",
@@ -119,7 +121,7 @@ def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> N
 @pytest.mark.parametrize("what", ASKED)
 def test_what_a_wrapper_is_told_anew_each_time(bench: Workspace, what: str) -> None:
     set_up(bench, Case(files={"a.cu": KERNEL}))
-    text = f'#!/bin/sh\nexec "{HOST_COMPILER}" "-DVALUE={ASKED[what]}" "$@"\n'
+    text = f'#!/bin/bash\nexec "{HOST_COMPILER}" "-DVALUE={ASKED[what]}" "$@"\n'
     replace(bench.directory / "wrapper", text)
     line = call("-ccbin {work}/wrapper")
     first = _compile(bench, line)

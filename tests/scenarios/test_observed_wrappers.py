@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from scenarios.observed_cases import (
@@ -117,6 +119,14 @@ SCRIPTS = {
         first="#!{python}",
     ),
 }
+# A record may hold no more of a file than that it is there; and Python takes chance for its hashes.
+UNDECIDED = (
+    "the date of a file",
+    "the mode of a file",
+    "the size of a file",
+    "a module of its own",
+    "a module that it looks for",
+)
 PATH = {"PATH": "{work}/early:{work}/late:{path}"}
 VARIABLES = {
     "a variable": heeding('exec "{g++}" $SITE "$@"', {"SITE": "-DVALUE=1"}, {"SITE": "-DVALUE=2"}),
@@ -200,7 +210,8 @@ COMPILED = {
 
 @pytest.mark.parametrize("what", SCRIPTS)
 def test_what_a_script_reads(bench: Workspace, what: str) -> None:
-    check(bench, SCRIPTS[what])
+    is_recorded = None if what in UNDECIDED else True
+    check(bench, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
 
 
 @pytest.mark.parametrize("what", VARIABLES)
