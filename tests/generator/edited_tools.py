@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from generator.edit_cases import ALONE, DEPFILE, OBJECT, Draft, Part, written
+from generator.edit_cases import ALONE, OBJECT, Draft, Part, written
 from scenarios.rebuilds import HOST_COMPILER
 
 REAL = shutil.which(HOST_COMPILER) or HOST_COMPILER
@@ -332,6 +332,11 @@ def toolkit(draft: Draft) -> None:
         f"chmod u+w {header}\necho '#define ADDED 1' >> {header}\n",
         OBJECT,
     )
+    draft.edit("the toolkit is renamed, and a link left", "mv toolkit real\nln -s real toolkit\n", None)
+    _edits_of_tools(draft)
+
+
+def _edits_of_tools(draft: Draft) -> None:
     for tool, name in (
         ("ptxas", "bin/ptxas"),
         ("cudafe++", "bin/cudafe++"),
@@ -348,7 +353,6 @@ def toolkit(draft: Draft) -> None:
             changes,
         )
         draft.edit(f"{tool} is removed", f"rm {place}\n", None)  # there may be one on PATH
-    draft.edit("the toolkit is renamed, and a link left", "mv toolkit real\nln -s real toolkit\n", DEPFILE)
 
 
 PARTS: dict[str, tuple[Part, str]] = {

@@ -244,13 +244,13 @@ class Meddler:
                 self._edit()
                 self.is_in_time = True
                 return
-            time.sleep(0.002)
+            time.sleep(0.005)
 
     def _runs(self) -> bool:
         own = os.getpid()
         parents: dict[int, tuple[int, str]] = {}
         for name in os.listdir("/proc"):
-            if name.isdecimal() and int(name) > own:
+            if name.isdecimal():
                 try:
                     text = Path(f"/proc/{name}/stat").read_text()
                 except OSError:
