@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 # What objects with debug information say in the place of the scratch directory, whose name is never
 # the same twice.
 DEBUG_DIRECTORY = "/tmp/nvccache"
-# Tools of which is known what they read, where it cannot be observed.
-_OF_NVIDIA = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
 
 
 class LostResultError(Exception):
@@ -361,11 +359,8 @@ class Execution:
 
     def _reading_of(self, stage: Stage) -> Reading:
         """What a stage has just read; raises UnreadableError."""
-        known = frozenset(ingredients.files_in_key(stage, self.environ))
-        folds = stage.grammar.folds_mathematics
-        subject = Subject(self.environ, stage.words[0], known, host.asks_for_colours(stage.words), folds)
         try:
-            made = self._observed(stage, subject)
+            made = self._observed(stage, self.subject_of(stage))
         except OSError as error:
             raise UnreadableError(str(error)) from None
         if stage.grammar.dates_what_it_names:
@@ -373,9 +368,20 @@ class Execution:
             made.dates += line_table.dates_in(images, self.since_ns)
         return made
 
+    def subject_of(self, stage: Stage) -> Subject:
+        """What is to be observed of a stage; raises OSError."""
+        return Subject(
+            self.environ,
+            stage.words[0],
+            frozenset(ingredients.files_in_key(stage, self.environ)),
+            ingredients.loaded_by(stage, self.environ, self.store),
+            host.asks_for_colours(stage.words),
+            stage.grammar.folds_mathematics,
+        )
+
     def _observed(self, stage: Stage, subject: Subject) -> Reading:
         logs = self._logs.pop(stage.outputs[0].path if stage.outputs else "", [])
-        if self.is_blind and stage.kind in _OF_NVIDIA:
-            return self.inputs.assumed(subject)
+        if self.is_blind:
+            return self.inputs.assumed(subject, self._context.watch.why_not)
         made = [self.inputs.reading(log.read(), subject) for log in logs]
         return made[0] if len(made) == 1 else self.inputs.union(made, subject.environ)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import device_code, keys, reading, toolchain
+from nvccache import device_code, keys, loader, processor, reading, toolchain
 from nvccache.stages import nvlink
 
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 Ingredient = tuple[str, tuple[str, ...]]
+# What they are is their content and the libraries that they load: wherever they lie, they do the same.
+_LOCATED_ANYWHERE = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
 
 
 def of_stage(
@@ -38,7 +40,7 @@ def of_stage(
     """
     found: list[Ingredient] = [
         ("stage", (stage.kind,)),
-        ("tool", (toolchain.identify(stage.words[0], environ, store),)),
+        ("tool", tuple(_tool_parts(stage, environ, store))),
         ("arguments", stage.key_words),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
@@ -58,6 +60,32 @@ def of_stage(
     return found
 
 
+def _tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
+    """What identifies the tool. Compilers and scripts find other files by where they lie themselves."""
+    parts = [toolchain.identify(stage.words[0], environ, store)]
+    loaded = loaded_by(stage, environ, store)
+    if loaded is None:
+        program = toolchain.resolve(stage.words[0], environ.get("PATH", ""))
+        return [*parts, program, os.path.realpath(program)]
+    parts += [toolchain.digest_of_program(path, store) for path in loaded.files]
+    if stage.grammar.folds_mathematics and loaded.has_libm:
+        parts.append(processor.features(loaded.loader, environ, store, is_of_tool=True))
+    elif stage.grammar.folds_mathematics:
+        parts.append(processor.unclassified(environ))
+    return parts
+
+
+def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.Loaded | None:
+    """What one of NVIDIA's tools loads; None for other tools, and for a script in its place.
+
+    Raises OSError.
+    """
+    if stage.kind not in _LOCATED_ANYWHERE:
+        return None
+    known = loader.of_program(toolchain.resolve(stage.words[0], environ.get("PATH", "")), environ, store)
+    return known if known.is_known else None
+
+
 def with_inputs(ingredients: Iterable[Ingredient], digests: Sequence[str]) -> list[Ingredient]:
     """The same with other inputs."""
     return [(tag, tuple(digests) if tag == "inputs" else parts) for tag, parts in ingredients]
@@ -71,9 +99,11 @@ def key_of(ingredients: Sequence[Ingredient]) -> str:
 
 
 def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
-    """The files whose content counts for less than all of its bytes: of what is linked the device code."""
-    if not stage.grammar.searches_libraries:
+    """The files that a command names or finds whose content is in the key; of some only device code."""
+    if stage.kind not in _LOCATED_ANYWHERE:
         return []
+    if not stage.grammar.searches_libraries:
+        return list(stage.possible_files)
     return [*stage.possible_files, *nvlink.libraries(stage.words, environ)]
 
 

@@ -80,7 +80,10 @@ class StageLookups:
             self._add(path, (ABSENT,))
         for path, mode in (*process.found.items(), *process.others.items()):
             if counts(path):
-                self._add(path, _states_of(mode))
+                is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
+                self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
+                if stat.S_ISDIR(mode):
+                    self.follow(path)  # gcc takes two names of one directory for one
         for path in filter(counts, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.executable)
@@ -90,6 +93,13 @@ class StageLookups:
     def add_absent(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._add(path, (ABSENT,))
+
+    def call(self, word: str, search_path: str) -> None:
+        """Add how the tool itself was found."""
+        if "/" in word:
+            self.follow(word)
+        else:
+            self.add_search(word, search_path)
 
     def add_search(self, program: str, search_path: str) -> None:
         """Add that a program was looked for on PATH."""
@@ -108,7 +118,7 @@ class StageLookups:
         if path not in self._files:
             state = self._call.state(path)
             self._add(path, (state,))
-            if state == ABSENT:
+            if state == ABSENT and not self._call.is_link(path):
                 return
         if self._call.is_link(path):
             self._links.add(path)

@@ -25,7 +25,7 @@ from nvccache import (
     variables,
 )
 from nvccache.digests import Digests
-from nvccache.known_programs import INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.lookups import Lookups, StageLookups
 from nvccache.reading import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
 
@@ -56,12 +56,14 @@ class Subject:
     """The stage that was observed.
 
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
-    in its key in another way; `asks_for_colours` and `folds_mathematics` as its command says.
+    in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
+    `asks_for_colours` and `folds_mathematics` as its command says.
     """
 
     environ: Mapping[str, str]
     word: str
     known: frozenset[str] = frozenset()
+    loaded: loader.Loaded | None = None
     asks_for_colours: bool = False
     folds_mathematics: bool = False
 
@@ -84,23 +86,30 @@ class ObservedInputs:
             raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
         return _StageInputs(self, observation, subject).reading()
 
-    def assumed(self, subject: Subject) -> Reading:
-        """What one of NVIDIA's tools is known to depend on beside its key, where it could not be observed.
+    def assumed(self, subject: Subject, why_not: str) -> Reading:
+        """What a tool that could not be observed may depend on, if its content and what it loads are known.
 
-        All of the environment counts then. Raises UnreadableError or OSError.
+        All of the environment counts then. Raises UnreadableError.
         """
-        program = os.path.realpath(environment.found_on(subject.environ.get("PATH", ""), subject.word))
+        if subject.loaded is None:
+            raise UnreadableError(f"its tools could not be observed: {why_not}")
         made = Reading()
         made.is_observed = False
-        known = self.libraries([program], subject)
-        self.add_files(
-            made, {path: LIBRARY for loaded in known for path in loaded.files} | {program: PROGRAM}
-        )
-        self.add_machine(made, questions_of(known, subject), subject)
-        made.variables = [(environment.WHOLE, environment.digest_of(environment.WHOLE, subject.environ))]
-        looked = self._lookups.begin(made.files)
-        looked.add_absent(path for loaded in known for path in loaded.absent)
-        looked.put_into(made, subject.environ.get("PATH", ""))
+        self.add_variables(made, {environment.WHOLE}, subject.environ)
+        return made
+
+    def of_tool(self, subject: Subject) -> Reading:
+        """A tool of which a stage's key holds the content, and what it loads; raises UnreadableError."""
+        made = Reading()
+        if subject.loaded:
+            called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
+            libraries = dict.fromkeys(subject.loaded.files, LIBRARY)
+            self.add_files(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
+            self.add_machine(made, questions_of([subject.loaded], subject), subject)
+            looked = self._lookups.begin(made.files)
+            looked.add_absent(subject.loaded.absent)
+            looked.call(subject.word, subject.environ.get("PATH", ""))
+            looked.put_into(made, subject.environ.get("PATH", ""))
         return made
 
     def union(
@@ -133,6 +142,10 @@ class ObservedInputs:
         self.add_variables(made, variables_asked, environ)
         self._lookups.add_names(made, names)
         return made
+
+    def compares_dates(self, path: str, signature: Signature) -> bool:
+        """Whether a source has the compiler compare dates, which is seen of no call; raises OSError."""
+        return self._digests.has_word(path, signature)
 
     def remember(self) -> None:
         """Keep the digests of files for the calls to come."""
@@ -203,15 +216,21 @@ class _StageInputs:
         self._subject = subject
         self._processes = [(process, known_programs.kind_of(process)) for process in observation.processes]
         self._written = observation.written
+        called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
+        self._in_key = subject.known
+        if subject.loaded:
+            self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
         programs = [process.program for process in observation.processes]
-        self._libraries = call.libraries(programs, subject)
+        self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
     def reading(self) -> Reading:
         for process, kind in self._processes:
             _object_to(process, kind)
         made = Reading()
         self._add_files(made)
-        questions = questions_of(self._libraries, self._subject)
+        if self._subject.loaded:
+            self._object_to_neighbours(made)
+        questions = questions_of(self._libraries, self._subject) if self._libraries else []
         for process, kind in self._processes:
             questions += [(machine.NATIVE, "")] if _depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
@@ -220,10 +239,26 @@ class _StageInputs:
         self._add_lookups(made)
         return made
 
+    def _object_to_neighbours(self, made: Reading) -> None:
+        """Raise UnreadableError where a tool that is known by its content reads what lies beside it.
+
+        Another one with this content would read its own neighbours.
+        """
+        program = os.path.realpath(
+            toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
+        )
+        root = os.path.dirname(os.path.dirname(program)) + "/"
+        for path, kind in zip(made.files, made.kinds, strict=True):
+            if kind == PROGRAM or os.path.realpath(path).startswith(root):
+                raise UnreadableError(f"`{program}` uses `{path}`, which its key does not hold")
+
     def _add_files(self, made: Reading) -> None:
         kinds: dict[str, str] = {}
         for process, kind in self._processes:
             self._expect(process.files, kinds, SOURCE)
+            for path, signature in process.files.items() if kind == HOST else ():
+                if self._counts(path) and self._call.compares_dates(path, signature):
+                    raise UnreadableError(f"`{path}` compares dates of files (`GCC dependency`)")
             self._expect(process.loaded, kinds, LIBRARY)
             for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
                 # It may have looked at the date, which compilers heed only of what they read.
@@ -233,7 +268,7 @@ class _StageInputs:
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._counts(path))
         called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
-        kinds |= {called: PROGRAM} if called else {}
+        kinds |= {called: PROGRAM} if called and self._counts(called) else {}
         for known in self._libraries:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
@@ -249,7 +284,7 @@ class _StageInputs:
                 kinds.setdefault(path, kind)
 
     def _counts(self, path: str) -> bool:
-        return self._call.counts(path) and path not in self._written and path not in self._subject.known
+        return self._call.counts(path) and path not in self._written and path not in self._in_key
 
     def _variables(self) -> set[str]:
         names = {*variables.OF_LIBC}
@@ -270,10 +305,8 @@ class _StageInputs:
         for process, _ in self._processes:
             looked.take(process, self._counts)
         looked.add_absent(path for known in self._libraries for path in known.absent)
-        if "/" in self._subject.word:
-            looked.follow(self._subject.word)
-        else:
-            looked.add_search(self._subject.word, search_path)
+        if not self._subject.loaded:
+            looked.call(self._subject.word, search_path)
         looked.put_into(made, search_path)
         listed = sorted(
             {path for process, _ in self._processes for path in process.listed if self._counts(path)}
@@ -296,8 +329,10 @@ def _object_to(process: Process, kind: str) -> None:
     asked = known_programs.clock_of(process, kind)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
-    if kind == SHELL and shell_text.uses_random_numbers(_scripts_of(process)):
-        raise UnreadableError("a script asks for random numbers")
+    if kind == SHELL:
+        word = shell_text.asks_anew(_scripts_of(process))
+        if word:
+            raise UnreadableError(f"a script uses `{word}`")
     for path in (*process.files, *process.others) if kind in _NOT_COMPILERS else ():
         is_known = _TELLS_NOTHING.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
         if path.startswith(_OF_KERNEL) and not is_known:

@@ -48,7 +48,7 @@ def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: 
     try:
         digest = keys.digest_file(loader, _LARGEST_LOADER)
     except (OSError, ValueError):
-        return _unclassified(environ) if is_of_tool else ""
+        return unclassified(environ) if is_of_tool else ""
     builder = keys.KeyBuilder("features")
     # By its content, so that machines which share a cache ask once.
     builder.add("loader", digest)
@@ -60,12 +60,12 @@ def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: 
 
         if not is_of_tool and not asked.may_be_run(loader):
             return ""
-        found = asked.features(loader, environ) or _unclassified(environ)
+        found = asked.features(loader, environ) or unclassified(environ)
         cache.add_memo(memo_key, found)
     return found
 
 
-def _unclassified(environ: Mapping[str, str]) -> str:
+def unclassified(environ: Mapping[str, str]) -> str:
     """All there is to tell, for mathematics whose choices are not known."""
     return f"{describe()}{TUNABLES}={environ.get(TUNABLES, '')}"
 

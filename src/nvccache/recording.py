@@ -81,6 +81,7 @@ class Recorder:
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
         parts = [execution.inputs.reading(self._dry_run.read(), subject), *execution.readings]
+        parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
             {*made.dates, *((path, reading.date_and_size(path)) for path in execution.dated_files)}

@@ -21,7 +21,8 @@ _MADE_UP = re.compile(
     rb"|\bset[ \t]*(?:$|[;|&>)`])",
     re.MULTILINE,
 )
-_RANDOM = re.compile(rb"\bS?RANDOM\b")
+# Known to a shell since it began: asking anew makes no call.
+_ANEW = re.compile(rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b")
 _MOST_NAMES = 3000
 # What shells heed without a script that says so.
 OF_SHELLS = (
@@ -49,5 +50,7 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
     return {name for name in names if not environment.is_ignored(name) and name != "PATH"} | {*OF_SHELLS}
 
 
-def uses_random_numbers(texts: Iterable[bytes]) -> bool:
-    return any(_RANDOM.search(text) for text in texts)
+def asks_anew(texts: Iterable[bytes]) -> str:
+    """The first word in these texts that stands for something else each time; empty if there is none."""
+    found = (_ANEW.search(text) for text in texts)
+    return next((match[0].decode() for match in found if match), "")

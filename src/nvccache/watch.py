@@ -36,13 +36,13 @@ class Watch:
 
     def __init__(self, scratch: str, why_not: str) -> None:
         self._scratch = scratch
-        self._why_not = why_not
+        self.why_not = why_not
         self._numbers = itertools.count()  # counts on in one step, whichever thread asks
 
     @property
     def is_blind(self) -> bool:
         """Whether nothing is observed."""
-        return bool(self._why_not)
+        return bool(self.why_not)
 
     def run(
         self,
@@ -54,7 +54,7 @@ class Watch:
         """Run a tool to its end; raises OSError when it cannot be started."""
         if self.is_blind:
             completed = process.run(words, environ, handle=handle, on_terminal=on_terminal)
-            return completed, Log("", words[0], self._why_not)
+            return completed, Log("", words[0], self.why_not)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
         completed = process.run(words, armed, handle=handle, on_terminal=on_terminal)
