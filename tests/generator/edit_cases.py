@@ -30,7 +30,7 @@ ALONE = "all"
 # When and where an edit is made.
 AT_REST = "between two calls"
 ELSEWHERE = "in a copy of the directory, below the same base directory"
-STAGES = ("cc1plus", "cudafe++", "cicc", "ptxas", "as")
+STAGES = ("cc1plus", "cudafe++", "cicc", "ptxas")
 _MODES = ("-c", "-c", "-c", "-dc", "-ptx", "-cubin")
 _DEPFILES = ("", "", "-MD -MF a.d", "-MMD -MF a.d", "-MD -MF a.d -MP", "-MD -MF a.d -MT product")
 _SURROUNDINGS = ("", "", "", "-lineinfo", "-Xcompiler -Wall", "-std=c++17", "-O2", "-Xcompiler -O2")
