@@ -30,7 +30,7 @@ ALONE = "all"
 # When and where an edit is made.
 AT_REST = "between two calls"
 ELSEWHERE = "in a copy of the directory, below the same base directory"
-STAGES = ("cc1plus", "cudafe++", "cicc", "ptxas", "as")
+STAGES = ("cc1plus", "cudafe++", "cicc", "ptxas")
 _MODES = ("-c", "-c", "-c", "-dc", "-ptx", "-cubin")
 _DEPFILES = ("", "", "-MD -MF a.d", "-MMD -MF a.d", "-MD -MF a.d -MP", "-MD -MF a.d -MT product")
 _SURROUNDINGS = ("", "", "", "-lineinfo", "-Xcompiler -Wall", "-std=c++17", "-O2", "-Xcompiler -O2")
@@ -63,8 +63,9 @@ class Call:
         return Call(self.nvcc, line, {name: value for name, value in variables.items() if value is not None})
 
     def shown(self) -> str:
+        """The call through nvccache, for a shell."""
         variables = [f'{name}="{value}"' for name, value in self.variables.items()]
-        return " ".join([*variables, self.nvcc, self.line])
+        return " ".join([*variables, "nvccache", self.nvcc, self.line])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,27 +102,27 @@ class EditCase:
         return self.edit.changes
 
     def __str__(self) -> str:
-        """A script that does it again, for a reader."""
-        first = [f"nvccache {self.call.shown()}"] * (2 if self.is_repeated else 1)
+        """A script that does it again, by hand or in a shell; `$TOOLKIT` is a toolkit of links."""
         when = f"# The edit, {self.moment}: {self.edit.told}."
         edit = [self.edit.script]
         if self.moment == ELSEWHERE:
-            edit = ["cp -a ../work ../other; cd ../other; export NVCCACHE_BASE_DIR=$PWD/..", *edit]
-        elif self.moment != AT_REST:
+            edit = ["cp -a . ../other; cd ../other", *edit]
+        elif self.is_made_meanwhile:
             when = f"# The edit, while `{self.moment}` runs in the call above: {self.edit.told}."
-        undone = ["# Everything as it was.", f"nvccache {self.call.shown()}"] if self.is_undone else []
+        undone = ["# Everything as it was.", self.call.shown()] if self.is_undone else []
         lines = [
             f"# Seed {self.seed}: {', '.join(self.parts)}.",
-            "# {work} is the directory, {path} what PATH was, {toolkit} a toolkit of links.",
             "mkdir work; cd work",
+            "export NVCCACHE_BASE_DIR=${PWD%/*}" if self.moment == ELSEWHERE else "",
             PRELUDE + self.script.rstrip("\n"),
-            *first,
+            *[self.call.shown()] * (2 if self.is_repeated else 1),
             when,
             *edit,
-            f"nvccache {self.call.after(self.edit).shown()}",
+            self.call.after(self.edit).shown(),
             *undone,
         ]
-        return "\n".join(line for line in lines if line)
+        text = "\n".join(line for line in lines if line)
+        return text.replace("{work}", "$PWD").replace("{path}", "$PATH").replace("{toolkit}", "$TOOLKIT")
 
 
 class Draft:

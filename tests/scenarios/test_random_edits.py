@@ -263,6 +263,6 @@ class Meddler:
 
 
 def _is_below(pid: int, ancestor: int, parents: dict[int, tuple[int, str]]) -> bool:
-    while pid in parents:
+    while pid != ancestor and pid in parents:
         pid = parents[pid][0]
     return pid == ancestor
