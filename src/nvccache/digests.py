@@ -78,10 +78,7 @@ class Digests:
         for directory, rows in self._added.items():
             older = {name: row for name, row in self._record(directory).items() if name not in rows}
             kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
-            try:
-                body = json.dumps({**rows, **kept}, separators=(",", ":")).encode()
-            except UnicodeEncodeError:  # a name that is no text is found anew each time
-                continue
+            body = json.dumps({**rows, **kept}, separators=(",", ":")).encode("ascii")
             # No lock: nothing depends on these records.
             self._cache.add_record(store.DIGEST, self._key(directory), body, lock=False)
         self._added = {}
