@@ -107,7 +107,9 @@ def test_a_directory_has_one_record_and_each_name_of_the_working_directory_its_o
     assert digests_of(Call(cache), BOTH[0]) == [keys.digest_bytes(b"another")]
 
 
-@pytest.mark.parametrize("change", ["touched", "rewritten", "rewritten under the old date", "replaced", "link"])
+@pytest.mark.parametrize(
+    "change", ["touched", "rewritten", "rewritten under the old date", "replaced", "link"]
+)
 def test_a_file_that_was_touched_is_read_again(place, cache, change):
     digests_of(Call(cache), *BOTH)
     path = place / BOTH[0]
