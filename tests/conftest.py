@@ -34,6 +34,13 @@ KEPT_CASES = {
     "test_relative_toolkits": 4,
     "test_linked_checkouts": 2,
     "test_observed_paths": 7,
+    "test_observed_headers": 6,
+    "test_observed_search": 5,
+    "test_observed_programs": 3,
+    "test_observed_wrappers": 4,
+    "test_observed_clocks": 4,
+    "test_observed_changes": 6,
+    "test_observed_clang": 2,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
