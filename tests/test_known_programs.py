@@ -57,6 +57,38 @@ def test_a_program_is_known_by_its_name(name, kind):
     assert known_programs.kind_of(process(f"/some/where/{name}")) == kind
 
 
+def test_env_that_has_started_a_program_has_shown_nothing():
+    assert known_programs.kind_of(Process("/usr/bin/env", started=["/bin/sh"])) == UTILITY
+    assert known_programs.kind_of(Process("/usr/bin/env")) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "kind", "text", "asks"),
+    [
+        ("sh", [], SHELL, "exec g++ x", False),
+        ("sh", [], SHELL, "x=$(pwd)", True),
+        ("sh", [], SHELL, "cd x && ./tool", True),
+        ("sh", [], SHELL, "g++ -DX=$PWD", True),
+        ("bash", [], SHELL, "g++ -I~+/x", True),
+        ("sh", [], SHELL, "mypwd $PWDS abcd", False),
+        ("sh", [], SHELL, None, True),
+        ("pwd", [], UTILITY, None, True),
+        ("readlink", ["-f", "x"], UTILITY, None, True),
+        ("readlink", ["-f", "/x"], UTILITY, None, False),
+        ("realpath", ["."], UTILITY, None, True),
+        ("cat", ["x"], UTILITY, None, False),
+        ("python3", [], INTERPRETER, None, True),
+        ("mpicxx", [], UNKNOWN, None, True),
+        ("g++", [], HOST, None, False),
+        ("cicc", [], EDG, None, False),
+        ("nvcc", [], DEVICE, None, False),
+    ],
+)
+def test_who_may_be_told_where_it_works(program, arguments, kind, text, asks):
+    texts = [] if text is None else [text.encode()]
+    assert known_programs.asks_for_directory(process(program, *arguments), kind, texts) == asks
+
+
 @pytest.mark.parametrize("name", ["time", "ctime", "localtime", "strftime"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_asks_for_the_time_may_write_it_down(name, kind):

@@ -35,6 +35,10 @@ def test_a_variable_is_named_by_whoever_uses_it(text):
     assert WHOLE not in variables_in([text.encode()])
 
 
+def test_a_name_may_be_spread_over_lines():
+    assert "CXX_FLAGS" in variables_in([b"exec g++ $CXX_\\\nFLAGS"])
+
+
 def test_other_variables_do_not_matter():
     assert named('exec /usr/bin/g++ $FLAGS "$@"') == {"exec", "usr", "bin", "g", "FLAGS"}
 
@@ -72,6 +76,17 @@ def test_path_counts_by_what_is_looked_for_and_what_reaches_nothing_not_at_all()
         "set > file",
         "set; x",
         "if set\nthen x; fi",
+        "set # all",
+        "set 2>&1 | x",
+        "{ set; }",
+        "export",
+        "export | grep CXX",
+        "export>file",
+        "readonly",
+        "export -fp",
+        "local -rn y=x",
+        "ev\\\nal x",
+        'echo "${x@P}"',
         "",
     ],
 )
@@ -79,7 +94,10 @@ def test_where_names_are_made_up_the_whole_environment_counts(text):
     assert variables_in([text.encode()]) == {WHOLE}
 
 
-@pytest.mark.parametrize("text", ["set -e", "set -- a b", "unset X", "offset", "export X=1", "evaluate=1"])
+@pytest.mark.parametrize(
+    "text",
+    ["set -e", "set -- a b", "unset X", "offset", "export X=1", "evaluate=1", "readonly x", "set -o x"],
+)
 def test_what_only_resembles_it_does_not(text):
     assert WHOLE not in variables_in([text.encode()])
 

@@ -1,8 +1,8 @@
 """The digests of files, remembered by their stat signatures so that they need not be read again.
 
 The second unit of a project reads mostly the headers of the first. A record belongs to a directory and is
-a JSON object: the name of a file in it -> [device, inode, size, modification time, change time, digest, whether
-a source has the compiler compare dates of files ("1" or "")].
+a JSON object: the name of a file in it -> [device, inode, size, modification time, change time, digest,
+whether a source has the compiler compare dates of files ("1" or "")].
 A row is believed as long as the file has its signature, like the memo of programs (toolchain.py); see the
 design notes. Several calls may write a record at once: the last one wins, and what is lost is found anew.
 """
@@ -101,10 +101,7 @@ class Digests:
         for directory, rows in self._added.items():
             older = {name: row for name, row in self._record(directory).items() if name not in rows}
             kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
-            try:
-                body = json.dumps({**rows, **kept}, separators=(",", ":")).encode()
-            except UnicodeEncodeError:  # a name that is no text is found anew each time
-                continue
+            body = json.dumps({**rows, **kept}, separators=(",", ":")).encode("ascii")
             # No lock: nothing depends on these records.
             self._cache.add_record(store.DIGEST, self._key(directory), body, lock=False)
         self._added = {}

@@ -221,6 +221,8 @@ def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str
     path = f"`{_shown(difference, recorded)}`"
     if difference.what == "processor":
         return "the processor is another one"
+    if difference.what in (machine.HOST, machine.DIRECTORY):
+        return f"the {'machine' if difference.what == machine.HOST else 'working directory'} is another one"
     if difference.what == "libraries":
         return f"{path} names other libraries"
     if difference.what in ("changed", "gone"):

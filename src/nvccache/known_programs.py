@@ -12,6 +12,8 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nvccache.observer_log import Process
 
 HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN = (
@@ -55,12 +57,15 @@ _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
 # the working directory is part of keys where it counts.
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
+_DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+")
 _INCLUDES_MORE = "--preinclude"
 
 
 def kind_of(process: Process) -> str:
     """The kind of program that a process ran; a script is what reads it."""
     name = os.path.basename(process.program)
+    if name == "env" and process.started:  # as scripts call it, to find their interpreter
+        return UTILITY
     return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(name)), UNKNOWN)
 
 
@@ -87,6 +92,21 @@ def clock_of(process: Process, kind: str) -> str:
 def asks_for_machine(process: Process, kind: str) -> bool:
     """Whether a process may have been told what machine it runs on, beyond its processor's instructions."""
     return kind in (UNKNOWN, INTERPRETER, SHELL) and any(name in _MACHINE for name, _, _ in process.questions)
+
+
+def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process may have been told where it works, of which compilers' keys say what counts.
+
+    Where nothing was observed: the kernel is asked, not the C library.
+    """
+    if kind == SHELL:
+        texts = list(scripts)
+        return not texts or any(_DIRECTORY_IN_SHELL.search(text) for text in texts)
+    if kind == UTILITY:
+        name = os.path.basename(process.program)
+        relative = (word for word in process.arguments[1:] if word[:1] not in ("/", "-"))
+        return name == "pwd" or (name in ("readlink", "realpath") and any(relative))
+    return kind in (UNKNOWN, INTERPRETER)
 
 
 def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:

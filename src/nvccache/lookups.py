@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nvccache.observer_log import Process
     from nvccache.reading import Reading
 
+CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
 _APPEARED = "files appeared or went while it was compiled"
 
 
@@ -145,7 +146,7 @@ class StageLookups:
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
         made.plain = sorted(self._plain)
         for path in self._links:
-            if os.lstat(path).st_ctime_ns > self._call.since_ns:
+            if os.lstat(path).st_ctime_ns > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)
 
     def _add(self, path: str, expected: Collection[str]) -> None:

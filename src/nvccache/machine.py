@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HOST = "host"  # its name, kernel and number of processors; the subject is empty
 NATIVE = "native"  # all of the processor; the subject is empty
+DIRECTORY = "directory"  # in which it is compiled, by its names; the subject is empty
 FEATURES = "features"  # the class of the processor that the loader of this path shows
 # The last is reading.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
 # with `:` between them) says of these names.
@@ -35,6 +36,8 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
         said = processor.describe()
     elif topic == HOST:
         said = " ".join([*os.uname(), str(os.cpu_count())])
+    elif topic == DIRECTORY:
+        said = f"{os.getcwd()}\0{environ.get('PWD', '')}"
     elif topic == FEATURES:
         said = processor.features(subject, environ, cache)
     elif topic == LIBRARIES:

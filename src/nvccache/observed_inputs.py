@@ -25,8 +25,8 @@ from nvccache import (
     variables,
 )
 from nvccache.digests import Digests
-from nvccache.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.lookups import Lookups, StageLookups
+from nvccache.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.lookups import CLOCK_TICK, Lookups, StageLookups
 from nvccache.reading import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
 
 TYPE_CHECKING = False
@@ -38,15 +38,24 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
-_CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
 _LARGEST_SCRIPT = 1 << 20
+_LARGEST_ARGUMENT = 4096  # where the observer cuts them
+_OPTIONS_OF_CLANG = ".cfg"
 _OF_KERNEL = ("/dev/", "/proc/", "/sys/")
 _TELLS_NOTHING = re.compile(
-    r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)|/proc/(?:self|thread-self|\d+)(?:/.*)?"
+    r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)"
+    r"|/proc/(?:self|thread-self|\d+)(?:/(?!(?:.*/)?environ$).*)?"
     r"|/proc/filesystems|/proc/sys/vm/overcommit_memory"
 )
+# What they read is part of their result, also what comes from /dev/stdin; gcc takes its seed from a device.
+_HARMLESS_TO_COMPILERS = re.compile(
+    r"/dev/(?:null|zero|full|tty|u?random)|/proc/(?:self|thread-self|\d+)/(?!(?:.*/)?environ$).*"
+    r"|/proc/(?:filesystems|meminfo|sys/vm/overcommit_memory)"
+)
 _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
-_NATIVE = "=native"
+# What gcc's driver hands on beside what it made of the former, wherever that stood.
+_NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
+_RESPONSE_FILE = re.compile(rb"(?:^|(?<=\s))@(\S+)")
 _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
@@ -166,7 +175,7 @@ class ObservedInputs:
                 known = signatures.of_status(os.stat(path))
             except (OSError, ValueError):
                 raise UnreadableError(CHANGED_MEANWHILE) from None
-            if signatures.last_change(known, time.time_ns()) > self._since_ns - _CLOCK_TICK:
+            if signatures.last_change(known, time.time_ns()) > self._since_ns - CLOCK_TICK:
                 raise UnreadableError(CHANGED_MEANWHILE)
             self._signatures[path] = known
         return known
@@ -234,6 +243,8 @@ class _StageInputs:
         for process, kind in self._processes:
             questions += [(machine.NATIVE, "")] if _depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
+            if known_programs.asks_for_directory(process, kind, _scripts_of(process)):
+                questions.append((machine.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
@@ -311,6 +322,8 @@ class _StageInputs:
         listed = sorted(
             {path for process, _ in self._processes for path in process.listed if self._counts(path)}
         )
+        for directory in listed:
+            self._call.signature(directory)  # or what is listed now may be other than what was
         made.listings = [(directory, reading.digest_of_listing(directory)) for directory in listed]
 
 
@@ -330,12 +343,17 @@ def _object_to(process: Process, kind: str) -> None:
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
     if kind == SHELL:
-        word = shell_text.asks_anew(_scripts_of(process))
+        texts = _scripts_of(process)
+        if not texts:
+            raise UnreadableError(f"what `{program}` runs is not known")
+        word = shell_text.asks_anew(texts)
         if word:
             raise UnreadableError(f"a script uses `{word}`")
-    for path in (*process.files, *process.others) if kind in _NOT_COMPILERS else ():
-        is_known = _TELLS_NOTHING.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
-        if path.startswith(_OF_KERNEL) and not is_known:
+    harmless = _HARMLESS_TO_COMPILERS if kind in (HOST, EDG) else _TELLS_NOTHING
+    for path, mode in (*dict.fromkeys(process.files, 0).items(), *process.others.items()):
+        is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
+        is_stream = kind in (HOST, EDG) and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
+        if kind != DEVICE and (path.startswith(_OF_KERNEL) or is_stream) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
 
@@ -349,20 +367,31 @@ def _perhaps_for(process: Process) -> str:
 
 
 def _depends_on_processor(process: Process) -> bool:
-    if any(_NATIVE in word for word in process.arguments):
-        return True
     if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):
         return True
-    named = {word[1:] for word in process.arguments if word.startswith("@")}
-    return any(_NATIVE.encode() in _text(path) for path in named.intersection(process.files))
+    texts = [os.fsencode("\n".join(process.arguments))]
+    texts += [_text(path) for path in process.files if path.endswith(_OPTIONS_OF_CLANG)]
+    named: set[str] = set()
+    for text in texts:  # which grows
+        if _NATIVE.search(text):
+            return True
+        inner = {os.fsdecode(name) for name in _RESPONSE_FILE.findall(text)} - named
+        named |= inner
+        texts += [_text(path) for path in inner.intersection(process.files)]
+    return False
 
 
 def _scripts_of(process: Process) -> list[bytes]:
     """The text that a shell has read, or was given as an argument; none if that is not known."""
+    words = process.arguments[1:]
+    named = {*words, *(os.path.join(process.directory, word) for word in words)}
     texts = [_text(path) for path in process.files]
-    if not texts and "-c" not in process.arguments:
+    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
+    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in words)
+    is_command = any(word[:1] == "-" != word[1:2] and "c" in word for word in words)
+    if not is_whole or (not is_command and named.isdisjoint(process.files)):
         return []
-    return [*texts, *(os.fsencode(word) for word in process.arguments[1:])]
+    return [*texts, *map(os.fsencode, words)]
 
 
 def _text(path: str) -> bytes:

@@ -48,7 +48,7 @@ class Process:
     """One program that ran, with what its forked children did before they became other programs.
 
     Paths are from the root, or from our own working directory. `found` has the mode that stat gave, 0 where
-    only access or lstat saw the path; `denied` the error where it is neither found nor absent.
+    only access saw the path, or lstat a link; `denied` the error where it is neither found nor absent.
     """
 
     program: str
@@ -235,7 +235,7 @@ class _Reader:
             process.listed.add(path)
         if error:
             self._note_error(path, error)
-        elif kind == "s":
+        elif kind == "s" or (kind == "h" and not stat.S_ISLNK(numbers[1])):
             process.found[path] = numbers[1]
         else:
             process.found.setdefault(path, 0)

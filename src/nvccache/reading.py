@@ -41,6 +41,7 @@ _DIGEST_LENGTH = 32
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 LIBRARIES = "libraries"  # of the topics of machine.py the one that a file answers
+_OF_PROCESSOR = ("native", "features")
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 
@@ -53,7 +54,7 @@ class Difference:
 
     __slots__ = ("path", "what")
 
-    what: str  # changed, gone, appeared, redated, moved, relisted, variable, processor, libraries
+    what: str  # changed, gone, appeared, redated, moved, relisted, variable, processor; topics of machine.py
     path: str
 
     def __init__(self, what: str, path: str) -> None:
@@ -181,8 +182,9 @@ def differences(
                 return found
     for topic, subject, answer in reading.machine:
         if not answer or ask(topic, subject) != answer:
-            is_cache = topic == LIBRARIES
-            found.append(Difference(topic if is_cache else "processor", subject.partition(":")[0]))
+            found.append(
+                Difference("processor" if topic in _OF_PROCESSOR else topic, subject.partition(":")[0])
+            )
     return found
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 _MADE_UP = re.compile(
     rb"\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
-    rb"|\b(?:(?:export|readonly)[ \t]+-p|local[ \t]+-n)\b"
-    rb"|\bset[ \t]*(?:$|[;|&>)`])",
+    rb"|\b(?:(?:export|readonly)[ \t]+-\w*p|local[ \t]+-\w*n)\b"
+    rb"|\b(?:set|export|readonly)[ \t]*(?:$|[;|&<>)`#}]|\d+[<>])"
+    rb"|@P\}",  # expands what a value names
     re.MULTILINE,
 )
 # Known to a shell since it began: asking anew makes no call.
@@ -43,7 +44,7 @@ OF_SHELLS = (
 
 def variables_in(texts: Iterable[bytes]) -> set[str]:
     """The variables that these texts may depend on; environment.WHOLE among them if that is not known."""
-    text = b"\n".join(texts)
+    text = b"\n".join(texts).replace(b"\\\n", b"")
     names = {name.decode() for name in _NAME.findall(text)}
     if not text or _MADE_UP.search(text) or len(names) > _MOST_NAMES:
         return {environment.WHOLE}
