@@ -10,6 +10,7 @@
 #define NAMES (1 << 11)
 #define MOST_NAMES (NAMES * 3 / 4)
 
+extern char **environ;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 static const char *own_path = "";
@@ -212,6 +213,11 @@ __attribute__((constructor)) static void start(void)
 {
     static char program[PATH_MAX];
     int kept = errno;
+    char **variable;
+
+    for (variable = environ; variable && *variable; variable++)
+        if (!strncmp(*variable, "LD_AUDIT=", 9))
+            observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
 
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");

@@ -203,6 +203,13 @@ def test_libraries_that_do_not_see_the_observer(run, program):
     assert found.incomplete.endswith("libraries were loaded that find functions past the observer")
 
 
+def test_libraries_that_audit(run, program, tmp_path):
+    (tmp_path / "audit.c").write_text("unsigned la_version(unsigned version) { return version; }")
+    audit = compile_c(tmp_path / "audit.c", tmp_path / "audit.so", "-shared", "-fPIC")
+    _, found = run(program, LD_AUDIT=audit)
+    assert "LD_AUDIT" in found.incomplete
+
+
 def test_a_program_that_goes_past_the_c_library(run, tmp_path):
     """It tells by a note that it is Go's."""
     program = compile_c(SOURCE, tmp_path / "go", "-DGO")
