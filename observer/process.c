@@ -149,6 +149,19 @@ static void add_object(const char *name, const char *file)
             status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
 }
 
+static int is_loaded(const struct dl_phdr_info *object, const ElfW(Phdr) *inner)
+{
+    int at;
+
+    for (at = 0; at < object->dlpi_phnum; at++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[at];
+        if (part->p_type == PT_LOAD && part->p_flags & PF_R && inner->p_vaddr >= part->p_vaddr
+            && inner->p_vaddr + inner->p_memsz <= part->p_vaddr + part->p_filesz)
+            return 1;
+    }
+    return 0;
+}
+
 /* Go programs make system calls of their own, also where they are linked with the C library. A note tells them. */
 static int is_of_go(const struct dl_phdr_info *object)
 {
@@ -159,7 +172,9 @@ static int is_of_go(const struct dl_phdr_info *object)
         const char *start = (const char *)(object->dlpi_addr + part->p_vaddr);
         const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)start;
 
-        while (part->p_type == PT_NOTE && (size_t)((const char *)note - start) + sizeof *note < part->p_memsz) {
+        if (part->p_type != PT_NOTE || !is_loaded(object, part))
+            continue;
+        while ((size_t)((const char *)note - start) + sizeof *note + 4 <= part->p_memsz) {
             const char *name = (const char *)(note + 1);
             if (note->n_namesz == 4 && !memcmp(name, "Go\0", 4))
                 return 1;
@@ -218,7 +233,6 @@ __attribute__((constructor)) static void start(void)
     for (variable = environ; variable && *variable; variable++)
         if (!strncmp(*variable, "LD_AUDIT=", 9))
             observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
-
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");
     observer_objects();

@@ -124,7 +124,8 @@ def test_relative_paths(run, program):
 
 def test_every_kind_of_look_up(run, program):
     kinds = "stat lstat fstatat statx access faccessat readlink realpath opendir scandir open fopen syscall "
-    names = {f"by-{name}" for name in f"{kinds} chdir execl dlopen".split()}
+    kinds += "raw-stat raw-access raw-readlink chdir execl dlopen"
+    names = {f"by-{name}" for name in kinds.split()}
     assert seen_by(complete(run(program, "look", watched="one"), 0), "absent") == names
     for name in names:
         (run.directory / name).mkdir()
@@ -137,7 +138,7 @@ def test_every_kind_of_look_up(run, program):
         {"by-realpath"},
         {"by-opendir", "by-scandir"},
     )
-    assert seen_by(found, "links") == {"by-lstat", "by-readlink"}
+    assert seen_by(found, "links") == {"by-lstat", "by-readlink", "by-raw-readlink"}
 
 
 def test_errno_is_as_without(run, program):
@@ -171,6 +172,11 @@ def test_a_static_program_is_not_observed(run, static):
 def test_a_child_without_the_variable_is_not_observed(run):
     _, found = run(str(shutil.which("env")), "-i", CAT, "/dev/null")
     assert found.incomplete == f"`{CAT}` did not report its start"
+
+
+def test_system_calls_that_are_not_known_are_not_observed(run, program):
+    _, found = run(program, "raw")
+    assert "which is not observed" in found.incomplete
 
 
 def test_the_network_is_not_observed(run, program):
