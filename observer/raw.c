@@ -124,7 +124,7 @@ long syscall(long number, ...)
     if (question)
         ADD_WORD('y', question, 0, observer_phase);
     result = raw_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (!question && !is_harmless(number) && result != -EFAULT && !looks_up(number, a, result))
+    if (!question && !is_harmless(number) && (result == -EFAULT || !looks_up(number, a, result)))
         ADD_WORD('k', "", number);
     errno = kept;
     if (result < 0 && result > -4096) {
