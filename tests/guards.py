@@ -512,6 +512,8 @@ GUARDS = [
     Guard("observer: what was unloaded", "../../observer/programs.c",
           "observer_new_objects();\n    return real(handle);", "return real(handle);", OBSERVER,
           "its_caller"),
+    Guard("observer: what a loader is told to run", "../../observer/process.c", "if (is_loader)", "if (0)",
+          OBSERVER, "loader_runs"),
     Guard("observer: libraries that audit", "../../observer/process.c", '"LD_AUDIT=", 9', '"LD_AUDIT=!", 10',
           OBSERVER, "that_audit"),
     Guard("observer: programs of Go", "../../observer/process.c", "if (is_of_go(object))", "if (0)", OBSERVER,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import installations
-from nvccache import observer, observer_log, process
+from nvccache import loader, observer, observer_log, process
 from nvccache.observer_log import Observation
 from nvccache.store import Store
 
@@ -207,6 +207,14 @@ def test_libraries_that_do_not_see_the_observer(run, program):
     done, found = run(program, "load-apart", "libdl.so.2")
     assert (done.status, done.stderr) == (0, b"")
     assert found.incomplete.endswith("libraries were loaded that find functions past the observer")
+
+
+def test_a_program_that_the_loader_runs(run, program):
+    """As wrappers of toolchains with a C library of their own have it."""
+    interpreter = loader.interpreter(program)
+    found = complete(run(interpreter, program, "end", "exit"), 7)
+    assert {os.path.realpath(program), interpreter} <= found.processes[0].loaded.keys()
+    assert found.processes[0].program == os.path.realpath(interpreter)
 
 
 def test_libraries_that_audit(run, program, tmp_path):
