@@ -23,6 +23,11 @@ CAT = str(shutil.which("cat"))
 QUIET = {"PATH": os.environ["PATH"]}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def the_observer_is_built() -> None:
+    assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
+
+
 def compile_c(source: Path, path: Path, *words: str) -> str:
     subprocess.run(["gcc", "-w", "-pthread", *words, "-o", path, source, "-ldl"], check=True)
     return str(path)
