@@ -29,7 +29,7 @@ __asm__(".symver dlvsym,dlvsym@" OLDEST);
 #define HEADER 48                     /* '@', two numbers, blank and newline */
 #define SLOTS (1 << 13)
 #define LIMIT (64L << 20)             /* bytes of a log: whatever makes more is no compile that could be kept */
-#define PATIENCE (1 << 22)            /* turns to wait for a lock that perhaps nobody will release */
+#define MOST_YIELDS (1 << 22)         /* while waiting for a lock that perhaps nobody will release */
 
 static char buffer[HEADER + ROOM];
 static unsigned used;           /* bytes of records, which begin behind HEADER */
@@ -74,14 +74,14 @@ void observer_set_log(const char *own_path)
 /* Whether the lock could be taken: not by a signal handler above a wrapper that has it. */
 static int enter(void)
 {
-    int turns;
+    int yields;
 
     if (is_inside) {
         lost = "a signal came while a record was made";
         return 0;
     }
     is_inside = 1;
-    for (turns = 0; turns < PATIENCE; turns++) {
+    for (yields = 0; yields < MOST_YIELDS; yields++) {
         if (!__atomic_test_and_set(&lock, __ATOMIC_ACQUIRE))
             return 1;
         raw_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
@@ -113,50 +113,56 @@ static char *put_number(char *to, long number)
     return to;
 }
 
-/* Write the batch, headed by its pid and length. */
+/* Put the head of a batch right before its records; where it begins. */
+static char *put_head(char *records, size_t size)
+{
+    char head[HEADER], *end;
+
+    head[0] = '@';
+    end = put_number(head + 1, pid_of_batch);
+    *end++ = ' ';
+    end = put_number(end, (long)size);
+    *end++ = '\n';
+    return memcpy(records - (end - head), head, (size_t)(end - head));
+}
+
+/* Whether a batch has room in the log; beyond what a process may write it would be killed. */
+static int has_room(long descriptor)
+{
+    struct stat status;
+    struct rlimit limit = {LIMIT, LIMIT};
+
+    raw_call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+    if (limit.rlim_cur > LIMIT)
+        limit.rlim_cur = LIMIT;
+    return raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0
+           && (unsigned long)(status.st_size + ROOM) <= limit.rlim_cur;
+}
+
 static void write_batch(void)
 {
-    char header[HEADER], *end, *start;
-    struct stat status;
-    struct rlimit limit;
+    static const char no_room[] = "!\tthe log is too long";  /* with the NUL at its end */
+    char *start;
     long descriptor, length;
 
     if (!used || is_full || !log_path[0]) {
         used = 0;
         return;
     }
-    header[0] = '@';
-    end = put_number(header + 1, pid_of_batch);
-    *end++ = ' ';
-    end = put_number(end, (long)used);
-    *end++ = '\n';
-    start = buffer + HEADER - (end - header);
-    memcpy(start, header, (size_t)(end - header));
-    length = (end - header) + (long)used;
-    used = 0;
     descriptor = raw_openat(AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CREAT);
     if (descriptor < 0) {
+        used = 0;
         lost = "the log could not be opened";
         return;
     }
-    /* Beyond what the process may write, it would be killed. */
-    limit.rlim_cur = LIMIT;
-    raw_call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
-    if (limit.rlim_cur > LIMIT)
-        limit.rlim_cur = LIMIT;
-    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0
-        || (unsigned long)(status.st_size + ROOM) > limit.rlim_cur) {
-        static const char over[] = "!\tthe log is too long";  /* with the NUL at its end */
-        end = put_number(header + 1, pid_of_batch);
-        *end++ = ' ';
-        end = put_number(end, (long)sizeof over);
-        *end++ = '\n';
-        memcpy(buffer, header, (size_t)(end - header));
-        memcpy(buffer + (end - header), over, sizeof over);
-        start = buffer;
-        length = (end - header) + (long)sizeof over;
+    if (!has_room(descriptor)) {
+        memcpy(buffer + HEADER, no_room, sizeof no_room);
+        used = sizeof no_room;
         is_full = 1;
     }
+    start = put_head(buffer + HEADER, used);
+    length = (buffer + HEADER - start) + (long)used;
+    used = 0;
     if (raw_call(SYS_write, descriptor, (long)start, length, 0, 0, 0) != length)
         is_full = 1;  /* torn, as whoever reads it will see */
     raw_close((int)descriptor);
@@ -229,14 +235,14 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
         write_batch();
 }
 
-/* Say what was lost, once. */
-static void confess(void)
+/* Record that something was lost, once in a process. */
+static void record_loss(void)
 {
-    static long confessed;
+    static long recorded_in;
     const char *reason = lost;
 
-    if (reason && confessed != raw_getpid()) {
-        confessed = raw_getpid();
+    if (reason && recorded_in != raw_getpid()) {
+        recorded_in = raw_getpid();
         observer_compose('!', NO_PATH, reason, strlen(reason), 0, NULL);
     }
 }
@@ -260,7 +266,7 @@ void observer_add(char kind, int directory, const char *text, int count, const l
     else if (!count || numbers[0] != ENAMETOOLONG)  /* that would be so wherever it is asked */
         lost = "a path is too long";
     if (lost)
-        confess();
+        record_loss();
     leave();
 }
 

@@ -10,9 +10,14 @@
 #define NAMES (1 << 11)
 #define MOST_NAMES (NAMES * 3 / 4)
 
+extern char **environ;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 static const char *own_path = "";
+static uintptr_t main_address;      /* where the program is */
+static dev_t device_of_exe;
+static ino_t inode_of_exe;
+static int is_loader;               /* the process executes the loader, which has loaded the program */
 static volatile int may_have_more;  /* something may have been loaded since the objects were recorded */
 
 /* Digests of what the arguments name: each as it is, what follows its `=`, and what follows an `@` at its front. */
@@ -100,6 +105,16 @@ static long exe(char *room)
     return length;
 }
 
+static uintptr_t first_address(const struct dl_phdr_info *object)
+{
+    int at;
+
+    for (at = 0; at < object->dlpi_phnum; at++)
+        if (object->dlpi_phdr[at].p_type == PT_LOAD)
+            return object->dlpi_phdr[at].p_vaddr;
+    return 0;
+}
+
 static int find_own_path(struct dl_phdr_info *object, size_t size, void *context)
 {
     uintptr_t here = (uintptr_t)context;
@@ -140,12 +155,32 @@ static void add_object(const char *name, const char *file)
 {
     struct stat status;
 
-    if (raw_stat(file, &status) < 0)
+    if (raw_stat(file, &status) < 0) {
         ADD('m', name, 0, 0, 0, 0, 0, 0);  /* no file has this signature */
-    else
-        ADD('m', name, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
-            status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
-            status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
+        return;
+    }
+    if (!inode_of_exe) {
+        device_of_exe = status.st_dev;
+        inode_of_exe = status.st_ino;
+    } else if (status.st_dev == device_of_exe && status.st_ino == inode_of_exe) {
+        is_loader = 1;
+    }
+    ADD('m', name, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
+        status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
+        status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
+}
+
+static int is_loaded(const struct dl_phdr_info *object, const ElfW(Phdr) *inner)
+{
+    int at;
+
+    for (at = 0; at < object->dlpi_phnum; at++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[at];
+        if (part->p_type == PT_LOAD && part->p_flags & PF_R && inner->p_vaddr >= part->p_vaddr
+            && inner->p_vaddr + inner->p_memsz <= part->p_vaddr + part->p_filesz)
+            return 1;
+    }
+    return 0;
 }
 
 /* Go programs make system calls of their own, also where they are linked with the C library. A note tells them. */
@@ -158,7 +193,9 @@ static int is_of_go(const struct dl_phdr_info *object)
         const char *start = (const char *)(object->dlpi_addr + part->p_vaddr);
         const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)start;
 
-        while (part->p_type == PT_NOTE && (size_t)((const char *)note - start) + sizeof *note < part->p_memsz) {
+        if (part->p_type != PT_NOTE || !is_loaded(object, part))
+            continue;
+        while ((size_t)((const char *)note - start) + sizeof *note + 4 <= part->p_memsz) {
             const char *name = (const char *)(note + 1);
             if (note->n_namesz == 4 && !memcmp(name, "Go\0", 4))
                 return 1;
@@ -168,12 +205,69 @@ static int is_of_go(const struct dl_phdr_info *object)
     return 0;
 }
 
+static unsigned long hexadecimal(const char **text)
+{
+    unsigned long value = 0;
+
+    for (;; (*text)++) {
+        if (**text >= '0' && **text <= '9')
+            value = value * 16 + (unsigned long)(**text - '0');
+        else if (**text >= 'a' && **text <= 'f')
+            value = value * 16 + (unsigned long)(**text - 'a') + 10;
+        else
+            return value;
+    }
+}
+
+/* Record the file that is mapped at an address, from a line of /proc/self/maps; whether it is that line. */
+static int add_mapped(const char *line, uintptr_t address)
+{
+    uintptr_t start = hexadecimal(&line);
+
+    if (*line++ != '-' || address < start || address >= hexadecimal(&line))
+        return 0;
+    line = strchr(line, '/');
+    if (line)
+        add_object(line, line);
+    return line != NULL;
+}
+
+/* `ld.so PROGRAM`, as wrappers of toolchains that bring their own C library have it: the process is the loader's,
+   and what the program is called only the kernel tells. */
+static void add_program_of_loader(uintptr_t address)
+{
+    static char line[PATH_MAX + 128], piece[4096];
+    long descriptor = raw_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY), got = 0, at;
+    size_t length = 0;
+    int is_found = 0;
+
+    while (!is_found && descriptor >= 0
+           && (got = raw_call(SYS_read, descriptor, (long)piece, sizeof piece, 0, 0, 0)) > 0) {
+        for (at = 0; at < got && !is_found; at++) {
+            if (piece[at] != '\n') {
+                if (length < sizeof line - 1)
+                    line[length++] = piece[at];
+                continue;
+            }
+            line[length] = '\0';
+            length = 0;
+            is_found = add_mapped(line, address);
+        }
+    }
+    if (descriptor >= 0)
+        raw_close((int)descriptor);
+    if (!is_found)
+        observer_lose("the program of a loader is not known");
+}
+
 static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
 {
     (void)size;
     (void)context;
     if (is_of_go(object))
         observer_lose("system calls were made past the C library");
+    if (object->dlpi_name && !*object->dlpi_name && !main_address)
+        main_address = object->dlpi_addr + first_address(object);
     /* The program's name is empty; that of the kernel's own object has no slash. */
     if (object->dlpi_name && strchr(object->dlpi_name, '/') && strcmp(object->dlpi_name, own_path))
         add_object(object->dlpi_name, object->dlpi_name);
@@ -212,10 +306,16 @@ __attribute__((constructor)) static void start(void)
 {
     static char program[PATH_MAX];
     int kept = errno;
+    char **variable;
 
+    for (variable = environ; variable && *variable; variable++)
+        if (!strncmp(*variable, "LD_AUDIT=", 9))
+            observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");
     observer_objects();
+    if (is_loader)
+        add_program_of_loader(main_address);
     __register_atfork(observer_before_fork, observer_after_fork, observer_after_fork, NULL);
     on_exit(at_exit, NULL);
     observer_flush();

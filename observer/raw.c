@@ -63,42 +63,49 @@ static const char *question_of(long number)
     }
 }
 
+#define PATH(at) ((const char *)a[at])
+#define MODE(type, at, field) (error ? 0 : (long)((struct type *)a[at])->field)
+
+/* Record a look-up that 64-bit ARM has only in its newer form; false for what is none. */
+static int looks_up_as_before(long number, const long *a, int error, int descriptor)
+{
+    switch (number) {
+#ifdef SYS_open
+    case SYS_open: errno = error; observer_opened_file(AT_FDCWD, PATH(0), (int)a[1], descriptor); return 1;
+    case SYS_access: ADD('a', PATH(0), error, a[1]); return 1;
+    case SYS_readlink: ADD('l', PATH(0), error); return 1;
+    case SYS_stat: ADD('s', PATH(0), error, MODE(stat, 1, st_mode)); return 1;
+    case SYS_lstat: ADD('h', PATH(0), error, MODE(stat, 1, st_mode)); return 1;
+#endif
+    default: (void)a; (void)error; (void)descriptor; return 0;
+    }
+}
+
 /* Record a look-up by its number; false for what is none. */
 static int looks_up(long number, const long *a, long result)
 {
-    int error = result < 0 ? (int)-result : 0, is_found = !error;
+    int error = result < 0 ? (int)-result : 0, descriptor = result < 0 ? -1 : (int)result;
 
-#define PATH(at) ((const char *)a[at])
     switch (number) {
-#ifdef SYS_open
-    case SYS_open: errno = error; observer_opened_file(AT_FDCWD, PATH(0), (int)a[1], is_found ? (int)result : -1); return 1;
-    case SYS_access: ADD('a', PATH(0), error, a[1]); return 1;
-    case SYS_readlink: ADD('l', PATH(0), error); return 1;
-    case SYS_stat: ADD('s', PATH(0), error, is_found ? (long)((struct stat *)a[1])->st_mode : 0); return 1;
-    case SYS_lstat: ADD('h', PATH(0), error, is_found ? (long)((struct stat *)a[1])->st_mode : 0); return 1;
-#endif
-    case SYS_openat: errno = error; observer_opened_file((int)a[0], PATH(1), (int)a[2], is_found ? (int)result : -1); return 1;
+    case SYS_openat: errno = error; observer_opened_file((int)a[0], PATH(1), (int)a[2], descriptor); return 1;
     case SYS_newfstatat:
         if (PATH(1) && *PATH(1))
-            ADD_AT(a[3] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error,
-                   is_found ? (long)((struct stat *)a[2])->st_mode : 0);
+            ADD_AT(a[3] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error, MODE(stat, 2, st_mode));
         return 1;
 #if defined(SYS_statx) && defined(STATX_TYPE)
     case SYS_statx:
         if (PATH(1) && *PATH(1))
-            ADD_AT(a[2] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error,
-                   is_found ? (long)((struct statx *)a[4])->stx_mode : 0);
+            ADD_AT(a[2] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error, MODE(statx, 4, stx_mode));
         return 1;
 #endif
-    case SYS_faccessat: ADD_AT('a', (int)a[0], PATH(1), error, a[2]); return 1;
 #ifdef SYS_faccessat2
-    case SYS_faccessat2: ADD_AT('a', (int)a[0], PATH(1), error, a[2]); return 1;
+    case SYS_faccessat2:
 #endif
+    case SYS_faccessat: ADD_AT('a', (int)a[0], PATH(1), error, a[2]); return 1;
     case SYS_readlinkat: ADD_AT('l', (int)a[0], PATH(1), error); return 1;
     case SYS_getdents64: ADD_AT('d', (int)a[0], "", error); return 1;
-    default: return 0;
+    default: return looks_up_as_before(number, a, error, descriptor);
     }
-#undef PATH
 }
 
 long syscall(long number, ...)
@@ -117,7 +124,7 @@ long syscall(long number, ...)
     if (question)
         ADD_WORD('y', question, 0, observer_phase);
     result = raw_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (!question && !is_harmless(number) && result != -EFAULT && !looks_up(number, a, result))
+    if (!question && !is_harmless(number) && (result == -EFAULT || !looks_up(number, a, result)))
         ADD_WORD('k', "", number);
     errno = kept;
     if (result < 0 && result > -4096) {

@@ -181,6 +181,10 @@ static int look_up(void)
     read_file("by-open");
     (void)!fopen("by-fopen", "r");
     syscall(SYS_openat, AT_FDCWD, "by-syscall", O_RDONLY);
+    syscall(SYS_newfstatat, AT_FDCWD, "by-raw-stat", &status, 0);
+    syscall(SYS_faccessat, AT_FDCWD, "by-raw-access", R_OK);
+    syscall(SYS_readlinkat, AT_FDCWD, "by-raw-readlink", room, sizeof room);
+    syscall(SYS_gettid);
     execl("by-execl", "by-execl", (char *)NULL);
     dlopen("./by-dlopen", RTLD_NOW);
     return chdir("by-chdir") && 0;
@@ -277,6 +281,8 @@ int main(int count, char **words)
         return fill_the_log();
     if (!strcmp(what, "end"))
         return end(words[2]);
+    if (!strcmp(what, "raw"))
+        return syscall(SYS_capset, NULL, NULL) == 0;
     if (!strcmp(what, "socket"))
         return socket(atoi(words[2]), SOCK_STREAM, 0) < 0;
     if (!strcmp(what, "clock")) {

@@ -53,6 +53,7 @@ def test_defaults(environ, home):
     assert settings.max_size == 10 * 1024**3
     assert (settings.base_dir, settings.nvcc, settings.log, settings.jobs) == ("", "", "", 0)
     assert not (settings.disable or settings.readonly or settings.recache or settings.strict)
+    assert settings.observe
     assert set(settings.origins) == set(config.SETTINGS)
     assert set(settings.origins.values()) == {"default"}
 
@@ -121,6 +122,7 @@ def test_a_small_number_must_have_a_unit(text):
 )
 def test_switches(environ, value, on):
     assert config.load({**environ, "NVCCACHE_DISABLE": value}).disable is on
+    assert config.load({**environ, "NVCCACHE_OBSERVE": value}).observe is (on or not value)
 
 
 DEFAULTS = {"dir": None, "max_size": config.DEFAULT_MAX_SIZE, "jobs": 0, "umask": None}
@@ -128,7 +130,8 @@ WRONG = [
     ("max_size", "ten"), ("max_size", "5"), ("max_size", "-1"), ("max_size", "1e999"),
     ("jobs", "-1"), ("jobs", "two"), ("jobs", "1.5"), ("jobs", "9" * 5000),
     ("umask", "799"), ("umask", "700"), ("umask", "-1"), ("umask", "rwx"), ("umask", "0o"),
-    ("recache", "maybe"), ("strict", "2"), ("dir", "~nobody-of-that-name/x"), ("log", "~nobody-of-that-name"),
+    ("recache", "maybe"), ("strict", "2"), ("observe", "maybe"),
+    ("dir", "~nobody-of-that-name/x"), ("log", "~nobody-of-that-name"),
 ]  # fmt: skip
 
 

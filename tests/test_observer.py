@@ -14,13 +14,18 @@ from pathlib import Path
 import pytest
 
 import installations
-from nvccache import observer, observer_log, process
+from nvccache import loader, observer, observer_log, process
 from nvccache.observer_log import Observation
 from nvccache.store import Store
 
 SOURCE = Path(__file__).with_name("observed_program.c")
 CAT = str(shutil.which("cat"))
 QUIET = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_observer_is_built() -> None:
+    assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
 
 
 def compile_c(source: Path, path: Path, *words: str) -> str:
@@ -124,7 +129,8 @@ def test_relative_paths(run, program):
 
 def test_every_kind_of_look_up(run, program):
     kinds = "stat lstat fstatat statx access faccessat readlink realpath opendir scandir open fopen syscall "
-    names = {f"by-{name}" for name in f"{kinds} chdir execl dlopen".split()}
+    kinds += "raw-stat raw-access raw-readlink chdir execl dlopen"
+    names = {f"by-{name}" for name in kinds.split()}
     assert seen_by(complete(run(program, "look", watched="one"), 0), "absent") == names
     for name in names:
         (run.directory / name).mkdir()
@@ -137,7 +143,7 @@ def test_every_kind_of_look_up(run, program):
         {"by-realpath"},
         {"by-opendir", "by-scandir"},
     )
-    assert seen_by(found, "links") == {"by-lstat", "by-readlink"}
+    assert seen_by(found, "links") == {"by-lstat", "by-readlink", "by-raw-readlink"}
 
 
 def test_errno_is_as_without(run, program):
@@ -173,6 +179,11 @@ def test_a_child_without_the_variable_is_not_observed(run):
     assert found.incomplete == f"`{CAT}` did not report its start"
 
 
+def test_system_calls_that_are_not_known_are_not_observed(run, program):
+    _, found = run(program, "raw")
+    assert "which is not observed" in found.incomplete
+
+
 def test_the_network_is_not_observed(run, program):
     complete(run(program, "socket", "1", watched="one"))  # AF_UNIX
     _, found = run(program, "socket", "2", watched="two")
@@ -201,6 +212,21 @@ def test_libraries_that_do_not_see_the_observer(run, program):
     done, found = run(program, "load-apart", "libdl.so.2")
     assert (done.status, done.stderr) == (0, b"")
     assert found.incomplete.endswith("libraries were loaded that find functions past the observer")
+
+
+def test_a_program_that_the_loader_runs(run, program):
+    """As wrappers of toolchains with a C library of their own have it."""
+    interpreter = loader.interpreter(program)
+    found = complete(run(interpreter, program, "end", "exit"), 7)
+    assert {os.path.realpath(program), interpreter} <= found.processes[0].loaded.keys()
+    assert found.processes[0].program == os.path.realpath(interpreter)
+
+
+def test_libraries_that_audit(run, program, tmp_path):
+    (tmp_path / "audit.c").write_text("unsigned la_version(unsigned version) { return version; }")
+    audit = compile_c(tmp_path / "audit.c", tmp_path / "audit.so", "-shared", "-fPIC")
+    _, found = run(program, LD_AUDIT=audit)
+    assert "LD_AUDIT" in found.incomplete
 
 
 def test_a_program_that_goes_past_the_c_library(run, tmp_path):

@@ -123,6 +123,22 @@ def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
     assert found.written == {made, "/tmp/before"}
 
 
+def test_what_was_read_before_another_process_wrote_it(observe, tmp_path):
+    """Its record may come later."""
+    log = [
+        batch(ROOT, *start(), f"f {CHILD}\t", f"p {GRANDCHILD}\t{OTHER}"),
+        batch(GRANDCHILD, *start(OTHER, ROOT), "w\t/state", END),
+        batch(CHILD, opened("/state"), END),
+        batch(ROOT, END),
+    ]
+    assert set(observe(*log).processes[0].files) == set()
+    (tmp_path / observer_log.LINK).symlink_to("/nowhere")
+    assert set(observe(*log).processes[0].files) == {"/state"}
+    now = (tmp_path / observer_log.LINK).lstat().st_ctime_ns
+    log[2] = batch(CHILD, opened("/state").replace(" 3 4\t", f" 3 {now}\t"), END)
+    assert set(observe(*log).processes[0].files) == set()
+
+
 @pytest.mark.parametrize("again", [opened("/file", size=6), f"m 1 2 {REGULAR} 6 3 4\t/file"])
 def test_a_file_that_changes_meanwhile(observe, again):
     assert observe(batch(ROOT, *start(), opened("/file"), opened("/file"), END)).incomplete == ""

@@ -11,6 +11,7 @@ import re
 import tempfile
 
 from nvccache import keys, process, signatures
+from nvccache.observer_log import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(__file__), "native", "observer.so")
-_LINK, _LOG = "observer.so", "log"
+_LOG = "log"
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
@@ -59,7 +60,7 @@ def _reports(directory: str) -> bool:
 def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Make the directory for one run of one tool, and the environment to run it in; raises OSError."""
     os.mkdir(watched_directory, 0o700)
-    link = os.path.join(watched_directory, _LINK)
+    link = os.path.join(watched_directory, LINK)
     os.symlink(LIBRARY, link)
     with open(log_in(watched_directory), "xb"):
         pass
@@ -74,7 +75,7 @@ def log_in(watched_directory: str) -> str:
 
 def without_loader_messages(stderr: bytes, watched_directory: str) -> bytes:
     """What a tool said, without what the loaders of its 32-bit programs say of our library."""
-    message = _MESSAGE % os.fsencode(os.path.join(watched_directory, _LINK))
+    message = _MESSAGE % os.fsencode(os.path.join(watched_directory, LINK))
     if message not in stderr:
         return stderr
     return re.sub(re.escape(message) + rb"[^\n]*\n", b"", stderr)

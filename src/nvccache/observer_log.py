@@ -39,6 +39,8 @@ _COUNTS: dict[str, tuple[int, ...]] = {
 _TAKEN: tuple[str, ...] = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved")
 _TAKEN += ("listed", "variables", "questions", "sought")
 _MOST_INODES = (1 << 64) - 1
+_SLACK = 2 * 10**9  # nanoseconds
+LINK = "observer.so"  # beside the log, made just before the run
 # Made by the kernel when they are read: their dates say nothing.
 _MADE_WHEN_READ = ("/proc/", "/sys/")
 
@@ -100,7 +102,7 @@ class Observation:
 
 def read(path: str, program: str) -> Observation:
     """The observation in the log of a run of `program`; of a bad log one that is incomplete."""
-    reader = _Reader(program)
+    reader = _Reader(program, _began(os.path.dirname(path)))
     try:
         with open(path, "rb") as stream:
             log = stream.read(LIMIT + 1)
@@ -112,6 +114,14 @@ def read(path: str, program: str) -> Observation:
     except (ValueError, IndexError):
         reader.fails("its log is damaged")
     return reader.result()
+
+
+def _began(watched_directory: str) -> int:
+    """When the run began, less what coarse file systems need; 0 if that is not known."""
+    try:
+        return os.lstat(os.path.join(watched_directory, LINK)).st_ctime_ns - _SLACK
+    except OSError:
+        return 0
 
 
 def _batches(log: bytes) -> Iterator[tuple[int, str]]:
@@ -128,6 +138,7 @@ def _batches(log: bytes) -> Iterator[tuple[int, str]]:
 
 class _Reader:
     __slots__ = (
+        "_began",
         "_heads",
         "_ours",
         "_process",
@@ -138,8 +149,9 @@ class _Reader:
         "incomplete",
     )
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, began: int) -> None:
         self.incomplete = ""
+        self._began = began
         self._ours = os.getcwd()
         self._starts = Starts(os.path.join(self._ours, program), Process)
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -264,10 +276,14 @@ class _Reader:
             process.others[path] = numbers[4]
 
     def _note_file(self, files: dict[str, Signature], path: str, numbers: Sequence[int]) -> None:
-        """A file that was read: not one that the call itself has made."""
-        if path in self._written or self._from_root(path) in self._written_from_root:
-            return
+        """A file that was read: not one that the call itself has made.
+
+        Records of two processes stand in no order. What has not changed since the run began was read before.
+        """
         device, inode, _, size, modified, changed = numbers
+        is_new = changed >= self._began
+        if is_new and (path in self._written or self._from_root(path) in self._written_from_root):
+            return
         inode &= _MOST_INODES  # written as if it had a sign
         files[path] = shown = (device, inode, size, modified, changed)
         if self._shown.setdefault(path, shown) != shown:

@@ -63,6 +63,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is no
 
 @pytest.fixture
 def sources(workspace):
+    assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
     compiler = CCBIN or shutil.which("g++")
     for name, text in {
         **SOURCES,
