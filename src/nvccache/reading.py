@@ -209,16 +209,16 @@ def _of_files(reading: Reading, now: Present) -> list[Difference]:
     signed = now.signatures(reading.files)
     if signed != reading.signatures:
         links = {path for path, _ in reading.links}
-        for path, recorded, signature, digest in zip(
-            reading.files, reading.signatures, signed, reading.digests, strict=True
+        for path, kind, recorded, signature, digest in zip(
+            reading.files, reading.kinds, reading.signatures, signed, reading.digests, strict=True
         ):
             if signature is None:
                 found.append(Difference("gone", path))
             elif signature == recorded:
                 now.learn(path, digest)
-            elif now.digest(path) != digest:
+            elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
                 found.append(Difference("changed", path))
-            elif path not in links and os.path.islink(path):
+            elif kind == SOURCE and path not in links and os.path.islink(path):
                 found.append(Difference("moved", path))  # gcc names system headers by what links lead to
     return found
 
