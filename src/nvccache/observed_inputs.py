@@ -275,7 +275,7 @@ class _StageInputs:
                 # It may have looked at the date, which compilers heed only of what they read.
                 if stat.S_ISREG(mode) and self._counts(path):
                     kinds.setdefault(path, SOURCE)
-                    made.dates.append((path, reading.date_and_size(path)))
+                    made.dates.append((path, reading.status_of(path)))
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._counts(path))
         called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))

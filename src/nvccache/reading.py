@@ -37,6 +37,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 SECTIONS = 7 + len(_LISTS)
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
+_WHOLE_STATUS = "="  # begins what `status_of` says
 # What can be found under a name; each stands before the name in a reading.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
@@ -103,7 +104,7 @@ class Reading:
     links: list[tuple[str, ...]]  # (path, where it led)
     plain: list[str]
     listings: list[tuple[str, ...]]  # (directory, digest of the names in it)
-    dates: list[tuple[str, ...]]  # (path, date and size)
+    dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
     twins: list[tuple[str, ...]]  # (path, path of a copy, "1" if they have the same date)
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
     search_path: str
@@ -276,7 +277,11 @@ def _of_links(reading: Reading, now: Present) -> list[Difference]:
 
 
 def _of_dates(reading: Reading, now: Present) -> list[Difference]:
-    return [Difference("redated", path) for path, date in reading.dates if date_and_size(path) != date]
+    return [
+        Difference("redated", path)
+        for path, date in reading.dates
+        if (status_of if date.startswith(_WHOLE_STATUS) else date_and_size)(path) != date
+    ]
 
 
 def _of_twins(reading: Reading, now: Present) -> list[Difference]:
@@ -296,6 +301,16 @@ def date_and_size(path: str) -> str:
     except (OSError, ValueError):
         return ""
     return f"{path}:{int(status.st_mtime)}:{status.st_size}"
+
+
+def status_of(path: str) -> str:
+    """All that a program that asks for a file's status sees; empty when there is no such file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    numbers = (status.st_dev, status.st_ino, status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
+    return _WHOLE_STATUS + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))
 
 
 def key_of(front_key: str, reading: Reading) -> str:
