@@ -215,7 +215,7 @@ GUARDS = [
     Guard("the environment of programs that are not known", "observed_inputs.py",
           "names.add(environment.WHOLE)", "pass", OBSERVED, "variables_count"),
     Guard("the environment of scripts", "observed_inputs.py",
-          "names |= shell_text.variables_in(_scripts_of(process))", "pass", OBSERVED, "of_a_script"),
+          "names |= shell_text.variables_in(observed_process.scripts_of(process))", "pass", OBSERVED, "of_a_script"),
     Guard("what the C library heeds", "observed_inputs.py", "names = {*variables.OF_LIBC}", "names = set()",
           OBSERVED, "heeds_unseen"),
     Guard("scripts that are not known", "observed_inputs.py", "if not texts:", "if False:", OBSERVED,

@@ -7,7 +7,6 @@ decided here. What files hold is taken as they are now, if they still are what t
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from nvccache import (
     known_programs,
     loader,
     machine,
+    observed_process,
     processor,
     reading,
     shell_text,
@@ -25,38 +25,20 @@ from nvccache import (
     variables,
 )
 from nvccache.digests import Digests
-from nvccache.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.lookups import CLOCK_TICK, Lookups, StageLookups
+from nvccache.observed_process import OF_KERNEL
 from nvccache.reading import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nvccache.observer_log import Observation, Process
+    from nvccache.observer_log import Observation
     from nvccache.signatures import Signature
     from nvccache.store import Store
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
-_LARGEST_SCRIPT = 1 << 20
-_LARGEST_ARGUMENT = 4096  # where the observer cuts them
-_OPTIONS_OF_CLANG = ".cfg"
-_OF_KERNEL = ("/dev/", "/proc/", "/sys/")
-_TELLS_NOTHING = re.compile(
-    r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)"
-    r"|/proc/(?:self|thread-self|\d+)(?:/(?!(?:.*/)?environ$).*)?"
-    r"|/proc/filesystems|/proc/sys/vm/overcommit_memory"
-)
-# What they read is part of their result, also what comes from /dev/stdin; gcc takes its seed from a device.
-_HARMLESS_TO_COMPILERS = re.compile(
-    r"/dev/(?:null|zero|full|tty|u?random)|/proc/(?:self|thread-self|\d+)/(?!(?:.*/)?environ$).*"
-    r"|/proc/(?:filesystems|meminfo|sys/vm/overcommit_memory)"
-)
-_TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
-# What gcc's driver hands on beside what it made of the former, wherever that stood.
-_NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
-_RESPONSE_FILE = re.compile(rb"(?:^|(?<=\s))@(\S+)")
-_TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 
@@ -165,7 +147,7 @@ class ObservedInputs:
 
     def counts(self, path: str) -> bool:
         """Whether a path is neither this call's own nor one that the kernel makes up."""
-        return not path.startswith((self._scratch + "/", *_OF_KERNEL)) and path != self._scratch
+        return not path.startswith((self._scratch + "/", *OF_KERNEL)) and path != self._scratch
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
@@ -234,16 +216,16 @@ class _StageInputs:
 
     def reading(self) -> Reading:
         for process, kind in self._processes:
-            _object_to(process, kind)
+            observed_process.object_to(process, kind)
         made = Reading()
         self._add_files(made)
         if self._subject.loaded:
             self._object_to_neighbours(made)
         questions = questions_of(self._libraries, self._subject) if self._libraries else []
         for process, kind in self._processes:
-            questions += [(machine.NATIVE, "")] if _depends_on_processor(process) else []
+            questions += [(machine.NATIVE, "")] if observed_process.depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
-            if known_programs.asks_for_directory(process, kind, _scripts_of(process)):
+            if known_programs.asks_for_directory(process, kind, observed_process.scripts_of(process)):
                 questions.append((machine.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
@@ -305,7 +287,7 @@ class _StageInputs:
                 if name != "PATH" and not is_noise and not environment.is_ignored(name):
                     names.add(name)
             if kind == SHELL:
-                names |= shell_text.variables_in(_scripts_of(process))
+                names |= shell_text.variables_in(observed_process.scripts_of(process))
             elif kind in (UNKNOWN, INTERPRETER):
                 names.add(environment.WHOLE)
         return names
@@ -334,72 +316,6 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
         loaders = [known.loader for known in libraries if known.has_libm]
         found += [(machine.FEATURES, path) for path in loaders] or [(machine.NATIVE, "")]
     return found
-
-
-def _object_to(process: Process, kind: str) -> None:
-    """Raise UnreadableError where a result may hold what no reading can tell."""
-    program = os.path.basename(process.program)
-    asked = known_programs.clock_of(process, kind)
-    if asked:
-        raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
-    if kind == SHELL:
-        texts = _scripts_of(process)
-        if not texts:
-            raise UnreadableError(f"what `{program}` runs is not known")
-        word = shell_text.asks_anew(texts)
-        if word:
-            raise UnreadableError(f"a script uses `{word}`")
-    harmless = _HARMLESS_TO_COMPILERS if kind in (HOST, EDG) else _TELLS_NOTHING
-    for path, mode in (*dict.fromkeys(process.files, 0).items(), *process.others.items()):
-        is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
-        is_stream = kind in (HOST, EDG) and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
-        if kind != DEVICE and (path.startswith(_OF_KERNEL) or is_stream) and not is_known:
-            raise UnreadableError(f"`{program}` reads `{path}`")
-
-
-def _perhaps_for(process: Process) -> str:
-    """For whom a compiler may ask for the time: the first file with a word for it."""
-    for path in process.files:
-        word = _TIME_WORD.search(_text(path))
-        if word:
-            return f" (`{path}` has `{word[0].decode()}`)"
-    return ""
-
-
-def _depends_on_processor(process: Process) -> bool:
-    if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):
-        return True
-    texts = [os.fsencode("\n".join(process.arguments))]
-    texts += [_text(path) for path in process.files if path.endswith(_OPTIONS_OF_CLANG)]
-    named: set[str] = set()
-    for text in texts:  # which grows
-        if _NATIVE.search(text):
-            return True
-        inner = {os.fsdecode(name) for name in _RESPONSE_FILE.findall(text)} - named
-        named |= inner
-        texts += [_text(path) for path in inner.intersection(process.files)]
-    return False
-
-
-def _scripts_of(process: Process) -> list[bytes]:
-    """The text that a shell has read, or was given as an argument; none if that is not known."""
-    words = process.arguments[1:]
-    named = {*words, *(os.path.join(process.directory, word) for word in words)}
-    texts = [_text(path) for path in process.files]
-    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
-    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in words)
-    is_command = any(word[:1] == "-" != word[1:2] and "c" in word for word in words)
-    if not is_whole or (not is_command and named.isdisjoint(process.files)):
-        return []
-    return [*texts, *map(os.fsencode, words)]
-
-
-def _text(path: str) -> bytes:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(_LARGEST_SCRIPT)
-    except OSError:
-        return b""
 
 
 def _twins(made: Reading) -> list[tuple[str, ...]]:
