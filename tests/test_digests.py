@@ -151,12 +151,12 @@ def test_a_file_that_is_another_one_by_now_has_no_digest(place, cache):
 
 
 def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkeypatch):
-    def digest(descriptor: int) -> str:
+    def digest(content: bytes) -> str:
         time.sleep(0.02)
         (place / BOTH[0]).write_text("A.H")
         return "0" * 32
 
-    monkeypatch.setattr(keys, "digest_descriptor", digest)
+    monkeypatch.setattr(keys, "digest_bytes", digest)
     call = Call(cache)
     assert call.of(BOTH[0], signatures.of(BOTH[0])) == ""
 

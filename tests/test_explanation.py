@@ -31,6 +31,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "work")
     (tmp_path / "work" / "a.cu").write_text("int a;\n")
     (tmp_path / "work" / "tool").write_text("tool")
+    (tmp_path / "work" / "tool").chmod(0o755)
     (tmp_path / "work" / "link").symlink_to("tool")
     return tmp_path / "work"
 

@@ -64,7 +64,11 @@ def kinds(made: Reading) -> dict[str, str]:
 
 
 def asked(made: Reading) -> set[str]:
-    return {name for name, _ in made.variables} - {*variables.OF_LIBC}
+    return {name for name, _ in made.variables} - {
+        *variables.OF_LIBC,
+        *variables.OF_LOADER,
+        *variables.OF_DATES,
+    }
 
 
 def test_files_programs_and_libraries_are_read_with_what_they_hold(place):
@@ -167,7 +171,7 @@ def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, 
     words = ["-c", "x"] if name == "sh" else []
     made = read_by(place, ran(name, *words, found={"a.h": FILE, "b.h": 0}))
     assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
-    assert made.dates == [("a.h", reading.date_and_size("a.h"))]
+    assert made.dates == [("a.h", reading.status_of("a.h"))]
     made = read_by(place, ran("cc1plus", found={"a.h": FILE}))
     assert "a.h" not in kinds(made) and made.dates == []
 
@@ -190,7 +194,7 @@ def test_variables_count_that_were_asked_for(place, name, words, wanted):
 
 
 def test_what_the_c_library_heeds_unseen_counts_always(place):
-    assert {name for name, _ in read_by(place, ran()).variables} == {*variables.OF_LIBC}
+    assert {name for name, _ in read_by(place, ran()).variables} == {*variables.OF_LIBC, *variables.OF_LOADER}
 
 
 def test_colours_count_where_an_option_asks_for_them(place):
@@ -250,7 +254,7 @@ def test_the_file_that_asks_for_the_time_is_named(place):
 
 
 def test_random_numbers_of_a_shell_are_known_by_their_name(place):
-    with pytest.raises(UnreadableError, match="random"):
+    with pytest.raises(UnreadableError, match="RANDOM"):
         read_by(place, ran("sh", "-c", "echo $RANDOM"))
 
 
@@ -393,15 +397,22 @@ def test_a_file_of_a_record_is_not_read_again(place):
     assert list(Path(place, "cache").glob("digest-*/*/*"))
 
 
-def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place, monkeypatch):
+def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place):
     known = Loaded("ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",))
-    monkeypatch.setattr(loader, "of_program", lambda *_: known)
     for word in ("ptxas", "bin/ptxas", f"{place}/bin/ptxas"):
-        made = inputs(place).assumed(subject(word))
-        assert kinds(made) == {"bin/ptxas": PROGRAM, "libx.so": LIBRARY}
+        made = inputs(place).assumed(subject(word, loaded=known), "why")
         assert made.variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
-        assert (made.directories, made.names) == ([str(place)], [["-first"]])
-        assert not made.is_observed
+        assert (made.files, made.is_observed) == ([], False), "the rest is in its key"
+        with pytest.raises(UnreadableError, match="could not be observed: why"):
+            inputs(place).assumed(subject(word), "why")
+
+
+def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
+    known = Loaded("ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",))
+    made = inputs(place).of_tool(subject("bin/ptxas", loaded=known))
+    assert kinds(made) == {"bin/ptxas": PROGRAM, "libx.so": LIBRARY}
+    assert "-first" in made.names[made.directories.index(str(place))]
+    assert inputs(place).of_tool(subject("bin/ptxas")).files == [], "it is in the stage's own reading"
 
 
 def two_stages(place: Path) -> tuple[ObservedInputs, list[Reading]]:

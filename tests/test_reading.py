@@ -43,7 +43,7 @@ def place(tmp_path, monkeypatch):
 def taken(signed: bool = True) -> Reading:
     """A reading with everything in it; without signatures all is looked at."""
     made = Reading()
-    made.files, made.kinds = ["late/x.h", "link"], reading.SOURCE + reading.PROGRAM
+    made.files, made.kinds = ["late/x.h", "link"], reading.SOURCE * 2
     made.digests = [keys.digest_file(path) for path in made.files]
     made.directories = ["bin", "early", "late"]
     made.names = [["!loop", "dfolder", "xtool"], ["-sub", "-x.h"], ["+x.h", "-libm.so.6"]]

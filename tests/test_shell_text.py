@@ -8,7 +8,7 @@ import pytest
 
 from nvccache import shell_text
 from nvccache.environment import WHOLE
-from nvccache.shell_text import OF_SHELLS, uses_random_numbers, variables_in
+from nvccache.shell_text import OF_SHELLS, asks_anew, variables_in
 
 
 def named(text: str) -> set[str]:
@@ -116,10 +116,14 @@ def test_all_texts_count():
     assert variables_in([b"echo $A", b"eval x"]) == {WHOLE}
 
 
-def test_random_numbers_are_known_by_their_names():
-    assert uses_random_numbers([b"x", b"echo $RANDOM"])
-    assert uses_random_numbers([b"echo ${SRANDOM}"])
-    assert not uses_random_numbers([b"echo $RANDOMIZE $MYRANDOM", b""])
+@pytest.mark.parametrize("word", ["RANDOM", "SRANDOM", "SECONDS", "EPOCHREALTIME", "BASHPID", "PPID"])
+def test_what_a_shell_has_known_since_it_began_is_known_by_its_name(word):
+    assert asks_anew([b"x", f"echo ${{{word}}}".encode()]) == word
+    assert asks_anew([f"echo ${word}IZE $MY{word}".encode(), b""]) == ""
+
+
+def test_the_id_of_a_shell_is_another_each_time():
+    assert asks_anew([b"rm /tmp/x.$$"]) == "$$"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

@@ -281,6 +281,8 @@ class _StageInputs:
 
     def _variables(self) -> set[str]:
         names = {*variables.OF_LIBC}
+        if not self._subject.loaded:  # whose loader has been asked for the key
+            names.update(variables.OF_LOADER)
         for process, kind in self._processes:
             for name in process.variables:
                 is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
@@ -290,6 +292,8 @@ class _StageInputs:
                 names |= shell_text.variables_in(observed_process.scripts_of(process))
             elif kind in (UNKNOWN, INTERPRETER):
                 names.add(environment.WHOLE)
+            elif kind == UTILITY:
+                names.update(variables.OF_DATES)
         return names
 
     def _add_lookups(self, made: Reading) -> None:

@@ -37,7 +37,6 @@ OF_SIDE_OUTPUTS = (
 )
 # What the C library of every program heeds without asking by the functions that are observed.
 OF_LIBC = (
-    *OF_LOADER,
     "CHARSET",
     "GCONV_PATH",
     "LANG",
@@ -52,6 +51,5 @@ OF_LIBC = (
     "NLSPATH",
     "OUTPUT_CHARSET",
     "POSIXLY_CORRECT",
-    "TZ",
-    "TZDIR",
 )
+OF_DATES = ("TZ", "TZDIR")  # where a date is written, such as by `ls -l`

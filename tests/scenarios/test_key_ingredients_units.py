@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import dryrun, ingredients, invocation, plan, processor
+from nvccache import dryrun, ingredients, invocation, plan
 from nvccache.store import Store
 from scenarios.rebuilds import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
@@ -244,20 +244,6 @@ def test_the_base_names_of_intermediates_count_where_they_are_written_down(stage
         ]
         renamed = dataclasses.replace(planned, steps=tuple(steps))
         assert changed(stages.keys_of(planned, environ), stages.keys_of(renamed, environ)) == kinds
-
-
-def test_native_is_the_processor_this_runs_on(stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert processor.describe()
-    for option, kinds in (
-        ("-march=native", HOST),
-        ("-mtune=native", HOST),
-        ("-O2", set()),
-    ):
-        planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", option)
-        before = stages.keys_of(planned, environ)
-        with monkeypatch.context() as patch:
-            patch.setattr(processor, "describe", lambda: "another")
-            assert changed(before, stages.keys_of(planned, environ)) == kinds
 
 
 def test_a_file_that_a_word_names_counts_by_its_content(stages: Stages, workspace: Workspace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import reading, sections, store
+from nvccache import machine, reading, sections, store
 from nvccache.relocation import Relocation
 from scenarios.rebuilds import HOST_OPTIONS, cccl_of
 from workspaces import Workspace
@@ -96,3 +96,11 @@ def test_a_record_holds_everything_that_nvcc_looked_at(workspace: Workspace, nam
 
 def is_beside(path: str, temporary: str) -> bool:
     return Path(path).parent in (Path(temporary), Path(temporary) / "crt")
+
+
+@pytest.mark.parametrize("option", ["-march=native", "-mtune=native", "-O2"])
+def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str) -> None:
+    workspace.write("a.cu", "int f() { return 1; }\n")
+    assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0
+    asked = [topic for topic, _, _ in recorded(workspace, "a.cu").machine]
+    assert (machine.NATIVE in asked) == ("native" in option)
