@@ -92,6 +92,8 @@ class Finder:
         if self._is_recaching:
             return missing
         for tried in (before.meaning_key, before.front_key):
+            if tried and self._execution.original_id(stage):
+                self._execution.seeding.find(tried, stage)  # notes if its own id is of no use
             for found in self._readings(tried):
                 key, entry = self._find(found.key, stage)
                 is_moved = (
