@@ -37,8 +37,8 @@ _KINDS = (
     (INTERPRETER, r"python[\d.]*|perl[\d.]*"),
     (
         UTILITY,  # of these only what they are asked to do
-        r"\[|basename|cat|chmod|cmp|cp|cut|dirname|echo|expr|false|e?grep|fgrep|head|ln|ls|mkdir|mktemp|mv|pwd"
-        r"|readlink|realpath|rm|rmdir|sed|sort|tail|tee|test|touch|tr|true|uniq|wc",
+        r"\[|basename|cat|chmod|cmp|cp|cut|dirname|echo|expr|false|e?grep|fgrep|head|ln|ls|mkdir|mktemp|mv|printf|pwd"
+        r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
     ),
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
