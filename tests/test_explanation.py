@@ -8,7 +8,18 @@ import time
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import direct, environment, explanation, invocation, keys, manifest, reading, sections, store
+from nvccache import (
+    direct,
+    environment,
+    explanation,
+    invocation,
+    keys,
+    manifest,
+    presence,
+    reading,
+    sections,
+    store,
+)
 from nvccache.explanation import Case
 from nvccache.reading import Reading
 from nvccache.recording import Recorded
@@ -63,7 +74,7 @@ def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -
     made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("tool", reading.date_and_size("tool"))]
-    made.plain, made.listings = ["early"], [("early", reading.digest_of_listing("early"))]
+    made.plain, made.listings = ["early"], [("early", presence.digest_of_listing("early"))]
     made.variables = [(name, environment.digest_of(name, given.request.environ)) for name in ASKED]
     made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")
     recorded = Recorded(objection=objection)

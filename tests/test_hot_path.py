@@ -34,7 +34,7 @@ REPLAY = {
     "nvccache.outcomes",
     "nvccache.outputs",
     "nvccache.products",
-    "nvccache.reading",
+    "nvccache.presence",
     "nvccache.real_nvcc",
     "nvccache.replay",
     "nvccache.sections",
@@ -58,6 +58,7 @@ MEANING = {
     "nvccache.options",
     "nvccache.processor",
     "nvccache.publishing",
+    "nvccache.reading",
     "nvccache.relocation",
 }
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import environment, keys, loader, machine, processor, reading, signatures, variables
+from nvccache import environment, keys, loader, machine, presence, processor, reading, signatures, variables
 from nvccache.environment import WHOLE
 from nvccache.loader import Loaded
 from nvccache.observed_inputs import ObservedInputs, Subject
@@ -369,7 +369,7 @@ def test_a_question_that_nobody_answers_leaves_no_reading(place, monkeypatch):
 
 def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):
     made = read_by(place, ran("cat", listed={"bin"}))
-    assert made.listings == [("bin", reading.digest_of_listing("bin"))]
+    assert made.listings == [("bin", presence.digest_of_listing("bin"))]
     time.sleep(0.05)
     call = inputs(place, time.time_ns())
     (place / "bin" / "new").write_text("")

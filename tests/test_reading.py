@@ -9,7 +9,7 @@ import time
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import environment, keys, levels, reading, sections, signatures
+from nvccache import environment, keys, levels, presence, reading, sections, signatures
 from nvccache.reading import Present, Reading
 from nvccache.relocation import Relocation
 
@@ -52,7 +52,7 @@ def taken(signed: bool = True) -> Reading:
     made.signatures, made.directory_signatures = known[:2], known[2:]
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("late/x.h", reading.date_and_size("late/x.h")), ("never", "")]
-    made.plain, made.listings = ["bin"], [("bin", reading.digest_of_listing("bin"))]
+    made.plain, made.listings = ["bin"], [("bin", presence.digest_of_listing("bin"))]
     made.twins = [("late/x.h", "link", "1")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
@@ -213,20 +213,20 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
 @pytest.mark.parametrize(
     ("name", "state"),
     [
-        ("late/x.h", reading.PRESENT), ("late", reading.FOLDER), ("bin/tool", reading.EXECUTABLE),
-        ("bin/loop", reading.UNREACHABLE), ("never", reading.ABSENT), ("late/x.h/below", reading.ABSENT),
-        ("link", reading.PRESENT), ("nul\0", reading.UNREACHABLE), ("x" * 5000, reading.UNREACHABLE),
-        ("/dev/null", reading.PRESENT),
+        ("late/x.h", presence.PRESENT), ("late", presence.FOLDER), ("bin/tool", presence.EXECUTABLE),
+        ("bin/loop", presence.UNREACHABLE), ("never", presence.ABSENT), ("late/x.h/below", presence.ABSENT),
+        ("link", presence.PRESENT), ("nul\0", presence.UNREACHABLE), ("x" * 5000, presence.UNREACHABLE),
+        ("/dev/null", presence.PRESENT),
     ],
 )  # fmt: skip
 def test_the_states_of_names(place, name, state):
-    assert reading.state_of(name) == state
+    assert presence.state_of(name) == state
 
 
 def test_what_cannot_be_listed_has_no_digest(place):
-    assert reading.digest_of_listing("bin") != reading.digest_of_listing("early") != ""
+    assert presence.digest_of_listing("bin") != presence.digest_of_listing("early") != ""
     for path in ("never", "late/x.h", "nul\0"):
-        assert reading.digest_of_listing(path) == ""
+        assert presence.digest_of_listing(path) == ""
 
 
 def test_another_processor_is_told_only_where_it_counts(place):
@@ -301,11 +301,11 @@ def test_a_directory_is_looked_into_only_when_its_signature_is_another(place):
 
 
 @pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize("wanted", [reading.ABSENT, reading.PRESENT])
+@pytest.mark.parametrize("wanted", [presence.ABSENT, presence.PRESENT])
 def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, again):
     """What a link leads to leaves no trace in the directory that holds the link."""
     (place / "early" / "x.h").symlink_to("../elsewhere.h")
-    if wanted == reading.PRESENT:
+    if wanted == presence.PRESENT:
         (place / "elsewhere.h").write_text("")
     later = time.time_ns() + 10 * 10**9
     made = Reading()
@@ -314,7 +314,7 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
     if again:
         levels._record_again(made, Present({}), later)
     assert unlike(made) == []
-    if wanted == reading.PRESENT:
+    if wanted == presence.PRESENT:
         (place / "elsewhere.h").unlink()
     else:
         (place / "elsewhere.h").write_text("")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nvccache import config, environment, keys, reading, replay, signatures, store, variables
+from nvccache import config, environment, keys, presence, reading, replay, signatures, store, variables
 from nvccache.answer import Answer
 from nvccache.reading import LIBRARIES, Reading
 from nvccache.store import Store
@@ -48,7 +48,7 @@ def reading_of_call() -> Reading:
     made.names = [["-a.h"], ["+a.h"], ["!loop", "+b.h", "-a.h", "-sub", "dfolder", "xtool"]]
     made.links = [("nvcc", os.path.realpath("nvcc"))]
     made.plain = ["late"]
-    made.listings = [("parts", reading.digest_of_listing("parts"))]
+    made.listings = [("parts", presence.digest_of_listing("parts"))]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ("ASKED", "UNSET", "GROUP_*")]
     made.sought, made.search_path = ["nvcc"], ENVIRON["PATH"]
     made.machine = [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")]

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import answer, environment, keys, reading, replay, sections, signatures, store
+from nvccache import answer, environment, keys, presence, replay, sections, signatures, store
 from nvccache.answer import Answer
 from nvccache.reading import Reading
 from nvccache.store import Store
@@ -40,7 +40,7 @@ def cache(tmp_path, monkeypatch) -> Store:
     made.directories, made.names = ["absent"], [["-x.h", "-y.h", "xtool"]]
     made.directory_signatures = [signatures.UNKNOWN]
     made.links, made.plain = [("a.cu", os.path.realpath("a.cu"))], ["absent"]
-    made.listings = [("absent", reading.digest_of_listing("absent"))]
+    made.listings = [("absent", presence.digest_of_listing("absent"))]
     made.variables = [(name, environment.digest_of(name, {})) for name in ("HOME", "BASH_FUNC_*")]
     given = Answer()
     given.products = [("a.o", DIGEST, True)]

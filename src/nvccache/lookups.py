@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache import reading
-from nvccache.reading import ABSENT, EXECUTABLE, FOLDER, PRESENT, SOURCE, UNREACHABLE, UnreadableError
+from nvccache import presence, reading
+from nvccache.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
+from nvccache.reading import SOURCE, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Lookups:
 
     def state(self, path: str) -> str:
         if path not in self._states:
-            self._states[path] = reading.state_of(path)
+            self._states[path] = presence.state_of(path)
         return self._states[path]
 
     def place_of(self, path: str) -> tuple[str, str]:

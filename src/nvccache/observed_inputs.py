@@ -17,6 +17,7 @@ from nvccache import (
     loader,
     machine,
     observed_process,
+    presence,
     processor,
     reading,
     shell_text,
@@ -310,7 +311,7 @@ class _StageInputs:
         )
         for directory in listed:
             self._call.signature(directory)  # or what is listed now may be other than what was
-        made.listings = [(directory, reading.digest_of_listing(directory)) for directory in listed]
+        made.listings = [(directory, presence.digest_of_listing(directory)) for directory in listed]
 
 
 def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:

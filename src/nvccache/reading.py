@@ -10,9 +10,9 @@ what machine.py says of the machine. A signature is only a hint: where it still 
 from __future__ import annotations
 
 import os
-import stat
 
 from nvccache import environment, keys, sections, signatures
+from nvccache.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE, digest_of_listing, state_of
 from nvccache.signatures import UNKNOWN
 
 TYPE_CHECKING = False
@@ -38,8 +38,6 @@ SECTIONS = 7 + len(_LISTS)
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
 _WHOLE_STATUS = "="  # begins what `status_of` says
-# What can be found under a name; each stands before the name in a reading.
-ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 LIBRARIES = "libraries"  # of the topics of machine.py the one that a file answers
 _OF_PROCESSOR = ("native", "features")
@@ -248,27 +246,6 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
             what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
             found.append(Difference(what, path.removeprefix("./")))
     return found
-
-
-def state_of(path: str) -> str:
-    """What is there under a name, links followed."""
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return ABSENT
-    except (OSError, ValueError):
-        return UNREACHABLE
-    if stat.S_ISDIR(mode):
-        return FOLDER
-    return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT
-
-
-def digest_of_listing(directory: str) -> str:
-    """The digest of the names in a directory; empty if it cannot be listed."""
-    try:
-        return keys.digest_bytes(os.fsencode("\0".join(sorted(os.listdir(directory)))))
-    except (OSError, ValueError):
-        return ""
 
 
 def _of_links(reading: Reading, now: Present) -> list[Difference]:

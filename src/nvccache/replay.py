@@ -28,7 +28,7 @@ import os
 
 from nvccache import environment, keys, outputs, sections, signatures, store
 from nvccache.answer import Answer
-from nvccache.reading import ABSENT, digest_of_listing, state_of
+from nvccache.presence import ABSENT, digest_of_listing, state_of
 from nvccache.variables import OF_ARGUMENTS
 
 TYPE_CHECKING = False
