@@ -27,7 +27,7 @@ __all__ = ["primed", "shared"]  # fixtures
 
 LOADER = loader.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
-MACHINE_OF_REPLAY, MACHINE_OF_READING = 5, 10
+MACHINE_OF_REPLAY, MACHINE_OF_READING = 8, 14
 # As a child, since it must not hang or eat up this process.
 ASK = """\
 import os, resource, sys
@@ -127,9 +127,9 @@ def forge(
 
     cache = Store(str(recorded.cache))
     if level == store.REPLAY:
-        rewrite(cache, store.REPLAY, "replay-3", 14, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+        rewrite(cache, store.REPLAY, "replay-4", 17, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
         return
-    rewrite(cache, store.READING, "reading-2", 12, lambda parts: change(parts, MACHINE_OF_READING))
+    rewrite(cache, store.READING, "reading-4", 16, lambda parts: change(parts, MACHINE_OF_READING))
     for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
         path.unlink()
 
@@ -143,7 +143,7 @@ def recorded(primed: tuple[Workspace, bytes]) -> tuple[Workspace, bytes]:
     return primed
 
 
-@pytest.mark.parametrize(("level", "outcome"), [(store.REPLAY, "direct_hit"), (store.READING, "partial_hit")])
+@pytest.mark.parametrize(("level", "outcome"), [(store.REPLAY, "direct_hit"), (store.READING, "miss")])
 def test_what_nobody_answers_does_not_hold(
     recorded: tuple[Workspace, bytes], level: str, outcome: str
 ) -> None:
@@ -234,20 +234,4 @@ def test_no_memo_has_a_program_run(primed: tuple[Workspace, bytes], evil: Path) 
     workspace.forget_calls()
     check_compiles(workspace, expected)
     assert not has_run(evil)
-    check_hits(workspace, expected)
-
-
-@pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "missing"])
-def test_no_memo_has_a_call_wait(primed: tuple[Workspace, bytes], tmp_path: Path, kind: str) -> None:
-    """A host compiler is asked again for its parts where one of them is no program; then all hit again."""
-    workspace, expected = primed
-    os.mkfifo(tmp_path / "fifo")
-    part = os.fsencode(os.path.join(tmp_path, kind))
-
-    def change(body: bytes) -> bytes:
-        return body.rpartition(b"\n")[0] + b"\n" + part if b"/cc1plus\n" in body else body
-
-    forge_memos(Store(str(workspace.cache)), change)
-    workspace.forget_calls()
-    compile_in_time(workspace, expected)
     check_hits(workspace, expected)

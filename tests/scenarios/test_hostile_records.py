@@ -14,7 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import config, direct, invocation, keys, levels, manifest, replay, sections, signatures, store
+from nvccache import (
+    config,
+    direct,
+    environment,
+    invocation,
+    keys,
+    levels,
+    manifest,
+    replay,
+    sections,
+    signatures,
+    store,
+)
 from nvccache.invocation import Invocation
 from nvccache.manifest import Found
 from nvccache.reading import Reading
@@ -115,7 +127,7 @@ def forged_replay(choose: random.Random, right: set[str], holding: list[bytes]) 
         sections.join(intermediates),
         b"",
     ]
-    return sections.pack("replay-3", [*holding, *given])
+    return sections.pack("replay-4", [*holding, *given])
 
 
 def forged_answer(choose: random.Random, right: set[str]) -> bytes:
@@ -178,7 +190,8 @@ def forge(
     cache.remove_damaged(store.REPLAY, key)
     cache.remove_damaged(store.MANIFEST, front_key)
     if is_replay:
-        holding = [sections.join(read.files), signatures.to_bytes(read.signatures), *[b""] * 4]
+        asked = sections.join([environment.digest_of_all([], environ)])
+        holding = [sections.join(read.files), signatures.to_bytes(read.signatures), *[b""] * 5, asked, b""]
         cache.add_record(store.REPLAY, key, forged_replay(choose, right, holding), lock=False)
     else:
         found = Found(keys.digest_bytes(choose.randbytes(8)), read, forged_answer(choose, right))
@@ -193,7 +206,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache = Store(str(workspace.cache))
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
-        rewrite(cache, store.REPLAY, "replay-3", 14, lambda parts, name=victim: swap(parts, 6, name))
+        rewrite(cache, store.REPLAY, "replay-4", 17, lambda parts, name=victim: swap(parts, 9, name))
         for path in workspace.cache.glob(f"{store.READING}/*/*"):
             body = cache.find_record(store.READING, path.name)
             if body and b"nvccache answer-" in body:

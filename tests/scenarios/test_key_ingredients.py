@@ -100,7 +100,6 @@ def test_the_options_file_is_read_again(warm: Workspace) -> None:
         ("INCLUDES", "-DSTEP=6", ALL),
         ("PTXAS_FLAGS", "-O2", {"ptxas", "fatbinary", "host_compile"}),
         ("CUDAFE_FLAGS", "--diag_suppress=178", {"cudafe", "cicc"}),
-        ("SOURCE_DATE_EPOCH", "86400", {"host_compile"}),
     ],
 )
 def test_the_environment_that_nvcc_reads(warm: Workspace, variable: str, value: str, ran: set[str]) -> None:

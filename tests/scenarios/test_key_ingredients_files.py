@@ -199,16 +199,6 @@ def test_source_text_that_the_assembler_reads(workspace: Workspace) -> None:
         rebuild(workspace, "-c", "a.cu")
 
 
-def test_a_file_that_an_option_names(workspace: Workspace) -> None:
-    """Whatever a tool may do with it, its content counts."""
-    workspace.write("a.cu", SOURCE)
-    workspace.write("names.txt", "first")
-    rebuild(workspace, "-c", "a.cu", "-Xcompiler", "-frandom-seed=names.txt")
-    workspace.write("names.txt", "second")
-    counters = rebuild(workspace, "-c", "a.cu", "-Xcompiler", "-frandom-seed=names.txt")
-    assert set(counters.compiled()) == {"host_compile"}
-
-
 def test_profiles_of_earlier_runs_are_read_each_time(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     words = ("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS, "-Xcompiler", "-fprofile-use")

@@ -13,7 +13,6 @@ from nvccache import keys, module_id, signatures, toolchain
 from nvccache.stages import host, ptxas
 from nvccache.store import Store
 from scenarios.rebuilds import replace
-from workspaces import Workspace
 
 
 def test_a_tool_replaced_by_one_of_the_same_size_and_date(
@@ -41,32 +40,6 @@ def test_a_tool_written_just_now_is_not_remembered(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\n")
     toolchain.digest_of_program(str(tool), store)
     assert not list((tmp_path / "cache").glob("tool-v1/*/*"))
-
-
-def test_the_version_text_of_a_host_compiler_counts(tmp_path: Path, workspace: Workspace) -> None:
-    """A script's parts may all be the same, and yet it starts another compiler: ask it each time."""
-    store = Store(str(workspace.cache))
-    compiler = tmp_path / "g++"
-    replace(compiler, f'#!/bin/sh\nexec cat "{tmp_path}/version"\n')
-    digests = set()
-    for version in ("12.2.0", "13.1.0"):
-        (tmp_path / "version").write_text(version)
-        digests.add(toolchain.host_compiler(str(compiler), workspace.environ, store).identity)
-    assert len(digests) == 2
-
-
-def test_where_a_host_compiler_looks_for_its_parts_counts(tmp_path: Path, workspace: Workspace) -> None:
-    """Its answers are remembered only for the same search."""
-    store = Store(str(workspace.cache))
-    driver = os.path.realpath(workspace.run(["which", "g++"]).stdout.decode().strip())
-    own = tmp_path / "own"
-    own.mkdir()
-    replace(own / "cc1plus", "#!/bin/sh\nexit 1\n")
-    digests = {
-        toolchain.host_compiler(driver, {**workspace.environ, **variables}, store).identity
-        for variables in ({}, {"COMPILER_PATH": str(own)})
-    }
-    assert len(digests) == 2
 
 
 def test_the_seed_of_a_module_id() -> None:

@@ -23,32 +23,6 @@ HOST = {"host_compile", *PASSES}
 EDG = {"cudafe", "cicc"}
 TALKING = {*EDG, *HOST}
 SEARCHING = HOST
-VARIABLES = {
-    "EDG_BASE": EDG,
-    "EDG_MODULES_PATH": EDG,
-    "USR_INCLUDE": EDG,
-    "LANG": TALKING,
-    "LANGUAGE": TALKING,
-    "LC_ALL": TALKING,
-    "LC_CTYPE": TALKING,
-    "LC_MESSAGES": TALKING,
-    "LIBNVVM_DISABLE_CONCURRENT_API": {"cicc"},
-    "LLVM_OVERRIDE_PRODUCER": {"cicc"},
-    "NVVMCCWIZ": {"cicc"},
-    "NVVM_IR_VER_CHK": {"cicc"},
-    "NV_NVVM_VERSION": {"cicc"},
-    "BINUTILS_ROOT": SEARCHING,
-    "COMPILER_PATH": SEARCHING,
-    "CPATH": SEARCHING,
-    "CPLUS_INCLUDE_PATH": SEARCHING,
-    "C_INCLUDE_PATH": SEARCHING,
-    "GCC_COMPARE_DEBUG": SEARCHING,
-    "GCC_EXEC_PREFIX": SEARCHING,
-    "GCC_EXTRA_DIAGNOSTIC_OUTPUT": SEARCHING,
-    "GCC_ROOT": SEARCHING,
-    "G++_ROOT": SEARCHING,
-    "SOURCE_DATE_EPOCH": SEARCHING,
-}
 FRONT_END = {"cudafe", "cicc"}
 MODEL = {"cudafe", "cicc", "ptxas", "fatbinary", *PASSES}
 FLOAT = {"cicc", "fatbinary"}
@@ -97,22 +71,6 @@ OPTIONS = {
     "-lm": set(),
     "-L.": set(),
 }
-LEFT_OUT = (
-    "TERM",
-    "NOCOLOR",
-    "GCC_COLORS",
-    "TMPDIR",
-    "HOME",
-    "USER",
-    "LD_LIBRARY_PATH",
-    "LIBRARY_PATH",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "MAKEFLAGS",
-    "TZ",
-    "OLDPWD",
-    "UNRELATED",
-)
 
 
 @pytest.fixture
@@ -162,29 +120,6 @@ def in_workspace(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def changed(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
     return {kind for kind in KINDS if one.get(kind) != other.get(kind)}
-
-
-def test_every_variable_counts_for_its_stages_and_no_other(stages: Stages) -> None:
-    planned, environ = stages.plan("-c", "a.cu")
-    before = stages.keys_of(planned, {**environ, "LC_ALL": "C"})
-    for name, kinds in VARIABLES.items():
-        assert changed(before, stages.keys_of(planned, {**environ, "LC_ALL": "C", name: "/x"})) == kinds, name
-    for name in LEFT_OUT:
-        assert not changed(before, stages.keys_of(planned, {**environ, "LC_ALL": "C", name: "/x"})), name
-
-
-def test_a_variable_that_is_empty_is_not_one_that_is_absent(stages: Stages) -> None:
-    planned, environ = stages.plan("-c", "a.cu")
-    assert "host_compile" in changed(
-        stages.keys_of(planned, environ), stages.keys_of(planned, {**environ, "SOURCE_DATE_EPOCH": ""})
-    )
-
-
-def test_the_colours_count_where_they_are_asked_for(stages: Stages) -> None:
-    planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", "-fdiagnostics-color=always")
-    before = stages.keys_of(planned, environ)
-    for name in ("GCC_COLORS", "GCC_URLS", "TERM", "TERM_URLS"):
-        assert changed(before, stages.keys_of(planned, {**environ, name: "x"})) == HOST, name
 
 
 @pytest.mark.parametrize("option", OPTIONS)
