@@ -34,12 +34,12 @@ KEPT_CASES = {
     "test_relative_toolkits": 4,
     "test_linked_checkouts": 2,
     "test_observed_paths": 7,
-    "test_observed_headers": 6,
-    "test_observed_search": 5,
-    "test_observed_programs": 3,
-    "test_observed_wrappers": 4,
-    "test_observed_clocks": 4,
-    "test_observed_changes": 6,
+    "test_observed_headers": 10,
+    "test_observed_search": 9,
+    "test_observed_programs": 5,
+    "test_observed_wrappers": 7,
+    "test_observed_clocks": 8,
+    "test_observed_changes": 11,
     "test_observed_clang": 2,
 }
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"

@@ -53,6 +53,9 @@ class Digests:
             self._known[path, signature] = known
         return known
 
+    def knows(self, path: str, signature: Signature) -> bool:
+        return (path, signature) in self._known
+
     def learn(self, path: str, signature: Signature, digest: str) -> None:
         """Take a digest that is known to belong to the file while it has this signature."""
         self._known[path, signature] = digest

@@ -168,9 +168,15 @@ class ObservedInputs:
         made.files = sorted(kinds)
         made.kinds = "".join(kinds[path] for path in made.files)
         made.signatures = [self.signature(path) for path in made.files]
-        made.digests = list(map(self._digests.of, made.files, made.signatures))
+        made.digests = list(map(self._digest, made.files, made.kinds, made.signatures))
         if not all(made.digests):
             raise UnreadableError(CHANGED_MEANWHILE)
+
+    def _digest(self, path: str, kind: str, signature: Signature) -> str:
+        """The digest of a file; that of a program is remembered where keys of stages have it from."""
+        if kind != SOURCE and not self._digests.knows(path, signature):
+            self._digests.learn(path, signature, toolchain.digest_of_program(path, self._cache))
+        return self._digests.of(path, signature)
 
     def add_machine(self, made: Reading, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):

@@ -5,7 +5,7 @@ a variable, a program or an option. Then nvccache must do what plain nvcc does, 
 and when everything is as it was. Some edits are made while the first call runs, others in a copy of the
 directory below the same base directory.
 
-13 edits are made by default, 312 with --every-case:
+8 edits are made by default, 312 with --every-case:
 
     pytest --every-case tests/scenarios/test_random_edits.py
     NVCCACHE_TEST_SEED=7        the edits of another seed
@@ -40,7 +40,7 @@ from scenarios.soundness_cases import OLD_ENOUGH, Made
 from workspaces import Workspace, make_workspace
 
 _PARTS = edited_headers.PARTS | edited_files.PARTS | edited_settings.PARTS | edited_tools.PARTS
-_EVERY, _STEP = 312, 25
+_EVERY, _STEP = 312, 39
 _OF_HOST = re.compile(rb"/tmp/cc\w{6}")  # a temporary file of the host compiler, in a message
 
 
