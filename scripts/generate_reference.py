@@ -42,8 +42,8 @@ SETTING_TEXTS = {
     "not at all.",
     "recache": "Run every stage, and store its result anew.",
     "strict": "Let a fault of nvccache end the call with a traceback, in place of running nvcc: for tests.",
-    "observe": "Watch what the tools read, by a library that `LD_PRELOAD` has them load. Without it fewer "
-    "calls can be answered at once.",
+    "observe": "Watch what the tools read, by a library that `LD_PRELOAD` has them load. Without it no call "
+    "is answered at once.",
 }
 DEFAULT_TEXTS = {
     "dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",

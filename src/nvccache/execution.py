@@ -97,7 +97,7 @@ class Execution:
         )
         self.is_blind = context.watch.is_blind
         self.inputs = ObservedInputs(context.store, context.cwd, self.plan.scratch, context.since_ns)
-        self._logs: dict[str, list[Log]] = {}  # of the runs of a stage, by what it writes
+        self._logs: dict[int, list[Log]] = {}  # of the runs of a stage, by its identity: some write nothing
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []
         self.objections: list[str] = []
@@ -148,7 +148,7 @@ class Execution:
             if output.begins_as:
                 shutil.copyfile(output.begins_as, output.path)
 
-        logs = self._logs[stage.outputs[0].path if stage.outputs else ""] = []
+        logs = self._logs[id(stage)] = []
 
         def carry_out(words: Sequence[str]) -> Completed:
             completed, log = self._context.watch.run(words, self.environ, handle, bool(self.terminal))
@@ -380,8 +380,10 @@ class Execution:
         )
 
     def _observed(self, stage: Stage, subject: Subject) -> Reading:
-        logs = self._logs.pop(stage.outputs[0].path if stage.outputs else "", [])
+        logs = self._logs.pop(id(stage), [])
         if self.is_blind:
             return self.inputs.assumed(subject, self._context.watch.why_not)
+        if not logs:  # a reading of nothing would always hold
+            raise UnreadableError(f"no run of {stage.kind} was observed")
         made = [self.inputs.reading(log.read(), subject) for log in logs]
         return made[0] if len(made) == 1 else self.inputs.union(made, subject.environ)

@@ -104,3 +104,19 @@ def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str)
     assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0
     asked = [topic for topic, _, _ in recorded(workspace, "a.cu").machine]
     assert (machine.NATIVE in asked) == ("native" in option)
+
+
+def test_each_stage_has_a_reading_of_its_own_run(workspace: Workspace) -> None:
+    """Also the checks of PTX by ptxas, which write nothing; a reading of nothing would always hold."""
+    workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
+    virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
+    assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
+    cache = store.Store(str(workspace.cache))
+    readings = [path.name for path in workspace.cache.glob("reading-v4/*/*")]
+    assert readings
+    for key in readings:
+        *parts, _ = sections.unpack(
+            "reading-4", cache.find_record(store.READING, key) or b"", reading.SECTIONS + 1
+        )
+        made = reading.decode(parts, Relocation("", str(workspace.directory)))
+        assert "LANG" in [name for name, _ in made.variables], made.files
