@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from nvccache import lines
+from nvccache.values import replace
 from test_plan import CICC, COMPILE, CUDAFE, FATBINARY, PIPELINE, PTXAS, _plan
 
 HOST_COMPILE = COMPILE.replace("-c -x c++", "-c -x c++ -m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17")
@@ -109,6 +108,6 @@ def test_they_matter_where_the_host_compile_includes_more(options):
 
 def test_they_matter_to_a_command_that_is_not_understood():
     stages = _plan(*PIPELINE).stages
-    grammar = dataclasses.replace(stages[-1].grammar, kind="opaque")
-    opaque = dataclasses.replace(stages[-1], grammar=grammar, words=("tool", "-g", *stages[-1].inputs))
+    grammar = replace(stages[-1].grammar, kind="opaque")
+    opaque = replace(stages[-1], grammar=grammar, words=("tool", "-g", *stages[-1].inputs))
     assert lines.matter_to([*stages[:-1], opaque])

@@ -18,6 +18,7 @@ from nvccache.process import Completed
 from nvccache.schedule import Schedule, State
 from nvccache.slots import Slots
 from nvccache.stages.grammar import Grammar
+from nvccache.values import replace
 
 KEY = "{:032x}"
 
@@ -285,7 +286,7 @@ def test_a_failure_is_not_stored():
 
 
 def test_a_stage_that_is_not_understood_keeps_its_place():
-    opaque = dataclasses.replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
+    opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
     steps = (HOST, DEVICE, opaque, CUDAFE, CICC)
     execution = execution_of(*steps)
     carry_out(execution, slots=4)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 
 from nvccache import store
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

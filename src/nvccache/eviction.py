@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
 
 from nvccache import cachedir_tag, inflight, layout, locks, publishing, store
 from nvccache import directory as directories
 from nvccache.directory import Directory
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from dataclasses import dataclass, replace
 
 from nvccache import (
     device_code,
@@ -35,6 +34,7 @@ from nvccache.relocation import Relocation
 from nvccache.seeding import Seeding
 from nvccache.stages import host, nvlink
 from nvccache.store import Store
+from nvccache.values import dataclass, replace
 from nvccache.workspace import Workspace
 
 TYPE_CHECKING = False

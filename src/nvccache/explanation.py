@@ -81,10 +81,13 @@ def _options(words: Iterable[str]) -> list[tuple[str, str]]:
 
 def _digest(digest_key: str, text: str) -> str:
     """What tells that a text is another one and does not lead back to it, as keys.py's digests could."""
-    import hashlib
+    try:
+        from _blake2 import blake2b  # without OpenSSL, which hashlib loads and a miss would wait for
+    except ImportError:
+        from hashlib import blake2b
 
     content, key = text.encode(errors="surrogateescape"), os.fsencode(digest_key)
-    return hashlib.blake2b(content, digest_size=16, key=key[:64]).hexdigest()
+    return blake2b(content, digest_size=16, key=key[:64]).hexdigest()
 
 
 def _digests(digest_key: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -16,9 +16,9 @@ import re
 import stat
 import struct
 import time
-from dataclasses import dataclass
 
 from nvccache import keys, library_cache, process, processor, sections, signatures, variables
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

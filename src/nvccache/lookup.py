@@ -10,13 +10,13 @@ first, where lines do not matter.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 
 from nvccache import ingredients, keys, lines, machine, manifest, outputs, passes, reading, toolchain
 from nvccache.entries import Entry
 from nvccache.own_ids import ROLE
 from nvccache.relocation import Relocation
 from nvccache.stages import ptxas
+from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

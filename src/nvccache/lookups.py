@@ -32,6 +32,7 @@ class Lookups:
         self._states: dict[str, str] = {}
         self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it is there
         self._links: dict[str, bool] = {}
+        self._names: dict[str, tuple[str, str, str]] = {}
 
     def begin(self, files: Iterable[str]) -> StageLookups:
         """What one stage looked for, beside the files that it read."""
@@ -51,10 +52,25 @@ class Lookups:
             self._missing[directory] = missing
         return missing if missing[1] else (directory or ".", name)
 
+    def name_of(self, path: str) -> tuple[str, str, str]:
+        """What is there under a path; the directory and, behind what is there, the name that decide it.
+
+        The stages of a call look for the same thousands of names, so all of it is worked out once.
+        """
+        known = self._names.get(path)
+        if known is None:
+            state = self.state(path)
+            directory, name = self.place_of(path)
+            if name:
+                name = self.state(os.path.join(directory, name) if directory != "." else name) + name
+            known = self._names[path] = (state, directory, name)
+        return known
+
     def is_link(self, path: str) -> bool:
-        if path not in self._links:
-            self._links[path] = os.path.islink(path)
-        return self._links[path]
+        known = self._links.get(path)
+        if known is None:
+            known = self._links[path] = os.path.islink(path)
+        return known
 
     def add_names(self, made: Reading, names: Mapping[str, Iterable[str]]) -> None:
         """Put names by directory, each behind what was found under it, into a reading."""
@@ -74,6 +90,7 @@ class StageLookups:
         self._names: dict[str, set[str]] = {}
         self._links: set[str] = set()
         self._plain: set[str] = set()
+        self._followed: set[str] = set()
         self._tried: set[str] = set()  # everything that was looked for, found or not
         self._sought: set[str] = set()
 
@@ -117,6 +134,9 @@ class StageLookups:
     def follow(self, path: str) -> None:
         """Watch each directory on a way, and the end of it: the link that it is, or that it is none."""
         path = path.rstrip("/") or "/"
+        if path in self._followed:
+            return
+        self._followed.add(path)
         if path not in self._files:
             state = self._call.state(path)
             self._add(path, (state,))
@@ -151,17 +171,16 @@ class StageLookups:
                 raise UnreadableError(_APPEARED)
 
     def _add(self, path: str, expected: Collection[str]) -> None:
-        path = path.rstrip("/") or "/"
+        if path[-1:] == "/":
+            path = path.rstrip("/") or "/"
         self._tried.add(path)
         if path in self._files:
             return
-        state = self._call.state(path)
+        state, directory, name = self._call.name_of(path)
         if state not in expected:
             raise UnreadableError(_APPEARED)
-        directory, name = self._call.place_of(path)
         if name:
-            state = self._call.state(os.path.join(directory, name) if directory != "." else name)
-            self._names.setdefault(directory, set()).add(state + name)
+            self._names.setdefault(directory, set()).add(name)
 
 
 def _states_of(mode: int) -> tuple[str, ...]:

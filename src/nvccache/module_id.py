@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from dataclasses import dataclass
 
 from nvccache import keys
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import dataclass
 
 from nvccache import (
     environment,
@@ -30,6 +29,7 @@ from nvccache.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.lookups import CLOCK_TICK, Lookups, StageLookups
 from nvccache.observed_process import OF_KERNEL
 from nvccache.reading import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,7 +232,8 @@ class _StageInputs:
         for process, kind in self._processes:
             questions += [(machine.NATIVE, "")] if observed_process.depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
-            if known_programs.asks_for_directory(process, kind, observed_process.scripts_of(process)):
+            scripts = observed_process.scripts_of(process) if kind == SHELL else []
+            if known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 
 from nvccache import keys, process, signatures
 from nvccache.observer_log import LINK
@@ -51,6 +50,8 @@ def obstacle(directory: str, cache: Store) -> str:
 
 def _reports(directory: str) -> bool:
     """Whether a program into which the library is loaded writes a log, and nothing else; raises OSError."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="observer-", dir=directory) as folder:
         watched = os.path.join(folder, "watched")
         done = process.run(_TRIED, arm(watched, {}))

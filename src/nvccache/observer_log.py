@@ -15,9 +15,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass, field
 
 from nvccache.observed_starts import Starts
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

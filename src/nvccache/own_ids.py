@@ -11,11 +11,10 @@ the call is carried out in nvcc's way.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nvccache import module_id
 from nvccache.plan import DependencyFile, Output, Plan, Stage
 from nvccache.stages import grammar_of
+from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

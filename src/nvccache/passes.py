@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from nvccache import line_readers, meaning
 from nvccache.markers import listed_files, without_markers
+from nvccache.values import dataclass
 
 _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from nvccache.dryrun import Command, Transcript
 from nvccache.invocation import Bypass, Invocation
 from nvccache.stages import grammar_of
 from nvccache.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
+from nvccache.values import dataclass, field, replace
 
 OPAQUE = "opaque"
 HOST_LINK = "host_link"

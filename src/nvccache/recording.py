@@ -7,7 +7,6 @@ of what its dry run and its stages were observed to read; its key does not say i
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from nvccache import (
     dependencies,
@@ -27,6 +26,7 @@ from nvccache.observed_inputs import Subject
 from nvccache.reading import Reading, UnreadableError
 from nvccache.relocation import Relocation
 from nvccache.stages import host
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

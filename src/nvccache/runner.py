@@ -8,7 +8,6 @@ back, so that a call can still be left to nvcc up to the last moment.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from nvccache import dependencies, markers, outcomes, products, store, unlike_ids
 from nvccache.execution import Execution
@@ -16,6 +15,7 @@ from nvccache.plan import HOST_LINK, DependencyFile
 from nvccache.products import Product
 from nvccache.report import Report
 from nvccache.schedule import Schedule, State
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ The tables say what must count for which stage; they are not taken from the prod
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from nvccache import dryrun, ingredients, invocation, plan
 from nvccache.store import Store
+from nvccache.values import replace
 from scenarios.rebuilds import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
@@ -167,17 +167,17 @@ def test_the_base_names_of_intermediates_count_where_they_are_written_down(stage
         planned, environ = stages.plan("-c", "a.cu", *options)
         scratch = planned.scratch
         steps = [
-            dataclasses.replace(
+            replace(
                 stage,
                 inputs=tuple(path.replace(scratch + "/a.", scratch + "/b.") for path in stage.inputs),
                 outputs=tuple(
-                    dataclasses.replace(output, path=output.path.replace(scratch + "/a.", scratch + "/b."))
+                    replace(output, path=output.path.replace(scratch + "/a.", scratch + "/b."))
                     for output in stage.outputs
                 ),
             )
             for stage in planned.stages
         ]
-        renamed = dataclasses.replace(planned, steps=tuple(steps))
+        renamed = replace(planned, steps=tuple(steps))
         assert changed(stages.keys_of(planned, environ), stages.keys_of(renamed, environ)) == kinds
 
 
@@ -206,10 +206,10 @@ def test_the_kind_of_stage_is_part_of_the_key(stages: Stages) -> None:
     """Two tools with the same content, as one program under two names."""
     planned, environ = stages.plan("-c", "a.cu")
     ptxas_stage = next(stage for stage in planned.stages if stage.kind == "ptxas")
-    grammar = dataclasses.replace(ptxas_stage.grammar, kind="fatbinary")
+    grammar = replace(ptxas_stage.grammar, kind="fatbinary")
     found = {
         ingredients.key_of(ingredients.of_stage(stage, ["same"], environ, "/cwd", stages.store))
-        for stage in (ptxas_stage, dataclasses.replace(ptxas_stage, grammar=grammar))
+        for stage in (ptxas_stage, replace(ptxas_stage, grammar=grammar))
     }
     assert len(found) == 2
 

@@ -6,7 +6,7 @@ the key as it stands. Knows no tool.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,86 @@
+"""`dataclass`, `field` and `replace` of the standard library, as far as they are used on the way of a miss.
+
+The module `dataclasses` imports `inspect` and writes each class's methods as text to be compiled: a quarter
+of what a miss spent on imports (docs/development/design-notes.md). Type checkers see the real ones.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field, replace
+
+    __all__ = ["dataclass", "field", "replace"]
+else:
+
+    class _Factory:
+        __slots__ = ("make",)
+
+        def __init__(self, make):
+            self.make = make
+
+    def field(*, default_factory):
+        """A field whose default is made anew for each object."""
+        return _Factory(default_factory)
+
+    def dataclass(*, slots, frozen=False):
+        """Make a class with `slots` of its annotated names, compared by their values."""
+        assert slots
+
+        def made(cls):
+            names = tuple(cls.__annotations__)
+            namespace = {name: value for name, value in vars(cls).items() if name not in names}
+            for name in ("__dict__", "__weakref__"):
+                namespace.pop(name, None)
+            namespace["__slots__"] = names
+            namespace["_defaults"] = {name: vars(cls)[name] for name in names if name in vars(cls)}
+            return type(cls)(cls.__name__, (_Frozen if frozen else _Value,), namespace)
+
+        return made
+
+    def replace(value, **changes):
+        """A copy with other values in some fields."""
+        return type(value)(**{**{name: getattr(value, name) for name in value.__slots__}, **changes})
+
+    class _Value:
+        __slots__ = ()
+        _defaults = {}
+
+        def __init__(self, *values, **named):
+            names = self.__slots__
+            if len(values) > len(names):
+                raise TypeError(f"{type(self).__name__} has {len(names)} fields")
+            put = object.__setattr__
+            for name, value in zip(names, values, strict=False):
+                put(self, name, value)
+            for name in names[len(values) :]:
+                if name in named:
+                    put(self, name, named.pop(name))
+                    continue
+                default = self._defaults[name] if name in self._defaults else _missing(self, name)
+                put(self, name, default.make() if type(default) is _Factory else default)
+            if named:
+                raise TypeError(f"{type(self).__name__} takes `{next(iter(named))}` once, or not at all")
+
+        def __eq__(self, other):
+            if type(other) is not type(self):
+                return NotImplemented
+            return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+        __hash__ = None
+
+        def __repr__(self):
+            shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+            return f"{type(self).__name__}({shown})"
+
+    class _Frozen(_Value):
+        __slots__ = ()
+
+        def __setattr__(self, name, value):
+            raise AttributeError(f"{type(self).__name__} cannot be changed")
+
+        def __hash__(self):
+            return hash(tuple(getattr(self, name) for name in self.__slots__))
+
+    def _missing(value, name):
+        raise TypeError(f"{type(value).__name__} lacks `{name}`")
