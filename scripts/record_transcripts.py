@@ -18,9 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from nvccache import invocation
-from nvccache.invocation import Bypass
-from nvccache.nvcc_search import release_of
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Bypass
+from nvccache.toolkit.discovery import release_of
 
 TRANSCRIPTS = Path(__file__).parents[1] / "tests" / "golden" / "transcripts"
 TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=[sm_90,compute_90]"]

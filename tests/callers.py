@@ -11,7 +11,7 @@ from subprocess import PIPE
 
 CALLER = """
 import atexit, os, signal, subprocess, sys
-from nvccache import guardian, jobserver
+from nvccache.machine import watchdog as guardian, jobserver
 
 def tool(script):
     environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}

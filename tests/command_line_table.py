@@ -24,7 +24,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
 
-from nvccache.nvcc_search import find_nvcc  # noqa: E402 (the paths come first)
+from nvccache.toolkit.discovery import find_nvcc  # noqa: E402 (the paths come first)
 from scenarios.bench import LISTED, release_of  # noqa: E402
 from scenarios.command_lines import LINES  # noqa: E402
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import installations
-from nvccache.nvcc_search import find_nvcc
+from nvccache.toolkit.discovery import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
 pytest.register_assert_rewrite("scenarios.sameness")  # so that a failure shows what differed

@@ -218,7 +218,7 @@ GUARDS = [
     Guard("the environment of scripts", "observed_inputs.py",
           "names |= shell_text.variables_in(observed_process.scripts_of(process))", "pass", OBSERVED,
           "of_a_script"),
-    Guard("what the C library heeds", "observed_inputs.py", "names = {*variables.OF_LIBC}", "names = set()",
+    Guard("what the C library heeds", "observed_inputs.py", "names = {*environment.OF_LIBC}", "names = set()",
           OBSERVED, "heeds_unseen"),
     Guard("scripts that are not known", "observed_inputs.py", "if not texts:", "if False:", OBSERVED,
           "script_is_not_known"),

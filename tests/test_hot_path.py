@@ -23,43 +23,47 @@ REPLAY = {
     *XXHASH,
     "__future__",
     "nvccache",
-    "nvccache.answer",
-    "nvccache.cachedir_tag",
-    "nvccache.calls",
+    "nvccache.records.call_result",
+    "nvccache.store.cachedir_tag",
+    "nvccache.store.journal_line",
     "nvccache.config",
-    "nvccache.directory",
+    "nvccache.store.directory",
     "nvccache.environment",
-    "nvccache.keys",
-    "nvccache.levels",
+    "nvccache.files.keys",
+    "nvccache.records.levels",
     "nvccache.outcomes",
-    "nvccache.outputs",
-    "nvccache.products",
-    "nvccache.presence",
+    "nvccache.records.output_names",
+    "nvccache.records.products",
+    "nvccache.files.presence",
     "nvccache.real_nvcc",
-    "nvccache.replay",
-    "nvccache.sections",
+    "nvccache.records.replay",
+    "nvccache.store.sections",
     "nvccache.shim",
-    "nvccache.signatures",
+    "nvccache.files.signatures",
+    "nvccache.store.store",
+    "nvccache.files.untrusted",
+    "nvccache.files",
+    "nvccache.records",
     "nvccache.store",
-    "nvccache.untrusted",
-    "nvccache.variables",
 }
 # Behind a replay that does not hold: options are looked at, digests compared, and a record is written.
 MEANING = {
     *REPLAY,
-    "nvccache.dependencies",
-    "nvccache.direct",
-    "nvccache.filesystems",
-    "nvccache.flags",
-    "nvccache.hostflags",
-    "nvccache.invocation",
-    "nvccache.machine",
-    "nvccache.manifest",
-    "nvccache.options",
-    "nvccache.processor",
-    "nvccache.publishing",
-    "nvccache.reading",
-    "nvccache.relocation",
+    "nvccache.commandline",
+    "nvccache.toolkit",
+    "nvccache.records.depfile",
+    "nvccache.records.direct",
+    "nvccache.files.filesystems",
+    "nvccache.commandline.tokens",
+    "nvccache.commandline.host_options",
+    "nvccache.commandline.invocation",
+    "nvccache.records.machine_facts",
+    "nvccache.records.manifest",
+    "nvccache.commandline.options",
+    "nvccache.toolkit.processor",
+    "nvccache.store.publishing",
+    "nvccache.records.input_record",
+    "nvccache.records.base_dir",
 }
 # What a miss does without: each takes as long to load as many of our own modules.
 TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
@@ -121,7 +125,7 @@ def test_a_replay_loads_no_more_than_it_must(workspace, compiled):
     before = direct_hits(workspace)
     found = modules_of_call(workspace, compiled) or modules_of_call(workspace, compiled)
     assert direct_hits(workspace) > before
-    assert "nvccache.invocation" not in found
+    assert "nvccache.commandline.invocation" not in found
     assert sorted(found) == sorted(REPLAY)
 
 
@@ -141,5 +145,5 @@ def test_a_miss_loads_nothing_that_is_slow_to_load(workspace, compiled):
     while not found:
         workspace.write("x.h", f"#pragma once\nint added{time.monotonic_ns()};\n")
         found = modules_of_call(workspace, compiled)
-    assert "nvccache.observed_inputs" in found
+    assert "nvccache.observation.stage_inputs" in found
     assert not found & TOO_SLOW

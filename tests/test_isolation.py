@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nvccache import config, store
+from nvccache import config
+from nvccache.store import store
 from workspaces import Workspace
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import dryrun, invocation, plan
-from nvccache.invocation import Bypass, Invocation
-from nvccache.plan import OPAQUE, Plan
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Bypass, Invocation
+from nvccache.plan import plan
+from nvccache.plan.plan import OPAQUE, Plan
+from nvccache.toolkit import dryrun
 from scenarios.other_nvcc import ALTERATIONS
 
 TRANSCRIPTS = Path(__file__).parent / "golden" / "transcripts"

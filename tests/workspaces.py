@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nvccache import journal, store
+from nvccache.store import journal, store
 
 # What a developer's shell may hold and a test must not see.
 HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")

@@ -274,4 +274,7 @@ def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]
         return {}, []
     from nvccache import settings_file
 
-    return settings_file.read(path)
+    found, wrong = settings_file.read(path, SETTINGS)
+    return found, [
+        Problem(name or (UNKNOWN if word else FILE), where, text, word) for name, where, text, word in wrong
+    ]

@@ -1,4 +1,6 @@
-"""What the environment says, as far as it was asked: variables by name, all of it, programs on PATH.
+"""The environment: lists of its variables, and what it says as far as it was asked.
+
+That is variables by name, all of it, and programs on PATH.
 
 Part of the hot path.
 """
@@ -7,11 +9,63 @@ from __future__ import annotations
 
 import os
 
-from nvccache import keys
+from nvccache.files import keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+# They reach diagnostics only where an option asks for colours, since no tool that is run has a terminal.
+COLOUR_OPTIONS = (
+    "-fdiagnostics-color",
+    "-fcolor-diagnostics",
+    "-fdiagnostics-urls",
+    "-fansi-escape-codes",
+)
+# Their words are arguments; see invocation.py.
+OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
+# What the dynamic loader of every tool heeds: which libraries it loads, and what they see of the processor.
+OF_LOADER = (
+    "GLIBC_TUNABLES",
+    "LD_ASSUME_KERNEL",
+    "LD_AUDIT",
+    "LD_DYNAMIC_WEAK",
+    "LD_HWCAP_MASK",
+    "LD_LIBRARY_PATH",
+    "LD_ORIGIN_PATH",
+    "LD_PRELOAD",
+)
+# Each makes a tool write further files, which bypasses the cache.
+OF_SIDE_OUTPUTS = (
+    "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES",
+    "GCC_COMPARE_DEBUG",
+    "CC_LOG_DIAGNOSTICS",
+    "CC_PRINT_HEADERS",
+    "CC_PRINT_INTERNAL_STAT",
+    "CC_PRINT_OPTIONS",
+    "CC_PRINT_PROC_STAT",
+    "CCC_OVERRIDE_OPTIONS",
+    "DUMP_KNOBS_TO_FILE",
+)
+# What the C library of every program heeds without asking by the functions that are observed.
+OF_LIBC = (
+    "CHARSET",
+    "GCONV_PATH",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LOCPATH",
+    "NLSPATH",
+    "OUTPUT_CHARSET",
+    "POSIXLY_CORRECT",
+)
+OF_DATES = ("TZ", "TZDIR")  # where a date is written, such as by `ls -l`
 
 WHOLE = "*"  # stands for all variables but those that nothing can depend on; `BASH_*` for those that begin so
 _UNSET = "-"

@@ -7,13 +7,8 @@ Nothing in it is obeyed by a terminal, and no message can pass for two.
 from __future__ import annotations
 
 import os
-import time
 
 from nvccache.escaping import printable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.schedule import Task
 
 
 def write(log_path: str, *lines: str) -> None:
@@ -34,28 +29,3 @@ def write(log_path: str, *lines: str) -> None:
             os.close(descriptor)
     except OSError:
         pass
-
-
-class Progress:
-    """Tells in the log, for people who wait, what became of each stage as it ends."""
-
-    def __init__(self, log_path: str) -> None:
-        self._log_path = log_path
-        self._started = time.monotonic()
-
-    def ended(self, task: Task) -> None:
-        if not self._log_path or not task.completed:
-            return
-        stage, completed = task.stage, task.completed
-        read_later = [out.path for out in stage.outputs if out.role not in stage.grammar.unread]
-        written = os.path.basename(read_later[0]) if read_later else ""
-        if task.is_hit:
-            became = f"hit, saves {completed.seconds:.2f} s"
-        else:
-            became = f"ran {completed.seconds:.2f} s"
-            became += f", status {completed.status}" if completed.status else ""
-        self.note(f"{stage.kind} {written}: {became}")
-
-    def note(self, message: str) -> None:
-        """Tell something, with the seconds since the call began."""
-        write(self._log_path, f"+{time.monotonic() - self._started:.2f} s {message}")

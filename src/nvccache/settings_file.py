@@ -16,28 +16,33 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from nvccache.config import FILE, SETTINGS, UNKNOWN, Problem
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 
 _LARGEST = 1 << 20  # bytes
 _NAME = re.compile(r"""\s*["']?([^"'=\s\[\].]*)""")
 
 Found = dict[str, tuple[int, object]]
+# The setting, empty for the whole file and for an unknown name; where; what is wrong; the unknown name.
+Problem = tuple[str, str, str, str]
 
 
-def read(path: str) -> tuple[Found, list[Problem]]:
-    """Setting -> (line, value); and what is wrong. Whatever is there in place of a file is a problem."""
+def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
+    """Of `settings`, by name: (line, value); and what is wrong. Anything but a file is a problem."""
     try:
         text = _content(path).decode("utf-8-sig")
     except OSError as error:
-        return {}, [Problem(FILE, f"`{path}`", f"cannot be read: {error.strerror}")]
+        return {}, [("", f"`{path}`", f"cannot be read: {error.strerror}", "")]
     except UnicodeDecodeError as error:
-        return {}, [Problem(FILE, f"`{path}`", f"is not a text in UTF-8: {error.reason}")]
+        return {}, [("", f"`{path}`", f"is not a text in UTF-8: {error.reason}", "")]
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError):  # which is also what Python says of a number with very many digits
-        return _line_by_line(path, text)
+        return _line_by_line(path, text, settings)
     lines = text.splitlines()
-    return _known(path, {name: (_line_of(name, lines), value) for name, value in values.items()})
+    return _known(path, {name: (_line_of(name, lines), value) for name, value in values.items()}, settings)
 
 
 def _content(path: str) -> bytes:
@@ -65,9 +70,9 @@ def _line_of(name: str, lines: list[str]) -> int:
     return 1
 
 
-def _line_by_line(path: str, text: str) -> tuple[Found, list[Problem]]:
+def _line_by_line(path: str, text: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     found: Found = {}
-    problems = []
+    problems: list[Problem] = []
     is_in_table = False  # and so are all lines after its head: what they set is no setting of ours
     for number, line in enumerate(text.splitlines(), 1):
         where = f"`{path}` line {number}"
@@ -78,23 +83,22 @@ def _line_by_line(path: str, text: str) -> tuple[Found, list[Problem]]:
             values = tomllib.loads(line)
         except (ValueError, RecursionError):
             match = _NAME.match(line)
-            is_setting = match and match[1] in SETTINGS and not is_in_table
-            name = match[1] if match and is_setting else FILE
-            problems.append(Problem(name, where, 'is no line of TOML such as `max_size = "10G"`'))
+            is_setting = match and match[1] in settings and not is_in_table
+            name = match[1] if match and is_setting else ""
+            problems.append((name, where, 'is no line of TOML such as `max_size = "10G"`', ""))
             continue
         for name, value in [] if is_of_table else values.items():
             if name in found:
-                problems.append(Problem(name, where, f"sets `{name}` for the second time"))
+                problems.append((name, where, f"sets `{name}` for the second time", ""))
             else:
                 found[name] = number, value
-    known, others = _known(path, found)
+    known, others = _known(path, found, settings)
     return known, [*problems, *others]
 
 
-def _known(path: str, found: Found) -> tuple[Found, list[Problem]]:
-    unknown = [(line, name) for name, (line, _) in found.items() if name not in SETTINGS]
+def _known(path: str, found: Found, settings: Collection[str]) -> tuple[Found, list[Problem]]:
+    unknown = [(line, name) for name, (line, _) in found.items() if name not in settings]
     problems = [
-        Problem(UNKNOWN, f"`{path}` line {line}", f"there is no setting `{name}`", name)
-        for line, name in sorted(unknown)
+        ("", f"`{path}` line {line}", f"there is no setting `{name}`", name) for line, name in sorted(unknown)
     ]
-    return {name: value for name, value in found.items() if name in SETTINGS}, problems
+    return {name: value for name, value in found.items() if name in settings}, problems

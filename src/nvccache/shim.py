@@ -15,17 +15,18 @@ import os
 import sys
 import time
 
-from nvccache import calls, directory, outcomes, real_nvcc
-from nvccache.calls import Call
+from nvccache import outcomes, real_nvcc
 from nvccache.config import Config, load
+from nvccache.store import directory, journal_line
+from nvccache.store.journal_line import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from nvccache.answer import Answer
-    from nvccache.report import Report
-    from nvccache.request import Request
+    from nvccache.compile.report import Report
+    from nvccache.compile.request import Request
+    from nvccache.records.call_result import Answer
 
 _NO_FORMAT = 8  # ENOEXEC
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
@@ -91,7 +92,7 @@ def _compile(typed: str, arguments: list[str]) -> int:
     except KeyboardInterrupt:  # before a compile has begun, or after
         import signal
 
-        from nvccache import process
+        from nvccache.machine import process
 
         process.die_of(signal.SIGINT)
         return 128 + signal.SIGINT
@@ -130,7 +131,7 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
-    from nvccache import levels  # here, where a broken installation ends in the real nvcc
+    from nvccache.records import levels  # here, where a broken installation ends in the real nvcc
 
     started = time.monotonic()
     gc.disable()  # a hit makes a few thousand objects and needs all of them
@@ -144,7 +145,7 @@ def _cached_compile(
         _hand_over(outcome.answer, config, started)
     gc.enable()
     if outcome.invocation and not outcome.bypass:
-        from nvccache.request import Request
+        from nvccache.compile.request import Request
 
         request = Request(
             nvcc,
@@ -195,7 +196,7 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
 
 
 def _staged_compile(request: Request, config: Config) -> int:
-    from nvccache import process
+    from nvccache.machine import process
 
     process.raise_on_stop_signals()
     try:
@@ -218,7 +219,7 @@ def _carry_out(request: Request, config: Config) -> int:
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     record.store_fault = report.store_fault
     if report.leave_to_nvcc == "odd_failure":
-        from nvccache import process
+        from nvccache.machine import process
 
         # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
         status = process.run_through([nvcc, *arguments], request.guarded_environ)
@@ -241,14 +242,14 @@ def _carry_out(request: Request, config: Config) -> int:
 
 def _make(request: Request, config: Config) -> Report:
     if request.program:
-        from nvccache import relink
+        from nvccache.compile import link_only
 
-        linked = relink.carry_out(request, request.program, config)
+        linked = link_only.carry_out(request, request.program, config)
         if linked:
             return linked
-    from nvccache import call
+    from nvccache.compile import pipeline
 
-    return call.carry_out(request, config)
+    return pipeline.carry_out(request, config)
 
 
 def _log(config: Config, message: str) -> None:
@@ -262,7 +263,7 @@ def _log_bypass(
     config: Config, reason: str, detail: str, arguments: list[str], environ: dict[str, str]
 ) -> None:
     if config.log:
-        from nvccache import redaction
+        from nvccache.commandline import redaction
 
         _log(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
 
@@ -281,8 +282,8 @@ def _record(config: Config, record: Call) -> None:
     if config.counts_calls:
         record.wrong_settings = config.wrong_settings
         root = directory.Directory(config.journal_root, config.umask)
-        calls.append(root, record)
-        calls.fold_if_large(root)
+        journal_line.append(root, record)
+        journal_line.fold_if_large(root)
 
 
 def _report_fault(
@@ -291,7 +292,8 @@ def _report_fault(
     if config.log:
         import traceback
 
-        from nvccache import __version__, log, redaction
+        from nvccache import __version__, log
+        from nvccache.commandline import redaction
 
         text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
         line = redaction.line(arguments)
@@ -308,7 +310,7 @@ def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, st
 
 def _end_like(status: int) -> int:
     if status < 0:
-        from nvccache import process
+        from nvccache.machine import process
 
         process.die_of(-status)
     return status

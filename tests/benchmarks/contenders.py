@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvccache import journal
+from nvccache.store import journal
 
 sys.path.append(str(Path(__file__).parents[1]))
 import installations

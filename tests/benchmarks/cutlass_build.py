@@ -26,7 +26,9 @@ from pathlib import Path
 import checkouts
 from references import Comparison, compare
 
-from nvccache import journal, nvcc_search, outcomes
+from nvccache import outcomes
+from nvccache.store import journal
+from nvccache.toolkit import discovery
 
 COMPILE_STAGES = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
 ALL_BUT_DIRECT_HITS = tuple(outcome for outcome in outcomes.OUTCOMES if outcome != outcomes.DIRECT_HIT)
@@ -150,7 +152,7 @@ def main() -> int:
     parser.add_argument("--fewer", default="80", help="the architectures that remain when one is dropped")
     parser.add_argument("--keep", type=Path, help="work here, and leave everything")
     options = parser.parse_args()
-    nvcc = nvcc_search.find_nvcc(os.environ)
+    nvcc = discovery.find_nvcc(os.environ)
     if not nvcc:
         parser.error("no nvcc found")
     with tempfile.TemporaryDirectory() as temporary:

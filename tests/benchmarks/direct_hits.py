@@ -24,7 +24,7 @@ import hit_growth
 from contenders import CCACHE, FLOOR, HOW_TO_INSTALL, LAUNCHER, SCCACHE, SCRIPT, SHIM, Contender, contenders
 from hit_rounds import Lane, Unit, measure
 
-from nvccache import nvcc_search
+from nvccache.toolkit import discovery
 
 SMALL = """\
 #include <cstdio>
@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--growth", action="store_true", help="measure only how the cost grows")
     parser.add_argument("--sccache", metavar="PATH", help="an sccache that is not on PATH")
     options = parser.parse_args()
-    nvcc = nvcc_search.find_nvcc(os.environ)
+    nvcc = discovery.find_nvcc(os.environ)
     if not nvcc:
         parser.error("no nvcc found")
     if options.rounds < 6:

@@ -31,7 +31,9 @@ from rows import Row
 from units import Version, text_of, units
 from workbench import OBJECT, OURS, Bench
 
-from nvccache import dryrun, journal, nvcc_search, outcomes
+from nvccache import outcomes
+from nvccache.store import journal
+from nvccache.toolkit import discovery, dryrun
 
 _OWN = "links"  # the directory below --keep that is made anew
 _ONE = ("-arch=sm_80",)
@@ -211,7 +213,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
     options = parser.parse_args()
-    options.nvcc = options.nvcc or nvcc_search.find_nvcc(os.environ)
+    options.nvcc = options.nvcc or discovery.find_nvcc(os.environ)
     if not options.nvcc:
         parser.error("no nvcc found")
     options.nvcc = os.path.abspath(shutil.which(options.nvcc) or options.nvcc)
@@ -244,7 +246,7 @@ def main() -> int:
             cases = prepared(bench, options)
         except workbench.CompileError as error:
             raise SystemExit(f"nothing can be measured: {error}") from None
-        cores, release = len(os.sched_getaffinity(0)), nvcc_search.release_of(options.nvcc)
+        cores, release = len(os.sched_getaffinity(0)), discovery.release_of(options.nvcc)
         print(f"nvcc {release}, {cores} cores, {options.runs} pairs, links of {options.objects} objects\n")
         print(heading(), flush=True)
         for case in cases:

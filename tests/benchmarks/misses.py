@@ -34,7 +34,7 @@ from rows import Row
 from units import Unit, units
 from workbench import Bench
 
-from nvccache import nvcc_search
+from nvccache.toolkit import discovery
 
 Trial = Callable[[], list[Row]]
 _LETTERS = ("a", "b", "c")
@@ -117,7 +117,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(1000), help="of its order and its jobs")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
     options = parser.parse_args()
-    options.nvcc = options.nvcc or nvcc_search.find_nvcc(os.environ)
+    options.nvcc = options.nvcc or discovery.find_nvcc(os.environ)
     if not options.nvcc:
         parser.error("no nvcc found")
     for name in ("nvcc", "ccbin"):  # the compilers are started in other directories
@@ -146,7 +146,7 @@ def main() -> int:
         cutlass = checkouts.cutlass(work) / "include" if "c" in options.units else None
         present = [unit for letter, unit in units(cutlass).items() if letter in options.units]
         cores = len(os.sched_getaffinity(0))
-        release = nvcc_search.release_of(options.nvcc)
+        release = discovery.release_of(options.nvcc)
         print(f"nvcc {release}, {cores} cores that this process may use, {options.runs} runs of every pair")
         print(", ".join(f"{unit.letter}: {unit.title}" for unit in present), flush=True)
         _leave_out_what_cannot_be(options)

@@ -26,7 +26,8 @@ from pathlib import Path
 
 from direct_hits import SOURCES
 
-from nvccache import nvcc_search, observer, observer_log
+from nvccache.observation import observer, observer_log
+from nvccache.toolkit import discovery
 
 MOST = 1.02
 
@@ -95,7 +96,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", choices=sorted(SOURCES))
     options = parser.parse_args()
-    nvcc = nvcc_search.find_nvcc(os.environ, release="13")
+    nvcc = discovery.find_nvcc(os.environ, release="13")
     if not nvcc:
         parser.error("there is no nvcc 13")
     with tempfile.TemporaryDirectory() as folder:

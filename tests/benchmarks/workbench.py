@@ -24,7 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvccache import outcomes, store
+from nvccache import outcomes
+from nvccache.store import store
 
 PLAIN, OURS = "plain", "ours"
 OBJECT = "object.o"

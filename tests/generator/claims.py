@@ -17,14 +17,16 @@ from pathlib import Path
 from generator import dry_runs
 from generator.dry_runs import DryRun, TemporaryNames
 from generator.lines import RandomLine
-from nvccache import dryrun, outcomes, plan
-from nvccache.dryrun import Transcript
-from nvccache.flags import FORWARDED, INPUT
-from nvccache.hostflags import host_objection
-from nvccache.invocation import Bypass, Invocation, parse
-from nvccache.options import SPELLINGS
-from nvccache.plan import OPAQUE, Plan, Stage
-from nvccache.stages.grammar import STUB_PLACEHOLDER
+from nvccache import outcomes
+from nvccache.commandline.host_options import host_objection
+from nvccache.commandline.invocation import Bypass, Invocation, parse
+from nvccache.commandline.options import SPELLINGS
+from nvccache.commandline.tokens import FORWARDED, INPUT
+from nvccache.plan import plan
+from nvccache.plan.plan import OPAQUE, Plan, Stage
+from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
+from nvccache.toolkit import dryrun
+from nvccache.toolkit.dryrun import Transcript
 
 SCRATCH = "nvccache-0123456789abcdef"
 WRITING = ("-o", "-olto")

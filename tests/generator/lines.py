@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from generator import values
 from generator.damage import damaged
-from nvccache.flags import FORWARDED, INPUT
-from nvccache.options import (
+from nvccache.commandline.options import (
     ARITIES,
     GLUED_NUMBER,
     GLUED_TEXT,
@@ -25,6 +24,7 @@ from nvccache.options import (
     SWITCH,
     UNSUPPORTED,
 )
+from nvccache.commandline.tokens import FORWARDED, INPUT
 
 Option = tuple[str, str | None]  # long name, INPUT or FORWARDED, and value
 

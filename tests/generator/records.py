@@ -12,12 +12,12 @@ from itertools import pairwise
 
 from generator import dry_runs
 from generator.claims import WRITING, Case, Site, products_of
-from nvccache import direct
-from nvccache.answer import Answer
-from nvccache.manifest import Found
-from nvccache.plan import OPAQUE
-from nvccache.reading import Reading
-from nvccache.relocation import Relocation
+from nvccache.plan.plan import OPAQUE
+from nvccache.records import direct
+from nvccache.records.base_dir import Relocation
+from nvccache.records.call_result import Answer
+from nvccache.records.input_record import Reading
+from nvccache.records.manifest import Found
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)

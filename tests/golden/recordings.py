@@ -11,8 +11,10 @@ import json
 import re
 from pathlib import Path
 
-from nvccache import dryrun, invocation, plan
-from nvccache.invocation import Bypass, Invocation
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Bypass, Invocation
+from nvccache.plan import plan
+from nvccache.toolkit import dryrun
 
 SCRATCH = "/scratch"
 _HEADER = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from nvccache.invocation import Bypass
-from nvccache.plan import DependencyFile, Plan, Stage
+from nvccache.commandline.invocation import Bypass
+from nvccache.plan.plan import DependencyFile, Plan, Stage
 
 _WIDTH = 100
 

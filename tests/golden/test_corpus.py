@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import recordings
 
-from nvccache import dryrun, outcomes
-from nvccache.dryrun import Command, Transcript
-from nvccache.invocation import LINKS, Bypass, Invocation
-from nvccache.plan import OPAQUE, Plan, Stage
+from nvccache import outcomes
+from nvccache.commandline.invocation import LINKS, Bypass, Invocation
+from nvccache.plan.plan import OPAQUE, Plan, Stage
+from nvccache.toolkit import dryrun
+from nvccache.toolkit.dryrun import Command, Transcript
 
 VERSIONS = ("11.2", "11.8", "12.4", "13.0", "13.2", "13.5")
 TABLE = Path(__file__).with_name("corpus_outcomes.txt")

@@ -15,9 +15,11 @@ import pytest
 from recordings import SCRATCH
 from rendering import render
 
-from nvccache import dryrun, invocation, plan
-from nvccache.invocation import Bypass, Invocation
-from nvccache.plan import Plan
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Bypass, Invocation
+from nvccache.plan import plan
+from nvccache.plan.plan import Plan
+from nvccache.toolkit import dryrun
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = sorted((HERE / "transcripts").glob("*/*.txt"))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import filelock
 
-from nvccache import journal
+from nvccache.store import journal
 from scenarios.lines.line import Line
 from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import journal
-from nvccache.calls import LOG, Call
+from nvccache.store import journal
+from nvccache.store.journal_line import LOG, Call
 from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.linking import device_sections
 from scenarios.rebuilds import CCBIN, toolkit_of

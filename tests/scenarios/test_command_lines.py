@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import store
+from nvccache.store import store
 from scenarios.bench import LISTED, Bench, Run, release_of
 from scenarios.command_lines import LINES
 from scenarios.light_toolkit import light_toolkit_on_path

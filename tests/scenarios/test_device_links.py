@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import device_code
+from nvccache.plan import device_code
 from scenarios.linking import (
     CALLER,
     LTO,

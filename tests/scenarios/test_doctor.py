@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import calls, journal
+from nvccache.store import journal, journal_line
 from scenarios.rebuilds import copy_toolkit, replace
 from workspaces import Result, Workspace
 
@@ -34,7 +34,7 @@ def test_a_sound_machine(workspace: Workspace) -> None:
 
 
 def workspace_release(workspace: Workspace) -> str:
-    from nvccache.nvcc_search import release_of
+    from nvccache.toolkit.discovery import release_of
 
     return release_of(workspace.nvcc)
 
@@ -92,7 +92,7 @@ def test_a_cache_directory_that_cannot_be_written(workspace: Workspace, kind: st
 def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_path: Path) -> None:
     """Nor do the compiles that it makes show in the user's own counts."""
     counted = str(tmp_path / "counted")
-    calls.append(counted, calls.Call("miss"))
+    journal_line.append(counted, journal_line.Call("miss"))
     result, lines = examine(
         workspace,
         NVCCACHE_DISABLE="1",

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from nvccache.store import BLOB, BUCKETS
+from nvccache.store.store import BLOB, BUCKETS
 from scenarios.primed_cache import check_compiles, check_heals, compile_cached, primed, reference, shared
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import Workspace

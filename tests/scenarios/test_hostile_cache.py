@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import layout, store
-from nvccache.cachedir_tag import NAME as TAG
+from nvccache.store import layout, store
+from nvccache.store.cachedir_tag import NAME as TAG
 from scenarios.primed_cache import primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
 from unprivileged import NOBODY

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import loader, machine, processor, sections, store
-from nvccache.store import Store
+from nvccache.records import machine_facts
+from nvccache.store import sections, store
+from nvccache.store.store import Store
+from nvccache.toolkit import loader, processor
 from scenarios.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.soundness_cases import OLD_ENOUGH
@@ -31,8 +33,9 @@ MACHINE_OF_REPLAY, MACHINE_OF_READING = 8, 14
 # As a child, since it must not hang or eat up this process.
 ASK = """\
 import os, resource, sys
-from nvccache import keys, library_cache, machine
-from nvccache.store import Store
+from nvccache.files import keys
+from nvccache.records import machine_facts
+from nvccache.store.store import Store
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 kind, path, cache = sys.argv[1:]
 if kind == "digest":
@@ -40,7 +43,7 @@ if kind == "digest":
         keys.digest_file(path)
     except OSError:
         print("refused")
-elif not machine.answer(kind, path, os.environ, Store(cache)):
+elif not machine_facts.answer(kind, path, os.environ, Store(cache)):
     print("refused")
 """
 
@@ -59,17 +62,17 @@ def has_run(evil: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero", "directory", "missing"])
-@pytest.mark.parametrize("kind", ["digest", machine.FEATURES, machine.LIBRARIES])
+@pytest.mark.parametrize("kind", ["digest", machine_facts.FEATURES, machine_facts.LIBRARIES])
 def test_nothing_but_a_regular_file_is_read(tmp_path: Path, kind: str, name: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     subject = os.path.join(tmp_path, name)
-    if kind == machine.LIBRARIES:
+    if kind == machine_facts.LIBRARIES:
         link = tmp_path / "ld.so.cache"
         link.symlink_to(subject)
         subject = f"{link}:libc.so.6"
     # What is missing is an answer: then the loader finds nothing there.
-    refused = b"" if (kind, name) == (machine.LIBRARIES, "missing") else b"refused\n"
+    refused = b"" if (kind, name) == (machine_facts.LIBRARIES, "missing") else b"refused\n"
     words = [sys.executable, "-c", ASK, kind, subject, tmp_path / "cache"]
     done = subprocess.run(words, capture_output=True, check=False, timeout=LONGEST)
     assert (done.returncode, done.stdout) == (0, refused), done.stderr.decode()
@@ -79,19 +82,19 @@ def test_of_regular_files_only_those_of_a_loader_are_read(tmp_path: Path) -> Non
     cache = Store(str(tmp_path / "cache"))
     other = tmp_path / "notes"
     other.write_bytes(b"precious")
-    assert machine.answer(machine.LIBRARIES, f"{other}:libc.so.6", {}, cache) == ""
+    assert machine_facts.answer(machine_facts.LIBRARIES, f"{other}:libc.so.6", {}, cache) == ""
     for large, names in ((tmp_path / "ld.so.cache", ["libc.so.6"]), (tmp_path / "ld-linux-x86-64.so.2", [])):
         with large.open("wb") as stream:
             stream.truncate(1 << 40)
-        topic = machine.LIBRARIES if names else machine.FEATURES
-        assert machine.answer(topic, ":".join([str(large), *names]), {}, cache) == ""
+        topic = machine_facts.LIBRARIES if names else machine_facts.FEATURES
+        assert machine_facts.answer(topic, ":".join([str(large), *names]), {}, cache) == ""
 
 
 def test_a_loader_is_run_only_if_it_is_known_without_the_cache(tmp_path: Path, evil: Path) -> None:
     cache = Store(str(tmp_path / "cache"))
-    assert machine.answer(machine.FEATURES, str(evil), {}, cache) == ""
+    assert machine_facts.answer(machine_facts.FEATURES, str(evil), {}, cache) == ""
     assert not has_run(evil)
-    assert machine.answer(machine.FEATURES, LOADER, {}, cache)
+    assert machine_facts.answer(machine_facts.FEATURES, LOADER, {}, cache)
 
 
 def test_a_loader_that_a_tool_named_is_remembered(tmp_path: Path) -> None:
@@ -100,9 +103,9 @@ def test_a_loader_that_a_tool_named_is_remembered(tmp_path: Path) -> None:
     elsewhere = tmp_path / "ld-linux.so.2"
     elsewhere.write_bytes(Path(LOADER).read_bytes() + b"\0")
     elsewhere.chmod(0o755)
-    assert machine.answer(machine.FEATURES, str(elsewhere), {}, cache) == ""
+    assert machine_facts.answer(machine_facts.FEATURES, str(elsewhere), {}, cache) == ""
     assert processor.features(str(elsewhere), {}, cache, is_of_tool=True)
-    assert machine.answer(machine.FEATURES, str(elsewhere), {}, Store(cache.root))
+    assert machine_facts.answer(machine_facts.FEATURES, str(elsewhere), {}, Store(cache.root))
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o664])
@@ -169,7 +172,7 @@ def test_no_record_has_a_program_run(
     recorded: tuple[Workspace, bytes], evil: Path, level: str, variables: dict[str, str]
 ) -> None:
     workspace, expected = recorded
-    forge(workspace, machine.FEATURES, str(evil), level=level)
+    forge(workspace, machine_facts.FEATURES, str(evil), level=level)
     explained = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
     assert explained.status == 0
     check_compiles(workspace, expected, **variables)
@@ -188,7 +191,7 @@ def test_no_record_has_a_call_wait(
         os.mkfifo(subject)
     else:
         subject.symlink_to("/dev/zero")
-    forge(workspace, machine.LIBRARIES, f"{subject}:libc.so.6", level=level)
+    forge(workspace, machine_facts.LIBRARIES, f"{subject}:libc.so.6", level=level)
     compile_in_time(workspace, expected)
 
 

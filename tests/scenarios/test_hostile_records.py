@@ -14,24 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import (
-    config,
-    direct,
-    environment,
-    invocation,
-    keys,
-    levels,
-    manifest,
-    replay,
-    sections,
-    signatures,
-    store,
-)
-from nvccache.invocation import Invocation
-from nvccache.manifest import Found
-from nvccache.reading import Reading
-from nvccache.relocation import Relocation
-from nvccache.store import Store
+from nvccache import config, environment
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Invocation
+from nvccache.files import keys, signatures
+from nvccache.records import direct, levels, manifest, replay
+from nvccache.records.base_dir import Relocation
+from nvccache.records.input_record import Reading
+from nvccache.records.manifest import Found
+from nvccache.store import sections, store
+from nvccache.store.store import Store
 from scenarios.primed_cache import check_compiles, primed, shared
 from workspaces import Workspace
 

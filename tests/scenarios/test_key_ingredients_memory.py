@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import keys, module_id, signatures, toolchain
-from nvccache.stages import host, ptxas
-from nvccache.store import Store
+from nvccache.files import keys, signatures
+from nvccache.module_id import ids
+from nvccache.plan.stages import host, ptxas
+from nvccache.store.store import Store
+from nvccache.toolkit import toolchain
 from scenarios.rebuilds import replace
 
 
@@ -44,7 +46,7 @@ def test_a_tool_written_just_now_is_not_remembered(tmp_path: Path) -> None:
 
 def test_the_seed_of_a_module_id() -> None:
     def seed(source: str = "/a.cu", products: Sequence[str] = ("/a.o",), words: Sequence[str] = ()) -> str:
-        return module_id.seed_of(source, products, module_id.definitions_in(["gcc", *words, "-E"])).text
+        return ids.seed_of(source, products, ids.definitions_in(["gcc", *words, "-E"])).text
 
     seeds = [
         seed(),

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import dryrun, ingredients, invocation, plan
-from nvccache.store import Store
+from nvccache.commandline import invocation
+from nvccache.plan import plan, stage_key
+from nvccache.store.store import Store
+from nvccache.toolkit import dryrun
 from nvccache.values import replace
 from scenarios.rebuilds import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
@@ -107,8 +109,8 @@ class Stages:
         for stage in planned.stages:
             if stage.grammar.is_cached:
                 digests = [digest for _ in stage.inputs]
-                parts = ingredients.of_stage(stage, digests, environ, cwd, self.store)
-                found[stage.kind] = (*found.get(stage.kind, ()), ingredients.key_of(parts))
+                parts = stage_key.of_stage(stage, digests, environ, cwd, self.store)
+                found[stage.kind] = (*found.get(stage.kind, ()), stage_key.key_of(parts))
         return found
 
 
@@ -208,15 +210,15 @@ def test_the_kind_of_stage_is_part_of_the_key(stages: Stages) -> None:
     ptxas_stage = next(stage for stage in planned.stages if stage.kind == "ptxas")
     grammar = replace(ptxas_stage.grammar, kind="fatbinary")
     found = {
-        ingredients.key_of(ingredients.of_stage(stage, ["same"], environ, "/cwd", stages.store))
+        stage_key.key_of(stage_key.of_stage(stage, ["same"], environ, "/cwd", stages.store))
         for stage in (ptxas_stage, replace(ptxas_stage, grammar=grammar))
     }
     assert len(found) == 2
 
 
 def test_the_parts_of_a_key_do_not_run_together() -> None:
-    assert ingredients.key_of([("stage", ("a",)), ("tool", ("b",))]) != ingredients.key_of(
+    assert stage_key.key_of([("stage", ("a",)), ("tool", ("b",))]) != stage_key.key_of(
         [("stage", ("b",)), ("tool", ("a",))]
     )
-    assert ingredients.key_of([("a", ("x", "yz"))]) != ingredients.key_of([("a", ("xy", "z"))])
-    assert ingredients.key_of([("a", ("x",)), ("b", ())]) != ingredients.key_of([("a", ()), ("b", ("x",))])
+    assert stage_key.key_of([("a", ("x", "yz"))]) != stage_key.key_of([("a", ("xy", "z"))])
+    assert stage_key.key_of([("a", ("x",)), ("b", ())]) != stage_key.key_of([("a", ()), ("b", ("x",))])

@@ -14,7 +14,7 @@ import shutil
 
 import pytest
 
-from nvccache import observer, observer_log
+from nvccache.observation import observer, observer_log
 from scenarios import traces
 from scenarios.sources import SOURCES
 

@@ -31,8 +31,8 @@ import pytest
 from generator import edited_files, edited_headers, edited_settings, edited_tools
 from generator.edit_cases import AT_REST, ELSEWHERE, PRELUDE, Call, EditCase, make_case
 from generator.lines import seeds
-from nvccache import journal
 from nvccache.outcomes import BYPASS, FAULT
+from nvccache.store import journal
 from scenarios.light_toolkit import light_toolkit
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.sameness import TEMPORARY

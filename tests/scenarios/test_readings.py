@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import machine, reading, sections, store
-from nvccache.relocation import Relocation
+from nvccache.records import input_record, machine_facts
+from nvccache.records.base_dir import Relocation
+from nvccache.store import sections, store
 from scenarios.rebuilds import HOST_OPTIONS, cccl_of
 from workspaces import Workspace
 
@@ -29,15 +30,15 @@ SOURCES = {
 }
 
 
-def recorded(workspace: Workspace, source: str) -> reading.Reading:
+def recorded(workspace: Workspace, source: str) -> input_record.Reading:
     """The reading of the one call that has been recorded."""
     cache = store.Store(str(workspace.cache))
     for path in workspace.cache.glob("reading-v4/*/*"):
         record = cache.find_record(store.READING, path.name)
         assert record
-        *parts, attached = sections.unpack("reading-4", record, reading.SECTIONS + 1)
+        *parts, attached = sections.unpack("reading-4", record, input_record.SECTIONS + 1)
         if attached:
-            return reading.decode(parts, Relocation("", str(workspace.directory)))
+            return input_record.decode(parts, Relocation("", str(workspace.directory)))
     raise AssertionError("no call was recorded")
 
 
@@ -103,7 +104,7 @@ def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str)
     workspace.write("a.cu", "int f() { return 1; }\n")
     assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0
     asked = [topic for topic, _, _ in recorded(workspace, "a.cu").machine]
-    assert (machine.NATIVE in asked) == ("native" in option)
+    assert (machine_facts.NATIVE in asked) == ("native" in option)
 
 
 def test_each_stage_has_a_reading_of_its_own_run(workspace: Workspace) -> None:
@@ -116,7 +117,7 @@ def test_each_stage_has_a_reading_of_its_own_run(workspace: Workspace) -> None:
     assert readings
     for key in readings:
         *parts, _ = sections.unpack(
-            "reading-4", cache.find_record(store.READING, key) or b"", reading.SECTIONS + 1
+            "reading-4", cache.find_record(store.READING, key) or b"", input_record.SECTIONS + 1
         )
-        made = reading.decode(parts, Relocation("", str(workspace.directory)))
+        made = input_record.decode(parts, Relocation("", str(workspace.directory)))
         assert "LANG" in [name for name, _ in made.variables], made.files

@@ -31,7 +31,7 @@ BOTH = architectures(80, 90)
 # Tells of cudafe++ a moment after its thread has taken in what it made.
 _LATE = """
 import sys
-from nvccache import execution, jobs, shim
+from nvccache.execution import execution; from nvccache.compile import jobs; from nvccache import shim
 kinds, held, run, wait = {}, [], execution.Execution.run, jobs.Jobs.wait
 
 def named(self, stage, handle=None):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from nvccache import store
+from nvccache.store import store
 from workspaces import Workspace
 
 SECRET = "hunter2-correct-horse"

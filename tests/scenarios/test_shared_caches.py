@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import unprivileged
-from nvccache import calls, eviction, journal, keys, locks, store
-from nvccache.inflight import Claims
-from nvccache.store import STAGE, Store
+from nvccache.files import keys
+from nvccache.store import eviction, journal, journal_line, locks, store
+from nvccache.store.inflight import Claims
+from nvccache.store.store import STAGE, Store
 from scenarios.primed_cache import check_compiles, compile_cached, primed, shared
 from scenarios.rebuilds import SOURCE
 from workspaces import Workspace
@@ -24,8 +25,8 @@ DAY = 24 * 3600
 KEY, OTHER_KEY = keys.digest_bytes(b"one"), keys.digest_bytes(b"another")
 HOLDER = """
 import sys, time
-from nvccache import locks
-from nvccache.directory import Directory
+from nvccache.store import locks
+from nvccache.store.directory import Directory
 with locks.shard_lock(Directory(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     time.sleep(600)
@@ -46,7 +47,7 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
     try:
         first = Store(str(root))
         first.add_record(STAGE, KEY, b"of the first")
-        calls.append(str(root), calls.Call("miss"))
+        journal_line.append(str(root), journal_line.Call("miss"))
         claim = Claims(str(root)).take(KEY)
         assert claim and not first.trouble
         os.seteuid(unprivileged.NOBODY)
@@ -55,7 +56,7 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
         second.add_record(STAGE, KEY, b"of the second")
         second.add_record(STAGE, OTHER_KEY, b"of the second")
         assert not second.trouble
-        calls.append(str(root), calls.Call("miss"))
+        journal_line.append(str(root), journal_line.Call("miss"))
         assert journal.totals(str(root))["calls"]["miss"] == 2
         assert eviction.clear(str(root)).files == 2
         second.add_record(STAGE, KEY, b"of the second")

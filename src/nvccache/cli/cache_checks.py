@@ -13,14 +13,14 @@ import shutil
 import stat
 import time
 
-from nvccache import directory, store
-from nvccache.calls import LOG
 from nvccache.cli import cache_advice as advice
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import NO_CACHE, why_not_counted
 from nvccache.cli.units import size_words
-from nvccache.directory import Directory
-from nvccache.locks import held
+from nvccache.store import directory, store
+from nvccache.store.directory import Directory
+from nvccache.store.journal_line import LOG
+from nvccache.store.locks import held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import os
 
 import click
 
-from nvccache import eviction
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import say
 from nvccache.cli.units import age_option, count_words, size_option, size_words
+from nvccache.store import eviction
 
 
 @click.command()

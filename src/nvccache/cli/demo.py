@@ -16,14 +16,14 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.install import private_launcher
 from nvccache.cli.output import say, warn
 from nvccache.cli.units import seconds_words
-from nvccache.nvcc_search import find_nvcc, release_of, why_none
+from nvccache.toolkit.discovery import find_nvcc, release_of, why_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Literal
 
-    from nvccache.journal import Totals
+    from nvccache.store.journal import Totals
 
 _COMPILING = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT, outcomes.PARTIAL_HIT)

@@ -11,20 +11,21 @@ import time
 
 import click
 
-from nvccache import nvcc_search, outcomes
+from nvccache import outcomes
 from nvccache.cli import cache_checks, findings
 from nvccache.cli import settings as our_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding, show
 from nvccache.cli.install import private_launcher
 from nvccache.cli.units import seconds_words
 from nvccache.config import PREFIX
+from nvccache.toolkit import discovery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nvccache.config import Config
-    from nvccache.journal import Totals
+    from nvccache.store.journal import Totals
 
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 
@@ -52,7 +53,7 @@ def _all(settings: Config, environ: dict[str, str]) -> Iterator[Finding]:
     yield from cache_checks.of_cache(settings)
     yield from findings.of_observer(settings)
     yield from findings.of_machine(settings)
-    nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
+    nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if nvcc:
         yield from findings.of_parts(nvcc, environ)
         yield from _compiles(nvcc, environ)

@@ -6,11 +6,13 @@ import os
 
 import click
 
-from nvccache import explanation, journal, outcomes
-from nvccache.calls import Call
+from nvccache import outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import say, warn
-from nvccache.store import Store
+from nvccache.compile import miss_reason
+from nvccache.store import journal
+from nvccache.store.journal_line import Call
+from nvccache.store.store import Store
 
 _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
@@ -30,7 +32,7 @@ def explain(product: str) -> None:
     told = None
     if settings.dir:
         cache = Store(settings.dir, settings.readonly)
-        told = explanation.find(path or (call.product if call else ""), cache)
+        told = miss_reason.find(path or (call.product if call else ""), cache)
     if not settings.counts_calls:
         warn(our_settings.why_not_counted(settings))
     if call is None and told is None:
@@ -41,7 +43,7 @@ def explain(product: str) -> None:
     say(*_lines(shown, call, told))
 
 
-def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list[str]:
+def _lines(shown: str, call: Call | None, told: miss_reason.Told | None) -> list[str]:
     outcome = call.outcome if call else told.outcome if told else ""
     details: list[str] = []
     if outcome == outcomes.DIRECT_HIT:
@@ -52,7 +54,7 @@ def _lines(shown: str, call: Call | None, told: explanation.Told | None) -> list
         cause = outcomes.REASONS.get(call.reason, call.reason)
     elif outcome == outcomes.FAILED:
         cause = "nvcc reports an error"
-        details = [told.cause, *told.details] if told and told.cause != explanation.FIRST else []
+        details = [told.cause, *told.details] if told and told.cause != miss_reason.FIRST else []
     elif outcome == outcomes.FAULT:
         cause = "nvccache had a fault, which NVCCACHE_LOG tells more of"
     else:

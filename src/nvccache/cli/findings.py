@@ -10,11 +10,14 @@ import subprocess
 import sys
 import tempfile
 
-from nvccache import dryrun, nvcc_search, observer, real_nvcc, slots, toolchain, wrong_settings
+from nvccache import real_nvcc, wrong_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
-from nvccache.dryrun import Command, Transcript
-from nvccache.store import Store
+from nvccache.machine import slots
+from nvccache.observation import observer
+from nvccache.store.store import Store
+from nvccache.toolkit import discovery, dryrun, toolchain
+from nvccache.toolkit.dryrun import Command, Transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,12 +32,12 @@ _VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
 
 def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The nvcc that a call would run, and whether calls of `nvcc` come to the cache."""
-    nvcc = nvcc_search.find_nvcc(environ, settings.nvcc)
+    nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
-        why = nvcc_search.why_none(settings.nvcc, settings.origins["nvcc"], environ)
+        why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
         yield Finding(BAD, "nvcc", why)
         return
-    yield Finding(GOOD, "nvcc", f"CUDA {nvcc_search.release_of(nvcc) or '?'} at `{nvcc}`")
+    yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
     first = shutil.which("nvcc", path=environ.get("PATH"))
     if first and real_nvcc.is_ours(first):
         yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{first}`")

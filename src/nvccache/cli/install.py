@@ -15,8 +15,8 @@ import sys
 import click
 
 from nvccache import config
-from nvccache.nvcc_search import find_nvcc
 from nvccache.real_nvcc import SHIM_MARK, is_ours
+from nvccache.toolkit.discovery import find_nvcc
 
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
 _IMPORTED = ("nvccache", "xxhash", "zstandard", "click", "tomli")

@@ -7,10 +7,11 @@ import os
 
 import click
 
-from nvccache import __version__, config, eviction, journal, outcomes
+from nvccache import __version__, config, outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import say, warn
 from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.store import eviction, journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,360 @@
+"""What a call asks for: from nvcc's arguments and environment to an Invocation, or to a Bypass.
+
+Owns the decision which calls are left to nvcc on sight. Knows nothing of the stages: they are read from
+nvcc's own dryrun of the same words, so what is said here about a call steers the cache but makes no command.
+How options of one phase combine was learnt from `nvcc --dryrun` of CUDA 11.2 to 13.5.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import environment
+from nvccache.commandline.host_options import device_objection, flatten, host_objection, writes_beside_object
+from nvccache.commandline.options import ALIASES, ARITIES, OPTIONAL
+from nvccache.commandline.tokens import (
+    FORWARDED,
+    INPUT,
+    Argument,
+    UnknownOption,
+    last_value,
+    resolve,
+    scan,
+    split_file,
+    split_list,
+    split_variable,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Highest first: with `-c -ptx` nvcc writes PTX, with `-cubin -ptx` too, with `-dc -cuda` a .cu.cpp.ii.
+MODES = (
+    "ltoir",
+    "optix-ir",
+    "tilebc",
+    "tilecubin",
+    "tilefatbin",
+    "ptx",
+    "cubin",
+    "fatbin",
+    "cuda",
+    "device-c",
+    "device-w",
+    "compile",
+)
+LINKS = ("device-link", "link")  # what a call does without one of these
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
+
+# Reason -> the options that mean it, most telling reason first.
+_OBJECTIONS = (
+    ("information", ("version", "help", "dryrun", "list-gpu-code", "list-gpu-arch")),
+    ("verbose", ("verbose", "verbose2")),
+    ("time_report", ("time", "fdevice-time-trace")),
+    ("keeps_intermediates", ("objdir-as-tempdir",)),
+    ("run", ("run", "clean-targets")),
+    ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
+    ("library", ("lib",)),
+)
+_LATE_OBJECTIONS = (
+    ("source_in_ptx", ("source-in-ptx",)),
+    ("device_tool_files", ("apply-controls",)),
+)
+
+# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
+# three are in our dryrun already, and nvcc would warn of another directory.
+_REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
+_MAX_OPTION_FILE = 1 << 20
+_MAX_NESTING = 8
+
+
+class Bypass:
+    """The call is left to nvcc."""
+
+    __slots__ = ("detail", "reason")
+
+    reason: str  # a key of outcomes.REASONS
+    detail: str  # the word that decided, for the log
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        self.reason = reason
+        self.detail = detail
+
+    def __repr__(self) -> str:
+        return f"Bypass({self.reason!r}, {self.detail!r})"
+
+
+class Dependencies:
+    """The dependency file that -MD or -MMD asks for."""
+
+    __slots__ = ("omit_system", "output", "phony", "targets")
+
+    targets: tuple[str, ...]  # the last -MT, verbatim, none without it; -odir goes in front of it
+    output: str  # the last -MF, or empty
+    phony: bool  # -MP
+    omit_system: bool  # -MMD, also beside -MD
+
+    def __init__(self, arguments: Sequence[Argument], options: frozenset[str]) -> None:
+        target = last_value(arguments, "dependency-target-name")
+        self.targets = () if target is None else (target,)
+        self.output = last_value(arguments, "dependency-output") or ""
+        self.phony = "generate-dependency-targets" in options
+        self.omit_system = "generate-nonsystem-dependencies-with-compile" in options
+
+
+class Invocation:
+    """A call that compiles."""
+
+    __slots__ = (
+        "arguments",
+        "dependencies",
+        "dryrun_arguments",
+        "host_flags",
+        "inputs",
+        "keeps_in",
+        "mode",
+        "option_files",
+        "options",
+        "output",
+        "output_directory",
+        "replaces_variables",
+        "threads",
+    )
+
+    arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
+    mode: str  # one of MODES or LINKS
+    inputs: tuple[str, ...]
+    output: str  # -o as typed, or empty
+    keeps_in: str | None  # where -keep puts intermediate files: a directory with its slash, or empty for here
+    output_directory: str  # -odir as typed, or empty
+    options: frozenset[str]  # canonical names in force; without those set to false
+    option_files: tuple[str, ...]  # --options-file files, which the call reads
+    host_flags: tuple[str, ...]  # what -Xcompiler and forwarding give to the host compiler
+    dryrun_arguments: tuple[str, ...]  # the caller's words, for `nvcc --dryrun`
+    replaces_variables: bool  # whether these hold the words of NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS, too
+    threads: int  # -t; 0: not given, or as many as there are CPUs
+    dependencies: Dependencies | None
+
+
+class _Words:
+    """All arguments of a call, and those among them that stand in no option file."""
+
+    __slots__ = ("arguments", "in_variables", "option_files", "own")
+
+    arguments: list[Argument]
+    own: list[Argument]  # on the command line itself
+    in_variables: tuple[list[Argument], list[Argument]]  # before those and after them
+    option_files: list[str]
+
+
+def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | Bypass:
+    """What this call asks for; `arguments` come without the compiler."""
+    words = _collect(arguments, environ)
+    if isinstance(words, Bypass):
+        return words
+    options = _options(words.arguments)
+    bypass = (
+        _information(words.arguments, options)
+        or _unknown(words.arguments)
+        or _objection(_OBJECTIONS, options)
+    )
+    if bypass:
+        return bypass
+    mode = _mode(words.arguments, options)
+    forwarded = [argument.tokens[0] for argument in words.arguments if argument.name == FORWARDED]
+    host_flags = flatten(words.arguments, forwarded)
+    if host_flags is None:
+        return Bypass("shell_expansion", "-Xcompiler")
+    return (
+        _files(words.arguments)
+        or _tools(words.arguments, host_flags, mode)
+        or _objection(_LATE_OBJECTIONS, options)
+        or _environment(environ)
+        or _irremovable(words, environ)
+        or _build(words, options, mode, host_flags)
+    )
+
+
+def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[str, ...]) -> Invocation:
+    invocation = Invocation()
+    invocation.arguments = tuple(words.arguments)
+    invocation.mode = mode
+    invocation.inputs = _inputs(words.arguments)
+    invocation.output = last_value(words.arguments, "output-file") or ""
+    invocation.output_directory = last_value(words.arguments, "output-directory") or ""
+    invocation.options = options
+    invocation.option_files = tuple(words.option_files)
+    invocation.host_flags = host_flags
+    invocation.keeps_in = _kept_in(words.arguments) if "keep" in options else None
+    before, after = words.in_variables
+    spelled = [*before, *words.own, *after]
+    invocation.replaces_variables = any(argument.name in _REMOVED for argument in (*before, *after))
+    kept = spelled if invocation.replaces_variables else words.own
+    kept = [argument for argument in kept if argument.name not in _REMOVED]
+    invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
+    invocation.threads = int(last_value(spelled, "threads") or 0)
+    asked = not options.isdisjoint(
+        ["generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"]
+    )
+    invocation.dependencies = Dependencies(words.arguments, options) if asked else None
+    return invocation
+
+
+def _kept_in(arguments: Sequence[Argument]) -> str:
+    """What nvcc puts before the names of intermediate files: the directory as typed, with one slash."""
+    directory = last_value(arguments, "keep-dir") or ""
+    return directory.rstrip("/") + "/" if directory else ""
+
+
+def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | Bypass:
+    words = _Words()
+    words.arguments, words.option_files = [], []
+    before = split_variable(environ.get("NVCC_PREPEND_FLAGS", ""))
+    after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
+    if before is None or after is None:
+        return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
+    found: list[list[Argument]] = []
+    for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
+        scanned = scan(part)
+        if isinstance(scanned, UnknownOption):
+            # nvcc answers --version and --help before it minds the other words.
+            asks = any(word in ("--version", "-V", "--help", "-h") for word in part)
+            return Bypass("information" if asks else "unknown_option", scanned.word)
+        if following and _lacks_value(scanned):
+            return Bypass("unknown_option", scanned[-1].tokens[0])
+        found.append(scanned)
+        bypass = _expand(scanned, words, 0)
+        if bypass:
+            return bypass
+    words.own, words.in_variables = found[1], (found[0], found[2])
+    return words
+
+
+def _lacks_value(scanned: list[Argument]) -> bool:
+    """Whether the last option would take its value from words behind these: nvcc reads all of them as one."""
+    return bool(scanned) and ARITIES.get(scanned[-1].name) == OPTIONAL and scanned[-1].value is None
+
+
+def _expand(scanned: list[Argument], words: _Words, depth: int) -> Bypass | None:
+    """Append the arguments, each option file followed by what it holds, as nvcc reads it: in place."""
+    for argument in scanned:
+        words.arguments.append(argument)
+        if argument.name == "options-file":
+            paths = split_list(argument.value or "", escapes=False)
+            if not paths or depth == _MAX_NESTING or '"' in (argument.value or ""):
+                return Bypass("unreadable_option_file", argument.tokens[0])
+            for path in paths:
+                bypass = _expand_file(path, words, depth)
+                if bypass:
+                    return bypass
+    return None
+
+
+def _expand_file(path: str, words: _Words, depth: int) -> Bypass | None:
+    if not os.path.isfile(path):
+        return Bypass("unreadable_option_file", path)  # what is read from a pipe, nvcc would miss
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read(_MAX_OPTION_FILE + 1)
+    except OSError:
+        return Bypass("unreadable_option_file", path)
+    found = split_file(os.fsdecode(content))
+    if found is None or len(content) > _MAX_OPTION_FILE:
+        return Bypass("unreadable_option_file", path)
+    scanned = scan(found)
+    if isinstance(scanned, UnknownOption):
+        return Bypass("unknown_option", scanned.word)
+    if _lacks_value(scanned):
+        return Bypass("unknown_option", scanned[-1].tokens[0])
+    words.option_files.append(path)
+    return _expand(scanned, words, depth + 1)
+
+
+def _options(arguments: Sequence[Argument]) -> frozenset[str]:
+    last = {argument.name: argument.value for argument in arguments}
+    names = {ALIASES.get(name, name) for name, value in last.items() if value != "false"}
+    if "device-c" in names:
+        names.add("relocatable-device-code")  # nvcc's help: -dc is `-rdc=true -c`
+    return frozenset(names - {INPUT, FORWARDED})
+
+
+def _inputs(arguments: Sequence[Argument]) -> tuple[str, ...]:
+    return tuple(argument.tokens[0] for argument in arguments if argument.name == INPUT)
+
+
+def _information(arguments: Sequence[Argument], options: frozenset[str]) -> Bypass | None:
+    asked = _objection(_OBJECTIONS[:1], options)
+    if asked or _inputs(arguments):
+        return asked
+    return Bypass("information", "no input file")
+
+
+def _unknown(arguments: list[Argument]) -> Bypass | None:
+    resolved = resolve(arguments)
+    return Bypass("unknown_option", resolved.word) if isinstance(resolved, UnknownOption) else None
+
+
+def _objection(objections: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:
+    for reason, names in objections:
+        for name in names:
+            if name in options:
+                return Bypass(reason, f"--{name}")
+    return None
+
+
+def _environment(environ: Mapping[str, str]) -> Bypass | None:
+    for variable in environment.OF_SIDE_OUTPUTS:
+        if variable in environ:  # GCC heeds some of them even when they are empty
+            return Bypass("environment_side_output", variable)
+    return None
+
+
+def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
+    modes = [mode for mode in MODES if mode in options]
+    if "device-link" in options and _OF_LINKS.issuperset(modes):
+        return "device-link"
+    if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
+        return "link"  # before CUDA 13 it names a library, and the call links
+    return modes[0] if modes else "link"
+
+
+def _files(arguments: Sequence[Argument]) -> Bypass | None:
+    for path in _inputs(arguments):
+        if path == "-" or path.startswith(("/dev/", "/proc/")):
+            return Bypass("standard_input", path)  # it could not be read again, should nvcc have to
+    for name in ("output-file", "dependency-output"):
+        value = last_value(arguments, name)
+        if value is not None and (value == "-" or value.startswith(("/dev/", "/proc/"))):
+            return Bypass("standard_output", value)
+        if value == "":
+            return Bypass("unwritable_output", f"--{name}")
+    return None
+
+
+def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:
+    objection = host_objection(host_flags)
+    if objection:
+        return Bypass(*objection)
+    if mode in LINKS and writes_beside_object(host_flags):
+        return Bypass("host_side_output", "beside a temporary object")
+    word = device_objection(arguments)
+    return Bypass("device_tool_files", word) if word else None
+
+
+def _irremovable(words: _Words, environ: Mapping[str, str]) -> Bypass | None:
+    """Object to options that a dryrun must not have but that cannot be left out without a trace."""
+    removed = [argument for argument in words.arguments if argument.name in _REMOVED]
+    before, after = words.in_variables
+    spelled = [argument for argument in (*before, *words.own, *after) if argument.name in _REMOVED]
+    if len(removed) != len(spelled):
+        return Bypass("irremovable_option", "in an option file")
+    threads = {argument.value or "" for argument in spelled if argument.name == "threads"}
+    if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
+        return Bypass("irremovable_option", "--threads")  # nvcc warns of it, or rejects it
+    if len({argument.value for argument in spelled if argument.name == "keep-dir"}) > 1:
+        return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
+    jobserver = any(argument.name == "jobserver" for argument in spelled)
+    if jobserver and "--jobserver" not in environ.get("MAKEFLAGS", ""):
+        return Bypass("irremovable_option", "--jobserver")  # nvcc warns of it
+    return None

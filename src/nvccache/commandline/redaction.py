@@ -1,0 +1,119 @@
+"""Command lines as they may be shown and kept: without the values of macros and of words for other programs.
+
+Builds hand keys, tokens and passwords to compilers as macros (`-DAPI_KEY=...`) and to what they start
+as options (`-Xcompiler --token=...`). What is known to be harmless is shown: names, paths, and the values of
+nvcc's own options. Knows which options these are, and nothing of where command lines are shown.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nvccache.commandline import tokens
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.commandline.tokens import Argument
+
+HIDDEN = "…"
+# nvcc's options whose values are somebody else's business.
+_OPEN = frozenset(
+    [
+        "archive-options",
+        "compiler-options",
+        "cudafe-options",
+        "define-macro",
+        "fatbin-options",
+        "linker-options",
+        "nvlink-options",
+        "nvvm-options",
+        "ptxas-options",
+        "run-args",
+        tokens.FORWARDED,
+    ]
+)
+_FILES = (
+    ".cu",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".cxx",
+    ".ptx",
+    ".cubin",
+    ".fatbin",
+    ".o",
+    ".obj",
+    ".a",
+    ".so",
+    ".ltoir",
+)
+# The name alone, with its parameters: a blank separates it from its value as "=" does.
+_MACRO = re.compile(r"\s*[^\s=(]*(?:\([\w\s,.$]*\))?")
+_OPTIONS = re.compile(r"(?:[, ]*-[^, =]*)*[, ]*")
+_BETWEEN = re.compile(r"""[,\s"'\\]+""")
+# In the text of a command: the words of option files are in no argument of the call.
+_MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\\.[^"'\\]*)*""")
+_MACRO_IN_TEXT = re.compile(
+    r"""(-D\s*[A-Za-z_](?:[^\s"'=\\]|\\\S)*(?:=|\\\s))(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
+)
+_SHORTEST_SECRET = 4  # characters; replacing shorter ones in a text would leave nothing of it
+
+
+def shown(argument: Argument) -> str:
+    """The words of an argument; of what follows an open option only what must be an option itself."""
+    if argument.name not in _OPEN:
+        return " ".join(argument.tokens)
+    *before, last = argument.tokens
+    value = argument.value if argument.name != tokens.FORWARDED and argument.value else last
+    match = (_MACRO if argument.name == "define-macro" else _OPTIONS).match(value)
+    kept = match[0] if match else ""
+    sign = "=" if value[len(kept) :].startswith("=") else ""
+    hidden = HIDDEN if len(kept) < len(value) else ""
+    return " ".join([*before, last[: len(last) - len(value)] + kept + sign + hidden])
+
+
+def line(words: Iterable[str]) -> list[str]:
+    """A command line word by word, whether or not nvcc would understand it."""
+    found = []
+    is_before_value = False  # of an option that nvcc does not know, and which may have one
+    for argument in _arguments(list(words)):
+        is_value = (
+            is_before_value and argument.name == tokens.INPUT and not argument.tokens[0].endswith(_FILES)
+        )
+        found.append(HIDDEN if is_value else shown(argument))
+        is_before_value = argument.name == tokens.FORWARDED
+    return found
+
+
+def hide(text: str, words: Iterable[str], environ: Mapping[str, str]) -> str:
+    """A text without the values of macros, and without what else `line` leaves out of this call's words."""
+    everything = list(words)
+    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        everything += environ.get(name, "").split()
+    secrets: set[str] = set()
+    for argument in _arguments(everything):
+        whole, seen = " ".join(argument.tokens), shown(argument).removesuffix(HIDDEN)
+        if whole.startswith(seen):
+            secrets.update(_BETWEEN.split(whole[len(seen) :]), [whole[len(seen) :].strip("\"'")])
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, HIDDEN)
+    text = _MACRO_IN_QUOTES.sub(rf"\1{HIDDEN}", text)
+    return _MACRO_IN_TEXT.sub(rf"\1{HIDDEN}", text)
+
+
+def _arguments(words: list[str]) -> list[Argument]:
+    """As nvcc splits them; a word that it would reject, and one that may belong to it, by themselves."""
+    found: list[Argument] = []
+    while words:
+        scanned = tokens.scan(words)
+        if not isinstance(scanned, tokens.UnknownOption):
+            return [*found, *scanned]
+        position = words.index(scanned.word)
+        before = tokens.scan(words[:position])
+        found += [] if isinstance(before, tokens.UnknownOption) else before
+        found.append(tokens.Argument(tokens.FORWARDED, scanned.word, (scanned.word,)))
+        words = words[position + 1 :]
+    return found

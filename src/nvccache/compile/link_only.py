@@ -1,0 +1,89 @@
+"""A program whose device code is all known: only the host's link runs.
+
+The host linker's inputs are not guessed, so it runs each time. What comes before it in nvcc's order is
+answered by a record like a direct hit, and found in the store; neither plan nor keys are needed. The
+command is that of a dry run and never one of a record: whoever can write into the cache must not be able to
+have commands run.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import log
+from nvccache.commandline import host_options
+from nvccache.compile.report import Report
+from nvccache.machine import process, scratch
+from nvccache.records import call_result
+from nvccache.store import directory
+from nvccache.store.store import Store
+from nvccache.toolkit import dryrun
+from nvccache.toolkit.dryrun import Command, Transcript
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nvccache.compile.request import Request
+    from nvccache.config import Config
+    from nvccache.records.call_result import Answer
+
+
+def carry_out(request: Request, known: Answer, config: Config) -> Report | None:
+    """Link the program; None, with nothing told, where it has to be made in the long way.
+
+    That is so where the store has lost something, and where the link fails, which is then told in nvcc's
+    order and with its status.
+    """
+    cache = Store(directory.of(config), config.readonly)
+    path = scratch.choose(request.environ)
+    if not scratch.can_be_named(path):
+        return None
+    try:
+        report = scratch.within(path, None, lambda _: _link(request, known, path, cache))
+    except OSError as error:
+        log.write(config.log, f"not linked by itself: {error}")
+        return None
+    log.write(config.log, "linked by itself" if report else "not linked by itself")
+    return report
+
+
+def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | None:
+    transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path)
+    words = _command(transcript) if isinstance(transcript, Transcript) else ()
+    names = {name for name, _ in known.intermediates}
+    if not isinstance(transcript, Transcript) or _read_by(words, path) != names:
+        return None
+    for name, digest in known.intermediates:
+        content = cache.read_blob(digest)
+        if content is None:
+            return None
+        with open(os.path.join(path, name), "wb") as stream:
+            stream.write(content)
+    if call_result.give(known, cache) != call_result.GIVEN:
+        return None
+    temporary = scratch.temporary_below(path)
+    os.mkdir(temporary)
+    environ = {**request.guarded_environ, **transcript.variables_of_commands, "TMPDIR": temporary}
+    completed = process.run(words, environ, on_terminal=bool(request.terminal))
+    if completed.status != 0:
+        return None
+    report = Report(
+        known.stdout + scratch.hide(completed.stdout, path, request.environ),
+        known.stderr + scratch.hide(completed.stderr, path, request.environ),
+    )
+    report.is_linked = True
+    report.stages = [(kind, True, seconds) for kind, seconds in known.stages]
+    report.products = tuple(words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o")
+    return report
+
+
+def _command(transcript: Transcript) -> Sequence[str]:
+    """The words of the host's link; none if that is not what nvcc does last."""
+    last = transcript.steps[-1] if transcript.steps else None
+    return last.words if isinstance(last, Command) and host_options.is_link(last.words) else ()
+
+
+def _read_by(words: Sequence[str], path: str) -> set[str]:
+    """The intermediates that a command speaks of, relative to the scratch directory."""
+    return {word.partition(path + "/")[2] for word in words if path + "/" in word}

@@ -1,0 +1,128 @@
+"""One call that no record answers: scratch directory, dry run, plan, stages, records, upkeep."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nvccache import log
+from nvccache.commandline import redaction
+from nvccache.commandline.invocation import Bypass
+from nvccache.compile import miss_reason, record_call, runner
+from nvccache.compile.progress import Progress
+from nvccache.compile.report import Report
+from nvccache.execution import execution
+from nvccache.machine import jobserver, scratch, slots
+from nvccache.observation import observer
+from nvccache.observation.watch import Watch
+from nvccache.plan import plan
+from nvccache.records.base_dir import Relocation
+from nvccache.store import directory, eviction, store
+from nvccache.store.inflight import Claims
+from nvccache.toolkit import dryrun, toolchain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nvccache.compile.request import Request
+    from nvccache.config import Config
+    from nvccache.machine.process import Completed
+    from nvccache.machine.watchdog import Guardian
+    from nvccache.observation.watch import Log
+
+_CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
+
+
+def carry_out(request: Request, config: Config) -> Report:
+    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
+    cache = store.Store(directory.of(config), config.readonly)
+    problem = cache.directory.problem(store.BUCKETS)
+    if problem:
+        return _left_to_nvcc(Bypass(problem, config.dir), request, config)
+    path = scratch.choose(request.environ)
+    if not scratch.can_be_named(path):
+        return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
+    report = scratch.within(
+        path,
+        jobserver.find(request.environ),
+        lambda guardian: _compile(request, config, cache, path, _slots(request, config, guardian)),
+    )
+    report.store_fault = cache.fault
+    if report.leave_to_nvcc:
+        log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
+    return report
+
+
+def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots.Slots:
+    """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
+    has_jobserver = guardian is not None and guardian.has_jobserver
+    cores = slots.available_cores()
+    wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
+    own = 1 if has_jobserver else max(1, cores if wants_all else request.invocation.threads)
+    pool = slots.Pool(slots.pool_directory(), config.jobs or cores)
+    return slots.Slots(own, pool, guardian)
+
+
+def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:
+    started, started_steadily = time.time_ns(), time.monotonic_ns()
+    progress = Progress(config.log)
+    places = Relocation(config.base_dir, os.getcwd())
+    observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
+    dry_runs: list[Log] = []
+
+    def run_observed(words: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        completed, log = observing.run(words, environ)
+        dry_runs.append(log)
+        return completed
+
+    transcript = dryrun.of_invocation(
+        request.nvcc, request.invocation, request.guarded_environ, path, run_observed
+    )
+    if isinstance(transcript, Bypass):
+        return _left_to_nvcc(transcript, request, config)
+    planned = plan.build(transcript, request.invocation, path)
+    if isinstance(planned, Bypass):
+        return _left_to_nvcc(planned, request, config)
+    context = execution.Context(
+        planned,
+        {**request.guarded_environ, **transcript.variables_of_commands},
+        os.getcwd(),
+        cache,
+        started,
+        observing,
+        is_recaching=config.recache,
+        base=places.base,
+        terminal=request.terminal,
+    )
+    missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
+    if missing:
+        return _left_to_nvcc(Bypass("missing_program", missing), request, config)
+    case = miss_reason.Case(request, planned.products, config.recache)
+    cause = miss_reason.find_cause(case, cache, places)
+    claims = None if config.readonly or config.recache else Claims(cache.directory)
+    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
+    stages, report = runner.run(context, around)
+    report.products = planned.products
+    recorded = record_call.Recorded(objection="the compile failed")
+    if not report.leave_to_nvcc and report.status == 0:
+        if abs(time.time_ns() - started - (time.monotonic_ns() - started_steadily)) > _CLOCK_SLACK:
+            stages.objections.append("the clock was set while it was compiled")
+        recorder = record_call.Recorder(request, stages, report, dry_runs[0], places)
+        recorded = record_call.record(recorder)
+    if cache.is_stale:
+        cache.touch(cache.used)
+    miss_reason.note(case, cause, recorded, report, cache)
+    if cache.trouble:
+        log.write(config.log, f"store: {cache.trouble}")
+    if cache.added_bytes:
+        fault = eviction.count_and_limit(cache.directory, cache.added_bytes, config.max_size)
+        cache.fault = cache.fault or fault
+    return report
+
+
+def _left_to_nvcc(bypass: Bypass, request: Request, config: Config) -> Report:
+    if config.log:
+        detail = redaction.hide(bypass.detail, request.arguments, request.environ)
+        log.write(config.log, f"bypass {bypass.reason} {detail}")
+    return Report(leave_to_nvcc=bypass.reason)

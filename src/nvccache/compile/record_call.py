@@ -1,0 +1,216 @@
+"""From a compile that has been carried out to the records that answer it the next time.
+
+Decides whether there can be a record at all, and how widely it may be shared. What a call read is the union
+of what its dry run and its stages were observed to read; its key does not say it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.files import keys, signatures
+from nvccache.module_id import ids
+from nvccache.observation.stage_inputs import Subject
+from nvccache.plan import stage_key
+from nvccache.plan.stages import host
+from nvccache.preprocessed import line_markers
+from nvccache.records import depfile, direct, input_record, manifest, replay
+from nvccache.records.base_dir import Relocation
+from nvccache.records.call_result import Answer
+from nvccache.records.input_record import Reading, UnreadableError
+from nvccache.toolkit import toolchain
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.report import Report
+    from nvccache.compile.request import Request
+    from nvccache.execution.execution import Execution
+    from nvccache.observation.watch import Log
+    from nvccache.plan.plan import Plan, Stage
+
+_PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where the record of a call is, or why there is none: `objection`, a clause."""
+
+    front_key: str = ""
+    key: str = ""
+    scope: str = ""
+    objection: str = ""
+
+
+class Recorder:
+    """What a call that has been carried out was and did; `dry_run` is the log of that."""
+
+    def __init__(
+        self,
+        request: Request,
+        execution: Execution,
+        report: Report,
+        dry_run: Log,
+        places: Relocation,
+    ) -> None:
+        self.request = request
+        self.nvcc = request.nvcc
+        self.call = request.invocation
+        self.execution = execution
+        self.places = places
+        self.cwd = os.getcwd()
+        self._report = report
+        self._dry_run = dry_run
+        self._environ = execution.environ
+
+    def objection(self) -> str:
+        """The first reason why the call cannot be recorded, a clause; or empty."""
+        reasons = [*self.execution.objections, *_of_call(self.call, self.execution.plan)]
+        return next((reason for reason in reasons if reason), "")
+
+    def reading(self) -> Reading:
+        """Everything the call read, its dry run included; raises UnreadableError or OSError."""
+        execution = self.execution
+        subject = Subject(self.request.guarded_environ, self.nvcc)
+        parts = [execution.inputs.reading(self._dry_run.read(), subject), *execution.readings]
+        parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
+        made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
+        made.dates = sorted(
+            {*made.dates, *((path, input_record.date_and_size(path)) for path in execution.dated_files)}
+        )
+        made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
+        return made
+
+    def _files_in_keys(self) -> list[str]:
+        """The files that we have read ourselves: of options, and those of which stages read a part."""
+        stages = self.execution.plan.stages
+        named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
+        named += self.call.option_files
+        return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
+
+    def answer(self) -> Answer:
+        """What the call gave."""
+        given = Answer()
+        execution = self.execution
+        for stage in execution.plan.stages:
+            for output in stage.outputs:
+                if output.destination:
+                    digest = execution.workspace.digest_of(output.path)
+                    given.products.append((output.destination, digest, stage.kind == "host_compile"))
+        for step in execution.plan.dependency_files:
+            given.dependency_file = step.path
+            given.rule = depfile.rule(self.entered(), self.call)
+        given.stdout, given.stderr = self._report.stdout, self._report.stderr
+        given.seconds_saved = sum(seconds for _, _, seconds in self._report.stages)
+        if execution.plan.host_link:
+            self._leave_out(execution.plan.host_link, given)
+        return given
+
+    def _leave_out(self, link: Stage, given: Answer) -> None:
+        """Have an answer say what the host's link reads, instead of what it said."""
+        given.stdout, given.stderr = self._report.told_before_link
+        for path in dict.fromkeys(link.inputs):
+            name = os.path.relpath(path, self.execution.plan.scratch)
+            given.intermediates.append((name, self.execution.workspace.digest_of(path)))
+        given.stages = [(kind, seconds) for kind, _, seconds in self._report.stages]
+
+    def entered(self) -> list[tuple[bytes, bool]]:
+        for step in self.execution.plan.dependency_files:
+            return line_markers.union([self.execution.passes[path].listed for path in step.preprocessed])
+        return []
+
+    def scope(self, given: Answer) -> str:
+        """How widely the record may be shared."""
+        if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:
+            return direct.BOUND
+        return direct.SHARED if self._is_relocatable(given) else direct.PLACED
+
+    def _names_outputs(self, given: Answer) -> bool:
+        """Whether a product or a message holds the name of an output."""
+        for stage in self.execution.plan.stages:
+            if (
+                stage.grammar.sees_names
+                and stage.kind == "ptxas"
+                and any(out.destination for out in stage.outputs)
+            ):
+                return True
+        names = [os.fsencode(destination) for destination, _, _ in given.products]
+        return any(name in given.stderr + given.stdout for name in names)
+
+    def _is_relocatable(self, given: Answer) -> bool:
+        base = self.places.base
+        if not base:
+            return False
+        plan = self.execution.plan
+        if any(stage.kind == "cicc" and stage.grammar.sees_directory for stage in plan.stages):
+            return False
+        if not all(known.free_of == base for known in self.execution.passes.values()):
+            return False
+        needle = os.fsencode(base)
+        contents = [
+            self.execution.content_of(out)
+            for stage in plan.stages
+            for out in stage.outputs
+            if out.destination
+        ]
+        if any(needle in content for content in [*contents, given.stdout, given.stderr]):
+            return False
+        told = [*contents, given.stdout, given.stderr]
+        if any(map(ids.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
+            return False
+        return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
+
+    def _hides_directory(self, stage: Stage) -> bool:
+        """Whether debug information, if there is any, is free of where the checkout is."""
+        if not host.asks_for_debug_info(stage.words):
+            return True
+        maps = [
+            word.partition("=")[2].partition("=")[0] for word in stage.words if word.startswith(_PREFIX_MAPS)
+        ]
+        cwd = os.getcwd()
+        is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
+        is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.words)
+        return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
+
+
+def _of_call(call: Invocation, plan: Plan) -> list[str]:
+    found = []
+    if any(
+        argument.value and "native" in argument.value
+        for argument in call.arguments
+        if argument.name in ("gpu-architecture", "gpu-code", "generate-code")
+    ):
+        found.append("it asks for the native architecture")
+    if len(plan.dependency_files) > 1:
+        found.append("it writes several dependency files")
+    return found
+
+
+def record(recorder: Recorder) -> Recorded:
+    """Record a call that has been carried out, at every level where that is sound."""
+    cache = recorder.execution.store
+    recorder.execution.inputs.remember()
+    objection = recorder.objection()
+    try:
+        made = recorder.reading() if not objection else Reading()
+    except (UnreadableError, OSError) as error:
+        objection = str(error)
+    if objection:
+        return Recorded(objection=objection)
+    given = recorder.answer()
+    scope = recorder.scope(given)
+    places = recorder.places if scope == direct.SHARED else Relocation("", recorder.cwd)
+    listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
+    attached = direct.attach(given, listed, recorder.call, places)
+    if attached is None:
+        return Recorded(objection="the name of its dependency file follows from nothing known")
+    request = recorder.request
+    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, places, request.environ)
+    front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
+    key = input_record.key_of(front_key, made)
+    manifest.add(front_key, manifest.Found(key, made, attached), cache, places, recorder.execution.since_ns)
+    cache.add_basis(key)
+    replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
+    replay.add(replay_key, made, given, request.arguments, request.environ, cache)
+    return Recorded(front_key, key, scope)

@@ -1,0 +1,46 @@
+"""A call as it came, for what is done where no record answers all of it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.commandline.invocation import Invocation
+    from nvccache.records.call_result import Answer
+
+
+class Request:
+    """`environ` is the caller's, `nvcc` the program behind us.
+
+    `terminal` see terminals.py; `program` is what a record holds of the program that the call links, if any.
+    """
+
+    __slots__ = (
+        "arguments",
+        "environ",
+        "guarded_environ",
+        "invocation",
+        "nvcc",
+        "program",
+        "replay_key",
+        "terminal",
+    )
+
+    def __init__(
+        self,
+        nvcc: str,
+        arguments: tuple[str, ...],
+        invocation: Invocation,
+        environ: dict[str, str],
+        guarded_environ: dict[str, str],
+        replay_key: str,
+        terminal: str,
+        program: Answer | None = None,
+    ) -> None:
+        self.nvcc = nvcc
+        self.arguments = arguments
+        self.invocation = invocation
+        self.environ = environ
+        self.guarded_environ = guarded_environ
+        self.replay_key = replay_key
+        self.terminal = terminal
+        self.program = program

@@ -1,0 +1,263 @@
+"""The algorithm: carry out the plan, and hand its results over in nvcc's order.
+
+Names no tool. Stages end in any order (schedule.py); what the user gets to see of them comes in the order
+in which nvcc runs them, up to the first that failed. What goes to the user's streams is collected and handed
+back, so that a call can still be left to nvcc up to the last moment.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import outcomes
+from nvccache.compile.report import Report
+from nvccache.compile.schedule import Schedule, State
+from nvccache.execution import unlike_ids
+from nvccache.execution.execution import Execution
+from nvccache.plan.plan import HOST_LINK, DependencyFile
+from nvccache.preprocessed import line_markers
+from nvccache.records import depfile, products
+from nvccache.records.products import Product
+from nvccache.store import store
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.progress import Progress
+    from nvccache.compile.schedule import Task
+    from nvccache.execution.execution import Context
+    from nvccache.machine.process import Completed
+    from nvccache.machine.slots import Slots
+    from nvccache.plan.plan import Stage
+    from nvccache.store.inflight import Claims
+
+# Stages whose failure is the user's error, told on standard error, and which leave no product behind.
+_TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc", "nvlink", "host_link"})
+# Options that nvcc does not give, and another release may not know.
+_OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
+# What a tool says when the machine is at fault, which may be over a moment later.
+_MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a call has around it: `messages` are the driver's own words, which come first."""
+
+    invocation: Invocation
+    messages: bytes
+    slots: Slots
+    claims: Claims | None
+    progress: Progress
+
+
+class _UnlikeIdsError(Exception):
+    """A stage that made up the module id itself has made up another than nvcc's."""
+
+
+class _MovedLinesError(Exception):
+    """A compiler has said something about text whose lines are elsewhere now."""
+
+
+def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report]:
+    """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
+
+    Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
+    """
+    # Intermediates that are kept have to be nvcc's to the letter.
+    relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
+    before = tried = None
+    ran: set[str] = set()
+    while True:
+        execution = Execution(context, relies_on_ids, ignores_lines)
+        if before:
+            execution.workspace.take_over(before.workspace)
+        try:
+            report = _Run(execution, surroundings, ran).carry_out()
+            if tried and report.status == 0:
+                unlike_ids.remember(tried, execution)
+            return execution, report
+        except _UnlikeIdsError:
+            tried = execution
+            surroundings.progress.note("the module ids differ: once more, in nvcc's way")
+            relies_on_ids = False
+        except _MovedLinesError:
+            surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
+            ignores_lines = False
+        before = execution
+
+
+class _Run:
+    """One way through the plan. `ran` are the stages, by what they write, that have run for this call."""
+
+    def __init__(self, execution: Execution, surroundings: Surroundings, ran: set[str]) -> None:
+        self._execution = execution
+        self._invocation = surroundings.invocation
+        self._progress = surroundings.progress
+        self._schedule = Schedule(execution, surroundings.slots, surroundings.claims)
+        self._tasks = {task.number: task for task in self._schedule.tasks}
+        self._report = Report(stderr=surroundings.messages)
+        self._next = 0  # the step that is handed over next
+        self._noted: set[int] = set()
+        self._ran = ran
+        self._ended_now: list[Task] = []  # and still to be stored, which can wait for others to start
+
+    def carry_out(self) -> Report:
+        try:
+            while True:
+                self._advance()
+                self._store_what_ended()
+                handed_over = self._next
+                if self._hand_over():
+                    break
+                if self._next == handed_over:
+                    self._ended_now = self._schedule.wait()
+        except BaseException as reason:
+            is_wanted = isinstance(reason, _UnlikeIdsError | _MovedLinesError)
+            if is_wanted:
+                self._store_what_ended()
+            self._schedule.finish(is_wanted)
+            self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
+            raise
+        self._schedule.finish()
+        self._report.stages = [
+            (task.stage.kind, task.is_hit and _written_by(task) not in self._ran, task.completed.seconds)
+            for task in self._ended()
+            if task.completed and task.stage.kind in outcomes.STAGES
+        ]
+        return self._report
+
+    def _advance(self) -> None:
+        """Look up and start what can be, but nothing if what is found is a reason to begin again."""
+        is_going_on = True
+        while is_going_on:
+            self._schedule.look_up()
+            self._look_at_what_is_done()
+            is_going_on = self._schedule.start()
+
+    def _store_what_ended(self) -> None:
+        for task in self._ended_now:
+            self._schedule.store_result(task)
+        self._ended_now = []
+
+    def _ended(self) -> list[Task]:
+        return [task for task in self._schedule.tasks if task.completed]
+
+    def _look_at_what_is_done(self) -> None:
+        """Raise the reason to begin again, if there is one; tell of each stage once."""
+        if self._execution.seeding.is_unlike:
+            raise _UnlikeIdsError
+        for task in self._schedule.tasks:
+            is_id_settled = self._is_id_settled(task)
+            if task.state is not State.DONE:
+                will_be_unlike = is_id_settled and self._execution.will_have_unlike_id(task.stage)
+                if will_be_unlike and task.state is not State.RUNNING:
+                    raise _UnlikeIdsError
+                continue
+            if task.number in self._noted:
+                continue
+            if is_id_settled and self._execution.has_unlike_id(task.stage):
+                raise _UnlikeIdsError
+            if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():
+                raise _MovedLinesError
+            if is_id_settled:
+                self._noted.add(task.number)
+                self._progress.ended(task)
+
+    def _is_id_settled(self, task: Task) -> bool:
+        """Whether the id that nvcc would have this stage read, if any, is known."""
+        original = self._execution.original_id(task.stage)
+        return not original or self._schedule.is_made(original)
+
+    def _has_moved(self) -> bool:
+        return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks)
+
+    def _hand_over(self) -> bool:
+        """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
+        steps = self._execution.plan.steps
+        while self._next < len(steps):
+            step = steps[self._next]
+            if isinstance(step, DependencyFile):
+                if not _write_dependency_file(step, self._execution, self._invocation):
+                    self._report.leave_to_nvcc = "unwritable_output"
+                    return True
+            else:
+                task = self._tasks[self._next]
+                if task.state is not State.DONE:
+                    return False
+                if self._hand_over_stage(task):
+                    return True
+            self._next += 1
+        return True
+
+    def _hand_over_stage(self, task: Task) -> bool:
+        """Whether this was the last stage, since it failed or its product cannot be written."""
+        completed = task.completed
+        assert completed
+        if task.stage.kind == HOST_LINK:
+            self._report.told_before_link = (self._report.stdout, self._report.stderr)
+        self._report.stdout += self._execution.without_scratch(completed.stdout)
+        self._report.stderr += self._execution.without_scratch(completed.stderr)
+        if completed.status != 0:
+            self._report.status = completed.status
+            # With -t nvcc has a status of its own for whatever fails (255).
+            is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
+            is_odd |= self._execution.plan.keeps_intermediates  # it leaves what it had made until then
+            if is_odd or not _is_users_error(task.stage, completed, self._execution):
+                self._report.leave_to_nvcc = "odd_failure"
+            return True
+        if not _deliver(task.stage, self._execution, self._invocation.keeps_in or ""):
+            self._report.leave_to_nvcc = "unwritable_output"
+            return True
+        self._schedule.delivered(task)
+        return False
+
+
+def _written_by(task: Task) -> str:
+    return task.stage.outputs[0].path if task.stage.outputs else ""
+
+
+def _has_said(task: Task) -> bool:
+    completed = task.completed
+    return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
+
+
+def _is_users_error(stage: Stage, completed: Completed, execution: Execution) -> bool:
+    """Whether nvcc would end the same way: a tool that complained of the source, and nothing else."""
+    scratch = os.fsencode(execution.plan.scratch)
+    said = completed.stderr
+    return (
+        stage.kind in _TELLING_STAGES
+        and completed.status > 0
+        and bool(said.strip())
+        and scratch not in said
+        and not any(trouble in said for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
+    )
+
+
+def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
+    """Write the stage's products where the user wants them; False where nvcc should report why not."""
+    wanted = []
+    for output in stage.outputs:
+        destination = output.destination or output.kept_as
+        if not destination:
+            continue
+        is_kept = bool(output.kept_as)
+        content = execution.as_kept(output, kept_in) if is_kept else execution.content_of(output)
+        blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
+        wanted.append(Product(destination, content, blob, unlink_first=stage.kind == "host_compile"))
+    return _is_delivered(wanted)
+
+
+def _write_dependency_file(step: DependencyFile, execution: Execution, invocation: Invocation) -> bool:
+    """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
+    entered = line_markers.union([execution.passes[path].listed for path in step.preprocessed])
+    return _is_delivered([Product(step.path, depfile.rule(entered, invocation))])
+
+
+def _is_delivered(wanted: list[Product]) -> bool:
+    try:
+        products.deliver(wanted)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,142 @@
+"""The scratch directory of one call: which intermediates are known by digest, and which lie on disk.
+
+Keys flow, bytes do not: a stage that hits leaves only digests here. A file is written when a stage
+that reads it has to run. What is digested and stored is the canonical content, in which placeholders
+stand for the name of the stub file and for where the source is; what a tool reads has these.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.files import keys
+from nvccache.module_id import ids
+from nvccache.plan.plan import Output
+from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.store.store import Store
+
+_PLACEHOLDER = STUB_PLACEHOLDER.encode()
+_ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or in the store
+
+
+class Workspace:
+    """What is known of each intermediate file of a call."""
+
+    def __init__(
+        self,
+        scratch: str,
+        store: Store,
+        included: dict[str, tuple[str, ...]],
+        source_paths: Mapping[str, str] | None = None,
+    ) -> None:
+        self.scratch = scratch
+        self._source_paths = source_paths or {}  # by the files that may tell where the source is
+        self._store = store
+        self._included = included
+        self._digests: dict[str, str] = {}
+        self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
+        self._on_disk: set[str] = set()
+        self._adopted: set[str] = set()
+        self._left: dict[str, str] = {}  # digests of files that are there from before
+
+    def digest_of(self, path: str) -> str:
+        return self._digests[path]
+
+    def knows(self, path: str) -> bool:
+        return path in self._digests
+
+    def expect(self, path: str, digest: str) -> None:
+        """A stage that hit would have written this."""
+        self._digests[path] = digest
+        if self._left.get(path) == digest:
+            self._on_disk.add(path)
+
+    def read_written(self, output: Output) -> bytes:
+        """Take in what a stage wrote; the canonical content. Raises OSError when it is not there."""
+        with open(output.path, "rb") as stream:
+            content = stream.read()
+        if output.role == "stub":
+            content = content.replace(self._stub_name(output), _PLACEHOLDER)
+        content = ids.without_source(output.role, content, self._start_of_id(output.path))
+        if output.role == "cudafe1.cpp":
+            self._on_disk.discard(output.path)  # holds the placeholder: written again when it is read
+        else:
+            self._on_disk.add(output.path)
+        if output.role not in _ON_DISK_ONLY:
+            self._contents[output.path] = content
+        self._digests[output.path] = keys.digest_bytes(content)
+        return content
+
+    def adopt(self, path: str, content: bytes) -> None:
+        """Take in a file that a command not understood has written, or changed where it lay."""
+        self._digests[path] = keys.digest_bytes(content)
+        self._contents.pop(path, None)
+        self._adopted.add(path)
+        self._on_disk.add(path)
+
+    def content_of(self, path: str) -> bytes | None:
+        """The canonical content of a known file, or None if the store has lost it."""
+        if path in self._contents:
+            return self._contents[path]
+        if path in self._adopted:
+            with open(path, "rb") as stream:
+                return stream.read()
+        return self._store.read_blob(self._digests[path])
+
+    def as_read(self, path: str) -> bytes | None:
+        """The content of a known file with the module id that a tool would read in it."""
+        content = self.content_of(path)
+        return content if content is None else ids.with_source(content, self._start_of_id(path))
+
+    def source_paths_in(self, paths: Iterable[str]) -> list[str]:
+        """Where the sources are that these files tell of, but not their digests."""
+        return sorted({self._source_paths[path] for path in paths if path in self._source_paths})
+
+    def can_make(self, path: str) -> bool:
+        """Whether a known file is on disk, or can be written there without running its stage again."""
+        if path in self._on_disk or path in self._contents or not self.knows(path):
+            return True
+        return self._store.has_blob(self._digests[path])
+
+    def learn(self, other: Workspace) -> None:
+        """Take what another workspace knows of the same files by their digests."""
+        self._digests |= other._digests
+
+    def take_over(self, other: Workspace) -> None:
+        """Let files that another workspace wrote into the same directory count as written, if expected."""
+        self._left = {path: other._digests[path] for path in other._on_disk if path in other._digests}
+
+    def materialise(self, path: str, output: Output) -> bool:
+        """Have a file on disk for a tool to read; False if the store has lost its content."""
+        if path in self._on_disk:
+            return True
+        content = self.as_read(path)
+        if content is None:
+            return False
+        name = self._stub_name(output)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(content.replace(_PLACEHOLDER, name) if name else content)
+        self._on_disk.add(path)
+        return True
+
+    def _start_of_id(self, path: str) -> bytes:
+        source_path = self._source_paths.get(path, "")
+        return ids.start_of(source_path) if source_path else b""
+
+    def _stub_name(self, output: Output) -> bytes:
+        """What the placeholder stands for in this output, or nothing where there is none.
+
+        cudafe++'s C++ file includes the stub by its base name; the stub's own line markers hold its
+        path as cicc was given it.
+        """
+        if output.role == "stub":
+            return os.fsencode(output.path)
+        if output.role == "cudafe1.cpp" and self._included.get(output.path):
+            return os.fsencode(os.path.basename(self._included[output.path][0]))
+        return b""

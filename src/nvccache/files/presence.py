@@ -1,0 +1,32 @@
+"""What is there under a name, and what is in a directory. Part of the hot path."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from nvccache.files import keys
+
+# What can be found under a name; each stands before the name in a reading.
+ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
+
+
+def state_of(path: str) -> str:
+    """What is there under a name, links followed."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except (OSError, ValueError):
+        return UNREACHABLE
+    if stat.S_ISDIR(mode):
+        return FOLDER
+    return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT
+
+
+def digest_of_listing(directory: str) -> str:
+    """The digest of the names in a directory; empty if it cannot be listed."""
+    try:
+        return keys.digest_bytes(os.fsencode("\0".join(sorted(os.listdir(directory)))))
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,93 @@
+"""Scratch directories that were left behind: how it is known that nobody uses one, and that they go.
+
+Where everything was killed at once, the guardian included, a directory stays. The next call that makes one
+of its own removes it. A directory in use is locked by its call; the kernel frees the lock of the dead. That
+is only known on this machine, while it is up, so the name says which that was; others go when they are old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import time
+
+from nvccache.files import keys
+
+_NAME = re.compile(r"nvccache-([0-9a-f]{6})[0-9a-f]{10}")
+_OLD = 24 * 3600.0  # seconds without a new file
+_TRIES, _PAUSE_SECONDS = 100, 0.002
+
+
+def new_name() -> str:
+    """A name that nobody can foresee, for a directory of this machine."""
+    return f"nvccache-{_machine()}{os.urandom(5).hex()}"
+
+
+def _machine() -> str:
+    """This machine since it was started, containers included."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as stream:
+            return keys.digest_bytes(stream.read())[:6]
+    except OSError:
+        return os.urandom(3).hex()  # no machine: what is left goes when it is old
+
+
+def make(path: str) -> int:
+    """Make a directory that is locked until the returned descriptor is closed; raises OSError."""
+    os.mkdir(path, 0o700)
+    for _ in range(_TRIES):
+        descriptor = _lock(path)
+        if descriptor >= 0:
+            return descriptor
+        # Another call has taken it for one that was left, before it was locked.
+        time.sleep(_PAUSE_SECONDS)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+    raise OSError(f"cannot lock `{path}`")
+
+
+def _lock(path: str) -> int:
+    """The descriptor of the locked directory; negative if it has been, or is being, removed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        return descriptor  # no locks on this file system: nobody will take it for one that was left, either
+    os.close(descriptor)
+    return -1
+
+
+def sweep(parent: str, spared: str) -> None:
+    """Remove what calls of this user have left in a directory, but for the one named `spared`."""
+    machine = _machine()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            match = _NAME.fullmatch(name) if name != spared else None
+            if match:
+                with contextlib.suppress(OSError):
+                    _remove_if_left(os.path.join(parent, name), is_from_here=match[1] == machine)
+
+
+def _remove_if_left(path: str, is_from_here: bool) -> None:
+    """Raises OSError where it is in use, or no directory."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            return
+        if not is_from_here and time.time() - found.st_mtime < _OLD:
+            return
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)  # which follows no links
+    finally:
+        os.close(descriptor)

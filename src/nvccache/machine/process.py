@@ -1,0 +1,196 @@
+"""Running the tools: the one owner of subprocess and of signals.
+
+A tool inherits standard input, has its two output streams captured as bytes, and is ended together
+with this process: what stops nvccache never leaves a compiler running behind it. Compiler drivers and
+wrapper scripts do not end what they have started, so the whole family is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
+
+    from nvccache.machine.pseudoterminal import Pseudoterminal
+
+
+class Completed:
+    """What a tool left behind: `status` is its exit code, or minus the signal that ended it."""
+
+    __slots__ = ("seconds", "status", "stderr", "stdout")
+
+    def __init__(self, status: int, stdout: bytes, stderr: bytes, seconds: float) -> None:
+        self.status = status
+        self.stdout = stdout
+        self.stderr = stderr
+        self.seconds = seconds
+
+
+class Interrupted(BaseException):
+    """This process was told to stop; carries the signal. Not an Exception: nothing may swallow it."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+_SPARED: set[int] = set()
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def raise_on_stop_signals() -> None:
+    """Turn SIGINT, SIGTERM and SIGHUP into Interrupted, unless the caller of this process ignores them."""
+    for signum in _STOP_SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, _on_stop_signal)
+
+
+def stop_as_usual() -> None:
+    """Undo `raise_on_stop_signals`: there is nothing left to put away."""
+    for signum in _STOP_SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, signal.SIG_DFL)
+
+
+def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
+    """Here and not where the child is waited for, since a signal can come before its id is known."""
+    for stop_signal in _STOP_SIGNALS:
+        if signal.getsignal(stop_signal) is not signal.SIG_IGN:
+            signal.signal(stop_signal, _on_further_stop_signal)
+    _signal_descendants(signal.SIGTERM)
+    raise Interrupted(signum)
+
+
+def _on_further_stop_signal(signum: int, frame: FrameType | None) -> None:
+    """Whoever asks twice does not want to wait for tools that mind no SIGTERM."""
+    _signal_descendants(signal.SIGKILL)
+
+
+def _signal_descendants(signum: int) -> None:
+    for member in family_of(os.getpid())[1:]:
+        with contextlib.suppress(OSError):
+            if member not in _SPARED:
+                os.kill(member, signum)
+
+
+def spare(pid: int) -> None:
+    """Leave a child alone that puts away after this process: a signal is not for it."""
+    _SPARED.add(pid)
+
+
+def family_of(pid: int) -> list[int]:
+    """A process and all that it and its children have started, it first."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
+                parents[int(name)] = int(stream.read().rpartition(b")")[2].split()[1])
+    family = [pid]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    return family
+
+
+class Handle:
+    """A tool that may have to be ended by another thread than the one that waits for it."""
+
+    __slots__ = ("_child", "_lock", "is_ended")
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def end(self, signum: int = signal.SIGKILL) -> None:
+        """End the tool and what it has started, now or as soon as it starts."""
+        with self._lock:
+            self.is_ended = True
+            if self._child and self._child.poll() is None:
+                for member in family_of(self._child.pid):
+                    with contextlib.suppress(OSError):
+                        os.kill(member, signum)
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether the tool itself has ended."""
+        return self._child is not None and self._child.poll() is not None
+
+    def hold(self, child: subprocess.Popen[bytes]) -> None:
+        """Take a tool that has just started."""
+        with self._lock:
+            self._child = child
+        if self.is_ended:
+            self.end()
+
+
+def await_children() -> None:
+    """Wait for what a stop signal has told to end: one may have started before anyone waited for it."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
+def die_of(signum: int) -> None:
+    """End this process by the signal, so that its parent sees what it would see of nvcc."""
+    signal.signal(signum, signal.SIG_DFL)
+    os.kill(os.getpid(), signum)
+
+
+def run(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    executable: str | None = None,
+    cwd: str | None = None,
+    handle: Handle | None = None,
+    on_terminal: bool = False,
+) -> Completed:
+    """Run one tool to its end; raises OSError when it cannot be started.
+
+    `words[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
+    a terminal like ours for its standard error.
+    """
+    started = time.monotonic()
+    terminal = _terminal_like_ours() if on_terminal else None
+    with subprocess.Popen(
+        words,
+        executable=executable,
+        env=dict(environ),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=terminal.tools if terminal else subprocess.PIPE,
+    ) as child:
+        try:
+            if handle:
+                handle.hold(child)
+            if terminal:
+                terminal.begin()
+            stdout, stderr = child.communicate()
+            stderr = terminal.told() if terminal else stderr
+        except BaseException:
+            child.terminate()
+            raise
+    return Completed(child.returncode, stdout, stderr, time.monotonic() - started)
+
+
+def _terminal_like_ours() -> Pseudoterminal:
+    from nvccache.machine.pseudoterminal import Pseudoterminal
+
+    return Pseudoterminal()
+
+
+def run_through(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a command on this process's own streams; its exit code, or minus its signal."""
+    with subprocess.Popen(words, env=dict(environ)) as child:
+        try:
+            return child.wait()
+        except BaseException:
+            child.terminate()
+            raise

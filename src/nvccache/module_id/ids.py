@@ -1,0 +1,190 @@
+"""The module id: the name that tells the internal entities of one translation unit from another's.
+
+cudafe++ (on 11.x cicc) writes it as `_<crc32 of the source's path>_<length>_<base name>_<rest>`. The
+rest names the first external definition; a unit without one gets the time and its process id instead,
+so that its objects differ on every run, and two objects made from one cache entry would clash in a
+link (research on CUDA 11.8 to 13.5; the formula was found by experiment). For those units the rest is
+chosen here: from what tells the two objects apart for a linker, and from nothing else.
+
+    CUDA 13 and later   `--frandom-seed`, which nvcc itself passes on for `-frandom-seed`: a unit with an
+                        external definition keeps nvcc's id, any other gets crc32 of the seed
+    before              run as nvcc would; if the id holds a process id, run again with ours in its place
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+
+from nvccache.files import keys
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nvccache.plan.plan import Stage
+
+GENERATE_OPTION = "--gen_module_id_file"
+_SEED_OPTION = "--frandom-seed"
+_PATH_OPTION = "--orig_src_path_name"
+_FIRST_VERSION_WITH_SEED = 13
+_DEFINING = ("-D", "-U", "-I", "-i")
+_TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
+_VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
+_SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # what the checksum of a path is replaced by
+# How a stub for separate compilation tells the host compiler the id.
+_DEFINITION = b"#define __NV_MODULE_ID "
+_PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
+_TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What the id of a unit without external definition is made of; `text` is 32 hex digits."""
+
+    text: str
+
+    @property
+    def rest(self) -> bytes:
+        return b"%08x" % zlib.crc32(self.text.encode())
+
+
+def generates(stage: Stage) -> bool:
+    return GENERATE_OPTION in stage.words
+
+
+def user_chose_seed(stage: Stage) -> bool:
+    return any(word.partition("=")[0] == _SEED_OPTION for word in stage.words)
+
+
+def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequence[str]) -> Seed:
+    """The seed of a unit: its source, the absolute paths of what it is compiled to, and its macros.
+
+    Two objects that plain nvcc would have been able to link differ in one of these: they are two
+    files, or one file compiled twice under one name with different definitions or include directories,
+    also those of the environment. Not told apart are two objects of one name before and after an edit,
+    or with another option.
+    """
+    builder = keys.KeyBuilder("module id")
+    builder.add("source", source_path)
+    builder.add("products", *product_paths)
+    builder.add("definitions", *definitions)
+    return Seed(builder.key())
+
+
+def definitions_in(preprocessor_words: Sequence[str]) -> list[str]:
+    """The words of a preprocessor pass that say what the source means: macros, includes, where from.
+
+    An architecture list is no part of the id: dropping one must not rename the others' entities.
+    """
+    chosen = []
+    for word, following in zip(preprocessor_words, (*preprocessor_words[1:], ""), strict=True):
+        if word in _TAKE_A_WORD:
+            chosen += [word, following]
+        elif word.startswith(_DEFINING) and not word.startswith("-D__CUDA_ARCH"):
+            chosen.append(word)
+    return chosen
+
+
+def toolkit_version(preprocessor_words: Sequence[str]) -> int:
+    """The toolkit's major version as nvcc tells it to the preprocessor, 0 if it does not."""
+    for word in preprocessor_words:
+        number = word.removeprefix(_VERSION_MACRO)
+        if number != word and number.isdecimal():
+            return int(number)
+    return 0
+
+
+def takes_seed(version: int) -> bool:
+    return version >= _FIRST_VERSION_WITH_SEED
+
+
+def with_seed(words: Sequence[str], seed: Seed) -> list[str]:
+    return [words[0], _SEED_OPTION, seed.text, *words[1:]]
+
+
+def without_generating(words: Sequence[str]) -> list[str]:
+    """The same command, reading the id from the file instead of writing it there."""
+    return [word for word in words if word != GENERATE_OPTION]
+
+
+def depends_on_seed(identifier: bytes, seed: Seed) -> bool:
+    return identifier.endswith(b"_" + seed.rest)
+
+
+def replace_process(identifier: bytes, seed: Seed) -> bytes | None:
+    """The id with the seed in the place of time and process, or None if it names a definition."""
+    head, rest = _split(identifier)
+    return head + seed.rest if _TIME_AND_PROCESS.fullmatch(rest) else None
+
+
+def is_made_of_process(identifier: bytes) -> bool:
+    return bool(_TIME_AND_PROCESS.fullmatch(_split(identifier)[1]))
+
+
+def is_named_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
+    """Whether the id is in one of the contents, or may be: what is no text may hold it in another form.
+
+    The head of the id, which tells path and name, is looked for: names may be made of any part of the rest.
+    """
+    head = _split(identifier)[0].strip(b"_")
+    return any(not head or head in content or b"\0" in content for content in contents)
+
+
+def source_path(words: Sequence[str]) -> str:
+    """The path that the id is made of, as a command gives it; empty on CUDA 11.2, which does not."""
+    return words[words.index(_PATH_OPTION) + 1] if _PATH_OPTION in words else ""
+
+
+def start_of(path: str) -> bytes:
+    """What the id of a unit with this source path begins with."""
+    return b"_%08x_" % zlib.crc32(os.fsencode(path))
+
+
+def without_source(role: str, content: bytes, start: bytes) -> bytes:
+    """An id, or a stub, with a mark in the place of the checksum that tells where the source is.
+
+    In a stub the id is replaced where it is merely defined. In names it may decide on the order of things, as
+    it does in what cudafe++ makes for separate compilation.
+    """
+    before = {"module_id": b"", "stub": _DEFINITION}.get(role)
+    if before is None or not start:
+        return content
+    at = content.find(before + start)
+    is_there = at == 0 if role == "module_id" else at >= 0
+    return content.replace(before + start, before + _SOURCE, 1) if is_there else content
+
+
+def with_source(content: bytes, start: bytes) -> bytes:
+    """The inverse of `without_source`."""
+    return content.replace(_SOURCE, start, 1) if start else content
+
+
+def may_be_any_in(content: bytes) -> bool:
+    """Whether a text, or the names in machine code, may hold some id."""
+    return _PREFIX.search(content) is not None
+
+
+def names_process(text: bytes) -> bool:
+    """Whether the names in a text hold an id with a process id."""
+    return any(_TIME_AND_PROCESS.match(text, _end_of_head(match)) for match in _PREFIX.finditer(text))
+
+
+def is_understood(identifier: bytes) -> bool:
+    return bool(_split(identifier)[1])
+
+
+def _split(identifier: bytes) -> tuple[bytes, bytes]:
+    """Everything up to and with the base name's underscore, and the rest; the rest may be empty."""
+    match = _PREFIX.match(identifier)
+    if not match:
+        return identifier, b""
+    end = _end_of_head(match)
+    return identifier[:end], identifier[end:]
+
+
+def _end_of_head(match: re.Match[bytes]) -> int:
+    """Where the rest of an id begins that `_PREFIX` has found: behind the base name and its underscore."""
+    return match.end() + int(match[1]) + 1

@@ -1,0 +1,116 @@
+"""What kinds of programs take part in a compile, and what each kind's questions mean for its results.
+
+A compiler that asks for the clock writes it into its result, ptxas measures how long it takes; a shell looks
+at variables without asking for them by name. Seen with the observer on CUDA 11.8 to 13.5, gcc 11 and 12 and
+clang 14. A program that is not listed may do anything with what it is told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nvccache.observation.observer_log import Process
+
+HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN = (
+    "host compiler",
+    "EDG front end",
+    "device tool",
+    "shell",
+    "interpreter",
+    "utility",
+    "unknown",
+)
+_KINDS = (
+    (EDG, r"cudafe\+\+|cicc"),
+    (DEVICE, r"nvcc|ptxas|fatbinary|nvlink|tileiras|bin2c"),
+    (
+        HOST,
+        r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
+        r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?",
+    ),
+    (SHELL, r"sh|dash|bash"),
+    (INTERPRETER, r"python[\d.]*|perl[\d.]*"),
+    (
+        UTILITY,  # of these only what they are asked to do
+        r"\[|basename|cat|chmod|cmp|cp|cut|dirname|echo|expr|false|e?grep|fgrep|head|ln|ls|mkdir|mktemp|mv|printf|pwd"
+        r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
+    ),
+)
+_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
+_CLOCK = frozenset(
+    ("time", "gettimeofday", "clock_gettime", "timespec_get", "ftime", "localtime", "localtime_r", "gmtime")
+) | frozenset(("gmtime_r", "asctime", "asctime_r", "ctime", "ctime_r", "strftime"))
+# cc1plus measures by gettimeofday and clock, and with SOURCE_DATE_EPOCH asks for gmtime alone. For
+# __TIMESTAMP__ it asks for how to write a time, not for the time.
+_CLOCK_OF_HOST = _CLOCK - {"gettimeofday", "clock_gettime", "gmtime", "gmtime_r"}
+_RANDOM = frozenset(("getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform"))
+_MACHINE = frozenset(
+    ("uname", "gethostname", "sysconf", "get_nprocs", "get_nprocs_conf", "sched_getaffinity")
+)
+_MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
+# Colours and links in messages: no tool that is run has a terminal, unless terminals.py says so. The name of
+# the working directory is part of keys where it counts.
+_NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
+_COLOURS = _NOISE - {"PWD", "COLUMNS"}
+_DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+")
+_INCLUDES_MORE = "--preinclude"
+
+
+def kind_of(process: Process) -> str:
+    """The kind of program that a process ran; a script is what reads it."""
+    name = os.path.basename(process.program)
+    if name == "env" and process.started:  # as scripts call it, to find their interpreter
+        return UTILITY
+    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(name)), UNKNOWN)
+
+
+def clock_of(process: Process, kind: str) -> str:
+    """The question of a process, if any, whose answer its result may hold; empty if there is none."""
+    if kind == DEVICE:
+        return ""
+    if kind == EDG:
+        # They ask always. What they read has been preprocessed, but for files that they are told to include.
+        includes = any(word.startswith(_INCLUDES_MORE) for word in process.arguments)
+        return "the time" if includes else ""
+    for name, number, phase in sorted(process.questions):
+        if kind in (SHELL, INTERPRETER) and phase == 0:
+            continue  # before it has opened its script
+        if name == "clock_gettime" and number in _MONOTONIC_CLOCKS:
+            continue
+        if name in (_CLOCK_OF_HOST if kind == HOST else _CLOCK):
+            return "the time"
+        if name in _RANDOM and kind not in (HOST, UTILITY):  # which makes up names of temporary files
+            return "random numbers"
+    return ""
+
+
+def asks_for_machine(process: Process, kind: str) -> bool:
+    """Whether a process may have been told what machine it runs on, beyond its processor's instructions."""
+    return kind in (UNKNOWN, INTERPRETER, SHELL) and any(name in _MACHINE for name, _, _ in process.questions)
+
+
+def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process may have been told where it works, of which compilers' keys say what counts.
+
+    Where nothing was observed: the kernel is asked, not the C library.
+    """
+    if kind == SHELL:
+        texts = list(scripts)
+        return not texts or any(_DIRECTORY_IN_SHELL.search(text) for text in texts)
+    if kind == UTILITY:
+        name = os.path.basename(process.program)
+        relative = (word for word in process.arguments[1:] if word[:1] not in ("/", "-"))
+        return name == "pwd" or (name in ("readlink", "realpath") and any(relative))
+    return kind in (UNKNOWN, INTERPRETER)
+
+
+def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:
+    """Whether a variable that a program of this kind asked for reaches none of its results."""
+    if kind not in (HOST, EDG, DEVICE):
+        return False
+    return name in _NOISE and not (asks_for_colours and name in _COLOURS)

@@ -1,0 +1,192 @@
+"""What a stage looked for: names in directories, where links led, and programs on PATH.
+
+What was there when it looked is compared with what is there now: where the two differ something has changed
+meanwhile, and nothing can be told.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from nvccache.files import presence
+from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
+from nvccache.records import input_record
+from nvccache.records.input_record import SOURCE, UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from nvccache.observation.observer_log import Process
+    from nvccache.records.input_record import Reading
+
+CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
+_APPEARED = "files appeared or went while it was compiled"
+
+
+class Lookups:
+    """What is known of names and directories in a call that began at `since_ns`, each looked at once."""
+
+    def __init__(self, since_ns: int) -> None:
+        self.since_ns = since_ns
+        self._states: dict[str, str] = {}
+        self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it is there
+        self._links: dict[str, bool] = {}
+        self._names: dict[str, tuple[str, str, str]] = {}
+
+    def begin(self, files: Iterable[str]) -> StageLookups:
+        """What one stage looked for, beside the files that it read."""
+        return StageLookups(self, frozenset(files))
+
+    def state(self, path: str) -> str:
+        if path not in self._states:
+            self._states[path] = presence.state_of(path)
+        return self._states[path]
+
+    def place_of(self, path: str) -> tuple[str, str]:
+        """The directory and the name in it that decide whether a path is there: its topmost missing part."""
+        directory, name = os.path.split(path)
+        missing = self._missing.get(directory)
+        if missing is None:
+            missing = ("", "") if os.path.isdir(directory or ".") else self.place_of(directory)
+            self._missing[directory] = missing
+        return missing if missing[1] else (directory or ".", name)
+
+    def name_of(self, path: str) -> tuple[str, str, str]:
+        """What is there under a path; the directory and, behind what is there, the name that decide it.
+
+        The stages of a call look for the same thousands of names, so all of it is worked out once.
+        """
+        known = self._names.get(path)
+        if known is None:
+            state = self.state(path)
+            directory, name = self.place_of(path)
+            if name:
+                name = self.state(os.path.join(directory, name) if directory != "." else name) + name
+            known = self._names[path] = (state, directory, name)
+        return known
+
+    def is_link(self, path: str) -> bool:
+        known = self._links.get(path)
+        if known is None:
+            known = self._links[path] = os.path.islink(path)
+        return known
+
+    def add_names(self, made: Reading, names: Mapping[str, Iterable[str]]) -> None:
+        """Put names by directory, each behind what was found under it, into a reading."""
+        for directory in sorted(names):
+            made.directories.append(directory)
+            made.names.append(sorted(names[directory]))
+            shown = input_record.signature_of_directory(
+                directory, made.names[-1], self.since_ns, self.is_link
+            )
+            made.directory_signatures.append(shown)
+
+
+class StageLookups:
+    """Gathers what the processes of one stage looked for. Its methods raise UnreadableError."""
+
+    def __init__(self, call: Lookups, files: Collection[str]) -> None:
+        self._call = call
+        self._files = files
+        self._names: dict[str, set[str]] = {}
+        self._links: set[str] = set()
+        self._plain: set[str] = set()
+        self._followed: set[str] = set()
+        self._tried: set[str] = set()  # everything that was looked for, found or not
+        self._sought: set[str] = set()
+
+    def take(self, process: Process, counts: Callable[[str], bool]) -> None:
+        for path in filter(counts, process.absent):
+            self._add(path, (ABSENT,))
+        for path, mode in (*process.found.items(), *process.others.items()):
+            if counts(path):
+                is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
+                self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
+                if stat.S_ISDIR(mode):
+                    self.follow(path)  # gcc takes two names of one directory for one
+        for path in filter(counts, process.denied):
+            self._add(path, (PRESENT, FOLDER, UNREACHABLE))
+        self._tried.update(process.executable)
+        for path in filter(counts, (*process.links, *process.resolved, *process.started)):
+            self.follow(path)
+
+    def add_absent(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._add(path, (ABSENT,))
+
+    def call(self, word: str, search_path: str) -> None:
+        """Add how the tool itself was found."""
+        if "/" in word:
+            self.follow(word)
+        else:
+            self.add_search(word, search_path)
+
+    def add_search(self, program: str, search_path: str) -> None:
+        """Add that a program was looked for on PATH."""
+        self._sought.add(program)
+        for directory in search_path.split(":"):
+            path = os.path.join(directory or ".", program)
+            state = self._call.state(path)
+            if state == EXECUTABLE:
+                self.follow(path)
+                break
+            self._add(path, (state,))
+
+    def follow(self, path: str) -> None:
+        """Watch each directory on a way, and the end of it: the link that it is, or that it is none."""
+        path = path.rstrip("/") or "/"
+        if path in self._followed:
+            return
+        self._followed.add(path)
+        if path not in self._files:
+            state = self._call.state(path)
+            self._add(path, (state,))
+            if state == ABSENT and not self._call.is_link(path):
+                return
+        if self._call.is_link(path):
+            self._links.add(path)
+        elif path not in self._files:
+            self._plain.add(path)
+        directory = os.path.dirname(path)
+        while len(directory) > 1 and directory not in self._plain and directory not in self._links:
+            if os.path.basename(directory) not in ("..", "."):
+                (self._links if self._call.is_link(directory) else self._plain).add(directory)
+            directory = os.path.dirname(directory)
+
+    def put_into(self, made: Reading, search_path: str) -> None:
+        """Finish a reading whose files are known."""
+        on_path = {directory or "." for directory in search_path.split(":")}
+        for path in self._tried:
+            directory, name = os.path.split(path)
+            if directory in on_path:
+                self._sought.add(name)
+        made.sought = sorted(self._sought)
+        made.search_path = search_path if self._sought else ""
+        self._call.add_names(made, self._names)
+        sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
+        self._links.update(filter(self._call.is_link, sources))
+        made.links = sorted((path, os.path.realpath(path)) for path in self._links)
+        made.plain = sorted(self._plain)
+        for path in self._links:
+            if os.lstat(path).st_ctime_ns > self._call.since_ns - CLOCK_TICK:
+                raise UnreadableError(_APPEARED)
+
+    def _add(self, path: str, expected: Collection[str]) -> None:
+        if path[-1:] == "/":
+            path = path.rstrip("/") or "/"
+        self._tried.add(path)
+        if path in self._files:
+            return
+        state, directory, name = self._call.name_of(path)
+        if state not in expected:
+            raise UnreadableError(_APPEARED)
+        if name:
+            self._names.setdefault(directory, set()).add(name)
+
+
+def _states_of(mode: int) -> tuple[str, ...]:
+    if stat.S_ISDIR(mode):
+        return (FOLDER,)
+    return (EXECUTABLE, PRESENT) if mode else (FOLDER, EXECUTABLE, PRESENT)

@@ -1,0 +1,296 @@
+"""What the observer has recorded of one run of a tool: its log, as sets of paths, names and questions.
+
+The library appends batches, each by one process (observer/log.c):
+
+    batch  := '@' pid ' ' bytes '\\n' records
+    record := kind ( ' ' number )* '\\t' text '\\0'
+
+A log that cannot be understood in full, or that does not show what every process has done from its start to
+its end, gives an observation that says why it is incomplete. Which of the paths are products or temporary,
+and which questions matter, is not known here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from nvccache.observation.starts import Starts
+from nvccache.values import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nvccache.files.signatures import Signature
+
+VERSION = 1  # LOG_VERSION in observer/observer.h
+LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+# How many numbers each kind of record has.
+_COUNTS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys("CAgSwx!", (0,)),
+    **dict.fromkeys("QedlrDXpfnk", (1,)),
+    **dict.fromkeys("Bsahy", (2,)),
+    "m": (6,),
+    "o": (2, 8),
+}
+_TAKEN: tuple[str, ...] = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved")
+_TAKEN += ("listed", "variables", "questions", "sought")
+_MOST_INODES = (1 << 64) - 1
+_SLACK = 2 * 10**9  # nanoseconds
+LINK = "observer.so"  # beside the log, made just before the run
+# Made by the kernel when they are read: their dates say nothing.
+_MADE_WHEN_READ = ("/proc/", "/sys/")
+
+
+@dataclass(slots=True)
+class Process:
+    """One program that ran, with what its forked children did before they became other programs.
+
+    Paths are from the root, or from our own working directory. `found` has the mode that stat gave, 0 where
+    only access saw the path, or lstat a link; `denied` the error where it is neither found nor absent.
+    """
+
+    program: str
+    arguments: list[str] = field(default_factory=list)
+    directory: str = ""
+    files: dict[str, Signature] = field(default_factory=dict)
+    others: dict[str, int] = field(default_factory=dict)  # opened, but no regular files: their modes
+    found: dict[str, int] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    denied: dict[str, int] = field(default_factory=dict)
+    executable: set[str] = field(default_factory=set)  # asked whether they can be executed, found or not
+    links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
+    resolved: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
+    questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
+    loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
+    sought: set[str] = field(default_factory=set)  # libraries asked for by name
+    started: list[str] = field(default_factory=list)
+
+    def take(self, child: Process) -> None:
+        """Add what a forked child did."""
+        for name in ("files", "others", "denied", "loaded"):
+            getattr(self, name).update(getattr(child, name))
+        for path, mode in child.found.items():
+            self.found[path] = mode or self.found.get(path, 0)
+        for name in (
+            "absent",
+            "executable",
+            "links",
+            "resolved",
+            "listed",
+            "variables",
+            "questions",
+            "sought",
+        ):
+            getattr(self, name).update(getattr(child, name))
+        self.started += child.started
+
+
+@dataclass(slots=True)
+class Observation:
+    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all."""
+
+    processes: list[Process]
+    written: set[str]
+    incomplete: str = ""
+
+
+def read(path: str, program: str) -> Observation:
+    """The observation in the log of a run of `program`; of a bad log one that is incomplete."""
+    reader = _Reader(program, _began(os.path.dirname(path)))
+    try:
+        with open(path, "rb") as stream:
+            log = stream.read(LIMIT + 1)
+        reader.read(log)
+    except FileNotFoundError:
+        reader.fails("there is no log")
+    except OSError as error:
+        reader.fails(f"its log cannot be read: {error.strerror}")
+    except (ValueError, IndexError):
+        reader.fails("its log is damaged")
+    return reader.result()
+
+
+def _began(watched_directory: str) -> int:
+    """When the run began, less what coarse file systems need; 0 if that is not known."""
+    try:
+        return os.lstat(os.path.join(watched_directory, LINK)).st_ctime_ns - _SLACK
+    except OSError:
+        return 0
+
+
+def _batches(log: bytes) -> Iterator[tuple[int, str]]:
+    """The pid and the records of each batch; raises ValueError where one is torn."""
+    at = 0
+    while at < len(log):
+        end = log.index(b"\n", at, at + 64)
+        mark, pid, size = log[at : at + 1], *log[at + 1 : end].split(b" ")
+        at = end + 1 + int(size)
+        if mark != b"@" or not (pid.isdigit() and size.isdigit()) or log[at - 1 : at] != b"\0":
+            raise ValueError("no batch")
+        yield int(pid), os.fsdecode(log[end + 1 : at - 1])
+
+
+class _Reader:
+    __slots__ = (
+        "_began",
+        "_heads",
+        "_ours",
+        "_process",
+        "_shown",
+        "_starts",
+        "_written",
+        "_written_from_root",
+        "incomplete",
+    )
+
+    def __init__(self, program: str, began: int) -> None:
+        self.incomplete = ""
+        self._began = began
+        self._ours = os.getcwd()
+        self._starts = Starts(os.path.join(self._ours, program), Process)
+        self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._shown: dict[str, Signature] = {}
+        self._written: set[str] = set()
+        self._written_from_root: set[str] = set()
+        self._process = Process("")
+
+    def fails(self, clause: str) -> None:
+        """Note why the observation is incomplete; the first reason stays."""
+        self.incomplete = self.incomplete or clause
+
+    def result(self) -> Observation:
+        self.fails(self._starts.finish())
+        return Observation(self._starts.processes(), self._written, self.incomplete)
+
+    def read(self, log: bytes) -> None:
+        if len(log) > LIMIT:
+            self.fails("its log is too long")
+            return
+        for pid, records in _batches(log):
+            self._process = self._starts.process_of(pid, begins=records.startswith("B "))
+            for record in records.split("\0"):
+                head, tab, text = record.partition("\t")
+                kind, numbers = self._heads.get(head) or self._parsed(head)
+                if not tab or (kind == "B" and numbers[0] != VERSION):
+                    self.fails("its log is of another version" if tab else "its log is damaged")
+                    return
+                if kind in "BCQxXpfS":
+                    self._process = self._starts.note(pid, kind, numbers, text)
+                elif kind in "gnk!":
+                    self._cannot_tell(kind, numbers, text)
+                else:
+                    self._note(kind, numbers, text)
+
+    def _parsed(self, head: str) -> tuple[str, tuple[int, ...]]:
+        kind, *words = head.split(" ")
+        numbers = tuple(map(int, words))
+        if len(numbers) not in _COUNTS.get(kind, ()):
+            raise ValueError("no such record")
+        self._heads[head] = kind, numbers
+        return kind, numbers
+
+    def _cannot_tell(self, kind: str, numbers: Sequence[int], text: str) -> None:
+        name = f"`{self._process.program}`"
+        if kind == "g":
+            self.fails(f"{name} leaves to the C library what it looks for at `{text}`")
+        elif kind == "n":
+            self.fails(f"{name} asks the network")
+        elif kind == "k":
+            self.fails(f"{name} makes system call {numbers[0]}, which is not observed")
+        else:
+            self.fails(f"of {name} {text}")
+
+    def _note(self, kind: str, numbers: Sequence[int], text: str) -> None:
+        process = self._process
+        if kind == "e":
+            process.variables.add(text)
+            return
+        if kind == "y":
+            process.questions.add((text, numbers[0], numbers[1]))
+            return
+        if kind == "A":
+            process.arguments.append(text)
+            return
+        if kind == "D" and "/" not in text:  # a search of the loader's
+            process.sought.add(text)
+            return
+        path = text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
+        if kind == "m":
+            self._note_file(process.loaded, path, numbers)
+        elif kind == "w":
+            self._written.add(path)
+            self._written_from_root.add(self._from_root(path))
+        elif kind == "o":
+            self._note_opened(path, numbers)
+        else:
+            self._note_answer(kind, path, numbers)
+
+    def _note_answer(self, kind: str, path: str, numbers: Sequence[int]) -> None:
+        process, error = self._process, numbers[0]
+        if kind == "a" and numbers[1] & os.X_OK:
+            process.executable.add(path)
+        elif kind == "l" or kind == "h":
+            process.links.add(path)
+            if error == errno.EINVAL:  # readlink: it is there, and no link
+                error = 0
+        elif kind == "r":
+            process.resolved.add(path)
+        elif kind == "D" and error:
+            error = errno.ENOENT
+        elif kind == "d" and not error:
+            process.listed.add(path)
+        if error:
+            self._note_error(path, error)
+        elif kind == "s" or (kind == "h" and not stat.S_ISLNK(numbers[1])):
+            process.found[path] = numbers[1]
+        else:
+            process.found.setdefault(path, 0)
+
+    def _note_error(self, path: str, error: int) -> None:
+        if error in _ABSENT:
+            self._process.absent.add(path)
+        else:
+            self._process.denied[path] = error
+
+    def _note_opened(self, path: str, numbers: Sequence[int]) -> None:
+        process, error, flags = self._process, numbers[0], numbers[1]
+        if error == errno.EEXIST:
+            process.found.setdefault(path, 0)
+        elif error:
+            self._note_error(path, error)
+        elif len(numbers) != 8:
+            raise ValueError("no file")
+        elif flags & os.O_PATH:
+            process.found.setdefault(path, numbers[4])
+        elif flags & os.O_ACCMODE == os.O_WRONLY:
+            return
+        elif stat.S_ISREG(numbers[4]) and not path.startswith(_MADE_WHEN_READ):
+            self._note_file(process.files, path, numbers[2:])
+        else:
+            process.others[path] = numbers[4]
+
+    def _note_file(self, files: dict[str, Signature], path: str, numbers: Sequence[int]) -> None:
+        """A file that was read: not one that the call itself has made.
+
+        Records of two processes stand in no order. What has not changed since the run began was read before.
+        """
+        device, inode, _, size, modified, changed = numbers
+        is_new = changed >= self._began
+        if is_new and (path in self._written or self._from_root(path) in self._written_from_root):
+            return
+        inode &= _MOST_INODES  # written as if it had a sign
+        files[path] = shown = (device, inode, size, modified, changed)
+        if self._shown.setdefault(path, shown) != shown:
+            self.fails("files changed while it was compiled")
+
+    def _from_root(self, path: str) -> str:
+        """The path as it is compared with others, without `.` and `..`; links stay."""
+        if path[:1] == "/" and "/." not in path and "//" not in path:
+            return path
+        return os.path.normpath(os.path.join(self._process.directory or self._ours, path))

@@ -1,0 +1,331 @@
+"""From what the tools of one stage were observed to do to a reading.
+
+Which paths are the call's own, which questions decide nothing, and when there can be no reading at all is
+decided here. What files hold is taken as they are now, if they still are what the tools opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from nvccache import environment
+from nvccache.files import presence, signatures
+from nvccache.observation import known_programs, process_checks, shell_text
+from nvccache.observation.digests import Digests
+from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.observation.lookups import CLOCK_TICK, Lookups, StageLookups
+from nvccache.observation.process_checks import OF_KERNEL
+from nvccache.records import input_record, machine_facts
+from nvccache.records.input_record import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
+from nvccache.toolkit import loader, processor, toolchain
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.files.signatures import Signature
+    from nvccache.observation.observer_log import Observation
+    from nvccache.store.store import Store
+
+CHANGED_MEANWHILE = "files changed while it was compiled"
+_NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The stage that was observed.
+
+    `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
+    in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
+    `asks_for_colours` and `folds_mathematics` as its command says.
+    """
+
+    environ: Mapping[str, str]
+    word: str
+    known: frozenset[str] = frozenset()
+    loaded: loader.Loaded | None = None
+    asks_for_colours: bool = False
+    folds_mathematics: bool = False
+
+
+class ObservedInputs:
+    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`."""
+
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
+        self._cache = cache
+        self._since_ns = since_ns
+        self._scratch = scratch
+        self._digests = Digests(cache, cwd, since_ns)
+        self._signatures: dict[str, Signature] = {}
+        self._loaded: dict[tuple[str, str], loader.Loaded] = {}
+        self._lookups = Lookups(since_ns)
+
+    def reading(self, observation: Observation, subject: Subject) -> Reading:
+        """Everything a stage depends on beside its key; raises UnreadableError or OSError."""
+        if observation.incomplete:
+            raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
+        return _StageInputs(self, observation, subject).reading()
+
+    def assumed(self, subject: Subject, why_not: str) -> Reading:
+        """What a tool that could not be observed may depend on, if its content and what it loads are known.
+
+        All of the environment counts then. Raises UnreadableError.
+        """
+        if subject.loaded is None:
+            raise UnreadableError(f"its tools could not be observed: {why_not}")
+        made = Reading()
+        made.is_observed = False
+        self.add_variables(made, {environment.WHOLE}, subject.environ)
+        return made
+
+    def of_tool(self, subject: Subject) -> Reading:
+        """A tool of which a stage's key holds the content, and what it loads; raises UnreadableError."""
+        made = Reading()
+        if subject.loaded:
+            called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
+            libraries = dict.fromkeys(subject.loaded.files, LIBRARY)
+            self.add_files(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
+            self.add_machine(made, questions_of([subject.loaded], subject), subject)
+            looked = self._lookups.begin(made.files)
+            looked.add_absent(subject.loaded.absent)
+            looked.call(subject.word, subject.environ.get("PATH", ""))
+            looked.put_into(made, subject.environ.get("PATH", ""))
+        return made
+
+    def union(
+        self, parts: Iterable[Reading], environ: Mapping[str, str], more: Iterable[str] = ()
+    ) -> Reading:
+        """What all of these read, and `more` files, for a call with this environment.
+
+        Raises UnreadableError or OSError.
+        """
+        made = Reading()
+        kinds: dict[str, str] = {}
+        names: dict[str, set[str]] = {}
+        lists: dict[str, dict[tuple[str, ...] | str, None]] = {
+            name: {} for name in ("links", "plain", "listings", "dates", "twins", "machine", "sought")
+        }
+        variables_asked: set[str] = set()
+        for part in parts:
+            for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
+                kinds[path] = kind
+                self._digests.learn(path, self.signature(path), digest)
+            for directory, listed in zip(part.directories, part.names, strict=True):
+                names.setdefault(directory, set()).update(listed)
+            for name, found in lists.items():
+                found.update(dict.fromkeys(getattr(part, name)))
+            variables_asked.update(name for name, _ in part.variables)
+        self.add_files(made, dict.fromkeys(more, SOURCE) | kinds)
+        for name, found in lists.items():
+            setattr(made, name, list(found))
+        made.search_path = environ.get("PATH", "") if made.sought else ""
+        self.add_variables(made, variables_asked, environ)
+        self._lookups.add_names(made, names)
+        return made
+
+    def compares_dates(self, path: str, signature: Signature) -> bool:
+        """Whether a source has the compiler compare dates, which is seen of no call; raises OSError."""
+        return self._digests.has_word(path, signature)
+
+    def remember(self) -> None:
+        """Keep the digests of files for the calls to come."""
+        self._digests.store()
+
+    def begin_lookups(self, files: Iterable[str]) -> StageLookups:
+        return self._lookups.begin(files)
+
+    def counts(self, path: str) -> bool:
+        """Whether a path is neither this call's own nor one that the kernel makes up."""
+        return not path.startswith((self._scratch + "/", *OF_KERNEL)) and path != self._scratch
+
+    def signature(self, path: str) -> Signature:
+        """The signature of a file that has not changed since the call began; raises UnreadableError."""
+        known = self._signatures.get(path)
+        if known is None:
+            try:
+                known = signatures.of_status(os.stat(path))
+            except (OSError, ValueError):
+                raise UnreadableError(CHANGED_MEANWHILE) from None
+            if signatures.last_change(known, time.time_ns()) > self._since_ns - CLOCK_TICK:
+                raise UnreadableError(CHANGED_MEANWHILE)
+            self._signatures[path] = known
+        return known
+
+    def add_files(self, made: Reading, kinds: Mapping[str, str]) -> None:
+        """Put files with what they hold into a reading; raises UnreadableError or OSError."""
+        made.files = sorted(kinds)
+        made.kinds = "".join(kinds[path] for path in made.files)
+        made.signatures = [self.signature(path) for path in made.files]
+        made.digests = list(map(self._digest, made.files, made.kinds, made.signatures))
+        if not all(made.digests):
+            raise UnreadableError(CHANGED_MEANWHILE)
+
+    def _digest(self, path: str, kind: str, signature: Signature) -> str:
+        """The digest of a file; that of a program is remembered where keys of stages have it from."""
+        if kind != SOURCE and not self._digests.knows(path, signature):
+            self._digests.learn(path, signature, toolchain.digest_of_program(path, self._cache))
+        return self._digests.of(path, signature)
+
+    def add_machine(self, made: Reading, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
+        for topic, of_what in dict.fromkeys(questions):
+            if topic == machine_facts.FEATURES:  # a tool that has run names this loader
+                processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
+            answer = machine_facts.answer(topic, of_what, subject.environ, self._cache)
+            if not answer:
+                raise UnreadableError("what its tools see of the machine cannot be told")
+            made.machine.append((topic, of_what, answer))
+
+    def add_variables(self, made: Reading, names: set[str], environ: Mapping[str, str]) -> None:
+        wanted = {environment.WHOLE} if environment.WHOLE in names else names
+        made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
+
+    def libraries(self, programs: Iterable[str], subject: Subject) -> list[loader.Loaded]:
+        """What the loader does for programs; it asks for nothing by the functions that are observed."""
+        search = subject.environ.get("LD_LIBRARY_PATH", "")
+        found = []
+        for program in dict.fromkeys(programs):
+            known = self._loaded.get((program, search))
+            if known is None:
+                known = loader.of_program(program, subject.environ, self._cache)
+                if not known.is_known:
+                    raise UnreadableError(f"which libraries `{program}` loads cannot be told")
+                self._loaded[program, search] = known
+            found.append(known)
+        return found
+
+
+class _StageInputs:
+    """One stage: its processes, each with the kind of its program."""
+
+    def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
+        self._call = call
+        self._subject = subject
+        self._processes = [(process, known_programs.kind_of(process)) for process in observation.processes]
+        self._written = observation.written
+        called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
+        self._in_key = subject.known
+        if subject.loaded:
+            self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
+        programs = [process.program for process in observation.processes]
+        self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
+
+    def reading(self) -> Reading:
+        for process, kind in self._processes:
+            process_checks.object_to(process, kind)
+        made = Reading()
+        self._add_files(made)
+        if self._subject.loaded:
+            self._object_to_neighbours(made)
+        questions = questions_of(self._libraries, self._subject) if self._libraries else []
+        for process, kind in self._processes:
+            questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
+            questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
+            scripts = process_checks.scripts_of(process) if kind == SHELL else []
+            if known_programs.asks_for_directory(process, kind, scripts):
+                questions.append((machine_facts.DIRECTORY, ""))
+        self._call.add_machine(made, questions, self._subject)
+        self._call.add_variables(made, self._variables(), self._subject.environ)
+        self._add_lookups(made)
+        return made
+
+    def _object_to_neighbours(self, made: Reading) -> None:
+        """Raise UnreadableError where a tool that is known by its content reads what lies beside it.
+
+        Another one with this content would read its own neighbours.
+        """
+        program = os.path.realpath(
+            toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
+        )
+        root = os.path.dirname(os.path.dirname(program)) + "/"
+        for path, kind in zip(made.files, made.kinds, strict=True):
+            if kind == PROGRAM or os.path.realpath(path).startswith(root):
+                raise UnreadableError(f"`{program}` uses `{path}`, which its key does not hold")
+
+    def _add_files(self, made: Reading) -> None:
+        kinds: dict[str, str] = {}
+        for process, kind in self._processes:
+            self._expect(process.files, kinds, SOURCE)
+            for path, signature in process.files.items() if kind == HOST else ():
+                if self._counts(path) and self._call.compares_dates(path, signature):
+                    raise UnreadableError(f"`{path}` compares dates of files (`GCC dependency`)")
+            self._expect(process.loaded, kinds, LIBRARY)
+            for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
+                # It may have looked at the date, which compilers heed only of what they read.
+                if stat.S_ISREG(mode) and self._counts(path):
+                    kinds.setdefault(path, SOURCE)
+                    made.dates.append((path, input_record.status_of(path)))
+            ran = (process.program, *process.started)
+            kinds.update((path, PROGRAM) for path in ran if self._counts(path))
+        called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
+        kinds |= {called: PROGRAM} if called and self._counts(called) else {}
+        for known in self._libraries:
+            kinds.update((path, LIBRARY) for path in known.files)
+        made.dates = sorted(set(made.dates))
+        self._call.add_files(made, kinds)
+        made.twins = _twins(made)
+
+    def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
+        """Take files as a tool opened them; raises UnreadableError if one is another by now."""
+        for path, signature in opened.items():
+            if self._counts(path):
+                if self._call.signature(path) != signature:
+                    raise UnreadableError(CHANGED_MEANWHILE)
+                kinds.setdefault(path, kind)
+
+    def _counts(self, path: str) -> bool:
+        return self._call.counts(path) and path not in self._written and path not in self._in_key
+
+    def _variables(self) -> set[str]:
+        names = {*environment.OF_LIBC}
+        if not self._subject.loaded:  # whose loader has been asked for the key
+            names.update(environment.OF_LOADER)
+        for process, kind in self._processes:
+            for name in process.variables:
+                is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
+                if name != "PATH" and not is_noise and not environment.is_ignored(name):
+                    names.add(name)
+            if kind == SHELL:
+                names |= shell_text.variables_in(process_checks.scripts_of(process))
+            elif kind in (UNKNOWN, INTERPRETER):
+                names.add(environment.WHOLE)
+            elif kind == UTILITY:
+                names.update(environment.OF_DATES)
+        return names
+
+    def _add_lookups(self, made: Reading) -> None:
+        search_path = self._subject.environ.get("PATH", "")
+        looked = self._call.begin_lookups(made.files)
+        for process, _ in self._processes:
+            looked.take(process, self._counts)
+        looked.add_absent(path for known in self._libraries for path in known.absent)
+        if not self._subject.loaded:
+            looked.call(self._subject.word, search_path)
+        looked.put_into(made, search_path)
+        listed = sorted(
+            {path for process, _ in self._processes for path in process.listed if self._counts(path)}
+        )
+        for directory in listed:
+            self._call.signature(directory)  # or what is listed now may be other than what was
+        made.listings = [(directory, presence.digest_of_listing(directory)) for directory in listed]
+
+
+def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:
+    """What is to be asked of the machine because of the libraries that were loaded."""
+    found = [(LIBRARIES, ":".join((known.cache, *known.names))) for known in libraries if known.cache]
+    if subject.folds_mathematics:
+        loaders = [known.loader for known in libraries if known.has_libm]
+        found += [(machine_facts.FEATURES, path) for path in loaders] or [(machine_facts.NATIVE, "")]
+    return found
+
+
+def _twins(made: Reading) -> list[tuple[str, ...]]:
+    """Copies of a file: gcc takes one for the other if their dates agree and it says `#pragma once`."""
+    first: dict[str, str] = {}
+    twins: list[tuple[str, ...]] = []
+    for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):
+        if kind == SOURCE and first.setdefault(digest, path) != path:
+            twins.append((first[digest], path, input_record.same_date(first[digest], path)))
+    return twins

@@ -1,0 +1,64 @@
+"""Running the tools of one call under the observer: each run has a directory of its own, with its own log."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+from nvccache.machine import process
+from nvccache.observation import observer
+from nvccache.toolkit import toolchain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nvccache.machine.process import Completed, Handle
+    from nvccache.observation.observer_log import Observation
+
+
+class Log:
+    """What the observer has written of one run of `program`; `why_not` is why there is nothing, or empty."""
+
+    __slots__ = ("_directory", "_program", "_why_not")
+
+    def __init__(self, directory: str, program: str, why_not: str = "") -> None:
+        self._directory, self._program, self._why_not = directory, program, why_not
+
+    def read(self) -> Observation:
+        from nvccache.observation import observer_log
+
+        if self._why_not:
+            return observer_log.Observation([], set(), self._why_not)
+        return observer_log.read(observer.log_in(self._directory), self._program)
+
+
+class Watch:
+    """Runs the tools of one call, and has them observed unless there is a reason, a clause, `why_not`."""
+
+    def __init__(self, scratch: str, why_not: str) -> None:
+        self._scratch = scratch
+        self.why_not = why_not
+        self._numbers = itertools.count()  # counts on in one step, whichever thread asks
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is observed."""
+        return bool(self.why_not)
+
+    def run(
+        self,
+        words: Sequence[str],
+        environ: Mapping[str, str],
+        handle: Handle | None = None,
+        on_terminal: bool = False,
+    ) -> tuple[Completed, Log]:
+        """Run a tool to its end; raises OSError when it cannot be started."""
+        if self.is_blind:
+            completed = process.run(words, environ, handle=handle, on_terminal=on_terminal)
+            return completed, Log("", words[0], self.why_not)
+        directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
+        armed = observer.arm(directory, environ)
+        completed = process.run(words, armed, handle=handle, on_terminal=on_terminal)
+        completed.stderr = observer.without_loader_messages(completed.stderr, directory)
+        return completed, Log(directory, toolchain.resolve(words[0], environ.get("PATH", "")))

@@ -1,0 +1,102 @@
+"""What nvlink reads of an object or an archive: its device code and what tells which of it the host uses.
+
+An object of nvcc holds device code in sections of its own, and host code that an edit changes more often. So
+that such an edit does not link, or with -dlto compile, all device code again, files are known here by those
+sections alone. Found by linking objects whose other sections were overwritten: the same cubin and the same
+registration file came out (CUDA 11.8 to 13.5, tests/scenarios/test_device_links.py). 13.5 also looks whether
+the relocations of other sections are sound, and makes nothing of them.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from nvccache.files import keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
+_RELOCATABLE = 1
+_CUDA_MACHINE = 190  # of cubins, all of which is read
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_NO_BITS = 8
+_DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
+_ARCHIVE = b"!<arch>\n"
+_THIN_ARCHIVE = b"!<thin>\n"
+_MEMBER_HEADER = 60
+
+
+def digest_of(path: str) -> str:
+    """The digest of what nvlink reads of a file; raises OSError."""
+    with open(path, "rb") as stream:
+        return _digest(stream.read())
+
+
+def is_thin_archive(path: str) -> bool:
+    """Whether an archive only names its members, which can change without it; raises OSError."""
+    with open(path, "rb") as stream:
+        return stream.read(len(_THIN_ARCHIVE)) == _THIN_ARCHIVE
+
+
+def _digest(content: bytes) -> str:
+    builder = keys.KeyBuilder("device code")
+    try:
+        if content.startswith(_ARCHIVE):
+            for name, member in _members(content):
+                builder.add("member", name, _digest(member))
+            return builder.key()
+        sections = _device_sections(content)
+    except (struct.error, ValueError):
+        sections = None
+    if sections is None:
+        return keys.digest_bytes(content)
+    builder.add("header", content[:20], content[48:52])  # up to the machine, and its flags
+    for section in sections:
+        builder.add("section", *section)
+    return builder.key()
+
+
+def _device_sections(content: bytes) -> list[tuple[bytes, bytes]] | None:
+    """Names and contents; None for what is no host object. Raises struct.error and ValueError."""
+    if not content.startswith(_ELF):
+        return None
+    kind, machine = struct.unpack_from("<HH", content, 16)
+    if kind != _RELOCATABLE or machine == _CUDA_MACHINE:
+        return None
+    (table,) = struct.unpack_from("<Q", content, 40)
+    size, count, names_index = struct.unpack_from("<HHH", content, 58)
+    if size != _SECTION.size or not 0 < names_index < count:
+        raise ValueError("an unusual section table")
+    rows = [_SECTION.unpack_from(content, table + index * size) for index in range(count)]
+    names = _content_of(content, rows[names_index])
+    named = [(names[row[0] : names.index(b"\0", row[0])], row) for row in rows]
+    return [(name, _content_of(content, row)) for name, row in named if name.startswith(_DEVICE_SECTIONS)]
+
+
+def _content_of(content: bytes, row: tuple[int, ...]) -> bytes:
+    kind, start, size = row[1], row[4], row[5]
+    if kind == _NO_BITS:
+        return b""
+    if start + size > len(content):
+        raise ValueError("a section beyond the end")
+    return content[start : start + size]
+
+
+def _members(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Names and contents of an archive's members, without their dates and owners; raises ValueError."""
+    position = len(_ARCHIVE)
+    while position < len(content):
+        header = content[position : position + _MEMBER_HEADER]
+        if len(header) < _MEMBER_HEADER or not header.endswith(b"`\n"):
+            raise ValueError("no member's header")
+        size = int(header[48:58])
+        start = position + _MEMBER_HEADER
+        if start + size > len(content):
+            raise ValueError("a member beyond the end")
+        name = header[:16].rstrip()
+        # The table of symbols follows from the members, and has a date.
+        if name not in (b"/", b"/SYM64/"):
+            yield name, content[start : start + size]
+        position = start + size + size % 2

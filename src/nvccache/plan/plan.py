@@ -1,0 +1,375 @@
+"""From a transcript to a plan: the stages, which file flows from which to which, and a verifier.
+
+Files are read by name and producer, never by position: an edge is a file that an earlier command
+writes. A plan with anything unexplained is not a plan but a Bypass.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import pairwise
+
+from nvccache.commandline.invocation import Bypass, Invocation
+from nvccache.plan.stages import grammar_of
+from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
+from nvccache.toolkit.dryrun import Command, Transcript
+from nvccache.values import dataclass, field, replace
+
+OPAQUE = "opaque"
+HOST_LINK = "host_link"
+_IDENTIFIER = "-D__NV_MODULE_ID="
+_ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
+_ADDED = "+"  # behind the name of such an output
+_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
+
+    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it. `kept_as` is
+    where the user wants an intermediate.
+    """
+
+    role: str
+    path: str
+    destination: str = ""
+    begins_as: str = ""
+    kept_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command, and what it reads and writes.
+
+    `words` is the command as it is run; `key_words` has roles in the place of intermediate files.
+    """
+
+    grammar: Grammar
+    words: tuple[str, ...]
+    key_words: tuple[str, ...]
+    inputs: tuple[str, ...]  # intermediate files, in the order of the command line
+    outputs: tuple[Output, ...]
+    mentions: tuple[str, ...]  # base names of the files that an output will include
+    names: tuple[tuple[str, str], ...]  # (role, value)
+    possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
+
+    @property
+    def kind(self) -> str:
+        return self.grammar.kind
+
+    @property
+    def is_preprocessor(self) -> bool:
+        return self.kind.endswith("_preprocess")
+
+    def output(self, role: str) -> Output | None:
+        return next((output for output in self.outputs if output.role == role), None)
+
+    def name(self, role: str) -> str:
+        return dict(self.names).get(role, "")
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyFile:
+    """Write the dependency file from the line markers of these preprocessed files."""
+
+    path: str
+    preprocessed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps, in nvcc's order."""
+
+    steps: tuple[Stage | DependencyFile, ...]
+    included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
+    destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
+    scratch: str
+    own_ids: dict[str, str] = field(default_factory=dict)  # see own_ids.py
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Stage))
+
+    @property
+    def keeps_intermediates(self) -> bool:
+        return any(output.kept_as for stage in self.stages for output in stage.outputs)
+
+    @property
+    def host_link(self) -> Stage | None:
+        """The link of a program by the host's linker, if that comes last and reads what was made before."""
+        last = self.steps[-1]
+        if isinstance(last, Stage) and last.kind == HOST_LINK and last.inputs:
+            return last
+        return None
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The files the user wants, as nvcc names them."""
+        written = [out.destination for stage in self.stages for out in stage.outputs if out.destination]
+        linked = [stage.name("program") for stage in self.stages]
+        return (*written, *(path for path in linked if path))
+
+    @property
+    def dependency_files(self) -> tuple[DependencyFile, ...]:
+        return tuple(step for step in self.steps if isinstance(step, DependencyFile))
+
+
+def build(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
+    """The plan of a call, verified; or why there is none."""
+    steps: list[Stage | DependencyFile] = []
+    preprocessed: list[str] = []
+    versions = _Versions()
+    for step in transcript.steps:
+        if isinstance(step, Command):
+            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps)))
+            if invocation.keeps_in is not None:
+                stage = _keeping(stage, invocation.keeps_in)
+            if stage.is_preprocessor:
+                preprocessed += [output.path for output in stage.outputs]
+            steps.append(stage)
+        else:
+            steps.append(DependencyFile(step.path, tuple(preprocessed)))
+            preprocessed = []
+    stages = [step for step in steps if isinstance(step, Stage)]
+    included = _inclusions(stages, scratch)
+    problem = (
+        _problem(steps, stages, included, invocation)
+        or _problem_of_names(stages, scratch)
+        or _problem_of_removal(transcript, scratch)
+        or _problem_of_keeping(stages, invocation.keeps_in)
+    )
+    if problem:
+        return problem
+    destinations = _destinations(stages, included)
+    return Plan(tuple(steps), included, destinations, scratch)
+
+
+class _Versions:
+    """A file that several nvlinks write, each adding to what the last one wrote, is a new file each time."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, str] = {}  # nvcc's name for it -> where it is now
+
+    def rename(self, command: Command) -> Command:
+        """The command with the names that its files have now."""
+        words = command.words
+        for name, now in self._latest.items():
+            words = tuple(word.replace(name, now) for word in words)
+        return Command(words)
+
+    def note(self, stage: Stage) -> Stage:
+        """The stage, writing a new file where it would add to one."""
+        for output in stage.outputs:
+            if output.role in _ADDED_TO:
+                stage = self._written_again(stage, output)
+        return stage
+
+    def _written_again(self, stage: Stage, output: Output) -> Stage:
+        name = next((name for name, now in self._latest.items() if now == output.path), "")
+        if not name:
+            self._latest[output.path] = output.path
+            return stage
+        path = self._latest[name] = output.path + _ADDED
+        added_to = replace(output, path=path, begins_as=output.path)
+        return replace(
+            stage,
+            words=tuple(word.replace(output.path, path) for word in stage.words),
+            inputs=(*stage.inputs, output.path),
+            outputs=tuple(added_to if other is output else other for other in stage.outputs),
+        )
+
+
+def _read_stage(command: Command, scratch: str, number: int) -> Stage:
+    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, keeps_place=True)
+    words = [command.words[0]]
+    key_words: list[str] = []
+    inputs: list[str] = []
+    outputs: list[Output] = []
+    mentions: list[str] = []
+    names: list[tuple[str, str]] = []
+    possible_files: list[str] = []
+    for piece in pieces(command.words, grammar, scratch):
+        value = shown = piece.value
+        if piece.use == WRITES:
+            outputs.append(_output(piece.role, value, scratch, number))
+            value, shown = outputs[-1].path, f"<{piece.role}>"
+        elif piece.use == READS:
+            inputs.append(value)
+            shown = f"<{piece.role}>"
+        elif piece.use == MENTIONS:
+            mentions.append(value)
+            value = shown = grammar.placeholders.get(piece.role, value)
+        elif piece.use == NAMES:
+            names.append((piece.role, value))
+            shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
+        elif piece.use == WORD:
+            possible_files += _possible_files(piece.prefix)
+        words.append(piece.prefix + value + piece.suffix)
+        key_words.append(piece.prefix + shown + piece.suffix)
+    return Stage(
+        grammar,
+        tuple(words),
+        tuple(key_words),
+        tuple(inputs),
+        tuple(outputs),
+        tuple(mentions),
+        tuple(names),
+        tuple(possible_files),
+    )
+
+
+def _keeping(stage: Stage, prefix: str) -> Stage:
+    """The stage, with all that it writes kept for the user. The text of a pass is not in the cache."""
+    grammar = stage.grammar
+    is_cached = grammar.is_cached and not stage.is_preprocessor
+    outputs = [
+        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(_ADDED))
+        if not output.destination and output.role not in grammar.unwritten
+        else output
+        for output in stage.outputs
+    ]
+    grammar = replace(grammar, unread=grammar.unwritten, is_cached=is_cached)
+    return replace(stage, grammar=grammar, outputs=tuple(outputs))
+
+
+def _output(role: str, path: str, scratch: str, number: int) -> Output:
+    if path.startswith(scratch + "/"):
+        return Output(role, path)
+    # Never where the user wants it: another process could change it before it is stored.
+    return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
+
+
+def _possible_files(word: str) -> list[str]:
+    """The parts of a word that could name a file: all of it, or what follows `=` or `,file=`."""
+    if not word.startswith("-"):
+        return [word] if word else []
+    return [part for part in (word.partition("=")[2], word.partition(",file=")[2]) if part]
+
+
+def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]:
+    """Which intermediates an intermediate includes, directly or through others.
+
+    What a command not understood has written may include any text that was written before.
+    """
+    direct: dict[str, tuple[str, ...]] = {}
+    written: dict[str, None] = {}
+    texts: list[str] = []
+    for stage in stages:
+        if stage.kind == "host_compile":
+            for path in stage.inputs:
+                if path not in written:
+                    direct[path] = tuple(texts)
+        written |= dict.fromkeys(output.path for output in stage.outputs)
+        texts += [output.path for output in stage.outputs if output.role in _INCLUDED]
+        mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
+        for output in stage.outputs:
+            # cudafe++ mentions the stub in the C++ file; cicc mentions the fatbin's text in the stub.
+            if output.role in ("cudafe1.cpp", "stub"):
+                direct[output.path] = mentioned
+    included = dict(direct)
+    for path, mentioned in direct.items():
+        deeper = [
+            inner for name in mentioned for inner in (direct.get(name, ()) if name in written else texts)
+        ]
+        included[path] = tuple(dict.fromkeys((*mentioned, *deeper)))
+    return included
+
+
+def _problem(
+    steps: list[Stage | DependencyFile],
+    stages: list[Stage],
+    included: dict[str, tuple[str, ...]],
+    invocation: Invocation,
+) -> Bypass | None:
+    """Why these stages are not a plan: every intermediate read needs a producer, every product too."""
+    if invocation.mode == "cuda":
+        return Bypass("preprocessed_product", "--cuda")
+    problem = _problem_of_flow(stages, included)
+    if problem:
+        return problem
+    if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
+        return Bypass("nothing_to_cache")
+    writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
+    # Where nothing is preprocessed nvcc writes none, though it is asked for one.
+    may_write_them = writes_dependencies or any(stage.is_preprocessor for stage in stages)
+    if may_write_them and writes_dependencies != (invocation.dependencies is not None):
+        return Bypass("unexplained", "dependency file")
+    wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
+    wanted += [word for stage in stages if stage.grammar.keeps_place for word in stage.words]
+    if not wanted or (invocation.output and invocation.output not in wanted):
+        return Bypass("unexplained", "no command writes the product")
+    return None
+
+
+def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
+    """Why a product would name the scratch directory: nvcc makes an identifier of an object's path."""
+    made_of_it = (re.sub(r"\W", "_", scratch), "tmpxft_")
+    for stage in stages:
+        for word in stage.words:
+            if word.startswith(_IDENTIFIER) and any(name in word for name in made_of_it):
+                return Bypass("names_temporary_file", word)
+    return None
+
+
+def _problem_of_keeping(stages: list[Stage], prefix: str | None) -> Bypass | None:
+    """Why intermediate files cannot be left where `prefix` says, if it says so."""
+    if prefix is None:
+        return None
+    if not os.path.isdir(prefix or "."):
+        return Bypass("unwritable_output", prefix)
+    if any(stage.kind == "host_compile" and stage.grammar.sees_directory for stage in stages):
+        return Bypass("keeps_intermediates", "debug information names them")
+    if any(stage.kind == OPAQUE for stage in stages):
+        return Bypass("keeps_intermediates", "a command that is not understood may write some")
+    return None
+
+
+def _problem_of_removal(transcript: Transcript, scratch: str) -> Bypass | None:
+    """Why something would be left behind: our scratch directory goes as a whole, and nothing else."""
+    left = [path for path in transcript.removed if not path.startswith(scratch + "/")]
+    return Bypass("unexplained", f"nvcc removes {left[0]}") if left else None
+
+
+def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
+    written: set[str] = set()
+    readable: set[str] = set()
+    for stage in stages:
+        needed = set(stage.inputs)
+        if stage.kind == "host_compile":
+            needed.update(*(included.get(path, ()) for path in stage.inputs))
+        if stage.kind == OPAQUE:
+            if needed & (written - readable):
+                return Bypass("unexplained", f"nothing keeps {min(needed & (written - readable))}")
+            readable |= needed  # it may read or write any file it names
+            objects = {path for option, path in pairwise(stage.words) if option == "-o" and path in needed}
+            if objects & written:
+                return Bypass("same_base_name", os.path.basename(min(objects & written)))
+            written |= objects
+        elif needed - readable:
+            return Bypass("unexplained", f"no command writes {min(needed - readable)}")
+        for output in stage.outputs:
+            if output.path in written:
+                return Bypass("same_base_name", os.path.basename(output.path))
+            if output.destination and stage.is_preprocessor:
+                return Bypass("unexplained", f"a preprocessor writes {output.destination}")
+            written.add(output.path)
+            if output.role not in stage.grammar.unread:
+                readable.add(output.path)
+    return None
+
+
+def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """For each intermediate, the products it ends up in."""
+    flows: dict[str, set[str]] = {}
+    for stage in reversed(stages):
+        ends = {output.destination for output in stage.outputs if output.destination}
+        if stage.kind == "host_compile" and stage.name("program"):
+            ends.add(stage.name("program"))
+        for output in stage.outputs:
+            ends |= flows.get(output.path, set())
+        for path in stage.inputs:
+            for read in (path, *included.get(path, ())):
+                flows.setdefault(read, set()).update(ends)
+    return {path: tuple(sorted(ends)) for path, ends in flows.items()}

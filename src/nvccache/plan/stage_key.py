@@ -1,0 +1,132 @@
+"""What goes into a stage's key, by name: all that is known of it before it runs.
+
+What its tool reads and asks for beside that is observed when it runs, and stands in a reading
+(stage_inputs.py). Putting in too much only costs a hit.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.files import keys
+from nvccache.plan import device_code
+from nvccache.plan.stages import nvlink
+from nvccache.records import input_record
+from nvccache.toolkit import loader, processor, toolchain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nvccache.plan.plan import Stage
+    from nvccache.store.store import Store
+
+Ingredient = tuple[str, tuple[str, ...]]
+# What they are is their content and the libraries that they load: wherever they lie, they do the same.
+_LOCATED_ANYWHERE = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
+
+
+def of_stage(
+    stage: Stage,
+    input_digests: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    store: Store,
+    dated_files: Sequence[str] = (),
+    source_paths: Sequence[str] = (),
+) -> list[Ingredient]:
+    """Everything a stage's result depends on, except what only running it reveals.
+
+    `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
+    `dated_files` are those whose date and size count; `source_paths` are told by its inputs, but not by their
+    digests. Raises OSError when its tool or one of its files cannot be read.
+    """
+    found: list[Ingredient] = [
+        ("stage", (stage.kind,)),
+        ("tool", tuple(_tool_parts(stage, environ, store))),
+        ("arguments", stage.key_words),
+        ("inputs", tuple(input_digests)),
+        ("files", tuple(_file_parts(stage))),
+    ]
+    if source_paths:
+        found.append(("sources", tuple(source_paths)))
+    if stage.grammar.searches_libraries:
+        found.append(("libraries", tuple(_library_parts(stage, environ, store))))
+    if stage.grammar.sees_directory:
+        # Compilers take the name of the working directory from PWD where that is right.
+        found.append(("directory", (cwd, environ.get("PWD", ""))))
+    if stage.grammar.sees_names:
+        written = [output.path for output in stage.outputs] if stage.kind == "ptxas" else []
+        found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
+    if dated_files:
+        found.append(("dates", tuple(map(input_record.date_and_size, dated_files))))
+    return found
+
+
+def _tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
+    """What identifies the tool. Compilers and scripts find other files by where they lie themselves."""
+    parts = [toolchain.identify(stage.words[0], environ, store)]
+    loaded = loaded_by(stage, environ, store)
+    if loaded is None:
+        program = toolchain.resolve(stage.words[0], environ.get("PATH", ""))
+        return [*parts, program, os.path.realpath(program)]
+    parts += [toolchain.digest_of_program(path, store) for path in loaded.files]
+    if stage.grammar.folds_mathematics and loaded.has_libm:
+        parts.append(processor.features(loaded.loader, environ, store, is_of_tool=True))
+    elif stage.grammar.folds_mathematics:
+        parts.append(processor.unclassified(environ))
+    return parts
+
+
+def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.Loaded | None:
+    """What one of NVIDIA's tools loads; None for other tools, and for a script in its place.
+
+    Raises OSError.
+    """
+    if stage.kind not in _LOCATED_ANYWHERE:
+        return None
+    known = loader.of_program(toolchain.resolve(stage.words[0], environ.get("PATH", "")), environ, store)
+    return known if known.is_known else None
+
+
+def with_inputs(ingredients: Iterable[Ingredient], digests: Sequence[str]) -> list[Ingredient]:
+    """The same with other inputs."""
+    return [(tag, tuple(digests) if tag == "inputs" else parts) for tag, parts in ingredients]
+
+
+def key_of(ingredients: Sequence[Ingredient]) -> str:
+    builder = keys.KeyBuilder("stage")
+    for tag, parts in ingredients:
+        builder.add(tag, *parts)
+    return builder.key()
+
+
+def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
+    """The files that a command names or finds whose content is in the key; of some only device code."""
+    if stage.kind not in _LOCATED_ANYWHERE:
+        return []
+    if not stage.grammar.searches_libraries:
+        return list(stage.possible_files)
+    return [*stage.possible_files, *nvlink.libraries(stage.words, environ)]
+
+
+def _file_parts(stage: Stage) -> list[str]:
+    """The files that words of the command name, each with the digest of its content."""
+    parts = []
+    for path in stage.possible_files:
+        if toolchain.is_regular_file(path):
+            is_linked = stage.grammar.searches_libraries
+            parts += [path, device_code.digest_of(path) if is_linked else keys.digest_file(path)]
+    return parts
+
+
+def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
+    """The libraries that the command finds by name, in its order."""
+    parts = []
+    for path in nvlink.libraries(stage.words, environ):
+        if path.endswith(".a"):
+            digest = device_code.digest_of(path)
+        else:
+            digest = toolchain.digest_of_program(path, store) if nvlink.is_read(path) else ""
+        parts += [path, digest]
+    return parts

@@ -1,0 +1,47 @@
+"""cicc: the device half of a translation unit for one virtual architecture, to PTX, LTO-IR or OptiX-IR.
+
+Its `.cudafe1.c` and `.cudafe1.gpu` files are read by nobody; the latter can be hundreds of MiB.
+"""
+
+from __future__ import annotations
+
+from nvccache.plan.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GENERATES_ID = "--gen_module_id_file"
+_LINE_INFORMATION = frozenset({"-g", "-generate-line-info", "--generate-line-info", "-lineinfo"})
+
+
+def grammar_of(words: Sequence[str]) -> Grammar:
+    writes = {
+        "-o": "code",
+        "-olto": "lto_ir",
+        "--stub_file_name": "stub",
+        "--gen_c_file_name": "device_c",
+        "--gen_device_file_name": "gpu",
+        "--tile_bc_file_name": "tilebc",  # 13.5's --enable-tile
+    }
+    reads: dict[str, str] = {}
+    generates_id = _GENERATES_ID in words
+    has_lines = not _LINE_INFORMATION.isdisjoint(words)
+    unread = {"device_c", "gpu"}
+    unwritten = set()
+    if "--stub_file_name" not in words:  # of -ptx and -optix-ir
+        unwritten = {*unread, "module_id"} if generates_id else unread
+    (writes if generates_id else reads)["--module_id_file_name"] = "module_id"
+    return Grammar(
+        kind="cicc",
+        writes=writes,
+        reads=reads,
+        mentions={"--include_file_name": "fatbin.c", "--include_alt_file_name": "alternative fatbin.c"},
+        names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
+        # The path reaches the outputs through the module id and through debug or line information.
+        ignored=frozenset() if generates_id or has_lines else frozenset({"source path"}),
+        unread=frozenset(unread | unwritten),
+        unwritten=frozenset(unwritten),
+        sees_directory=has_lines,
+        folds_mathematics=True,
+    )

@@ -1,0 +1,25 @@
+"""cudafe++: the host half of a translation unit, from preprocessed text to C++ for the host compiler."""
+
+from __future__ import annotations
+
+from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GENERATES_ID = "--gen_module_id_file"
+
+
+def grammar_of(words: Sequence[str]) -> Grammar:
+    writes = {"--gen_c_file_name": "cudafe1.cpp"}
+    reads: dict[str, str] = {}
+    (writes if _GENERATES_ID in words else reads)["--module_id_file_name"] = "module_id"
+    return Grammar(
+        kind="cudafe",
+        writes=writes,
+        reads=reads,
+        mentions={"--stub_file_name": "stub"},
+        placeholders={"stub": STUB_PLACEHOLDER},
+        names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
+    )

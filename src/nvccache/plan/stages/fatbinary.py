@@ -1,0 +1,20 @@
+"""fatbinary: the images of all architectures into one container, binary or as C text to include."""
+
+from __future__ import annotations
+
+from nvccache.plan.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def grammar_of(words: Sequence[str]) -> Grammar:
+    is_embedded = any(word.startswith("--embedded-fatbin") for word in words)
+    return Grammar(
+        kind="fatbinary",
+        writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
+        names={"--ident": "identification"},
+        # Only `-keep` asks for the container beside its C text.
+        unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
+    )

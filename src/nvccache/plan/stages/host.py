@@ -1,0 +1,88 @@
+"""The host compiler: preprocessing for each pass, compiling what cudafe++ or nvlink wrote, and the link.
+
+It can have any name, so its commands are known by the macros that nvcc defines for them.
+"""
+
+from __future__ import annotations
+
+from nvccache import environment
+from nvccache.commandline.host_options import is_link, writes_beside_object
+from nvccache.plan.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# nvcc's own sources, which include what nvlink and fatbinary wrote.
+_STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")
+_DEVICE_PASS = "-D__CUDA_ARCH__="
+_PASS_MACROS = ("-D__CUDA_ARCH__=", "-D__CUDA_ARCH_LIST__=", "-D__CUDACC__", "-D__NVCC__")
+# These load programs that no digest of ours would notice, or write the whole command into the object.
+_UNCACHED = (
+    "-B",
+    "-fplugin",
+    "-wrapper",
+    "-specs",
+    "--specs",
+    "--config",
+    "-Xclang",
+    "-load",
+    "@",
+    "-frecord-gcc-switches",
+    "-frecord-command-line",
+    "-grecord-command-line",
+)
+
+
+def grammar_of(words: Sequence[str]) -> Grammar | None:
+    """None for what is none of the commands that nvcc gives to a host compiler for CUDA code."""
+    if is_link(words):
+        return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, keeps_place=True)
+    if "-c" in words and any(word.endswith(_STUBS_OF_LINKS) for word in words):
+        return _compile(words, sees_names=asks_for_debug_info(words))
+    if not any(word.startswith(_PASS_MACROS) for word in words):
+        return None
+    if "-E" in words:
+        is_device = any(word.startswith(_DEVICE_PASS) for word in words)
+        kind = "device_preprocess" if is_device else "host_preprocess"
+        return Grammar(
+            kind=kind,
+            writes={"-o": "ii"},
+            sees_directory=asks_for_debug_info(words),  # gcc then writes a marker with its name
+            is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+            may_include=True,
+        )
+    if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
+        return _compile(words, sees_names=True)  # the symbol table names the file compiled
+    return None
+
+
+def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
+    if writes_beside_object(words[1:]):  # which it does where the object is to lie
+        return Grammar(
+            kind="host_compile",
+            names={"-o": "program"},
+            sees_directory=asks_for_debug_info(words),
+            is_cached=False,
+            may_include=True,
+            keeps_place=True,
+        )
+    return Grammar(
+        kind="host_compile",
+        writes={"-o": "object"},
+        sees_directory=asks_for_debug_info(words),
+        sees_names=sees_names,
+        is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+        may_include=True,
+    )
+
+
+def asks_for_debug_info(words: Sequence[str]) -> bool:
+    """Whether the object holds the working directory and the names of intermediate files."""
+    levels = [word for word in words if word.startswith("-g") and not word.startswith("-gno-")]
+    return bool(levels) and levels[-1] != "-g0"
+
+
+def asks_for_colours(words: Sequence[str]) -> bool:
+    """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
+    return any(word.startswith(environment.COLOUR_OPTIONS) for word in words)

@@ -1,0 +1,82 @@
+"""nvlink: the device code of objects, archives and libraries into one image for an architecture.
+
+With -dlto it compiles what they hold, by libnvvm.so below -nvvmpath. Where it looks for `-lname` was seen
+with strace on CUDA 11.8 to 13.5: in the directories of -L, wherever they stand among the words, then in those
+of LIBRARY_PATH; first everywhere for libname.so, which is left to the host linker, then for libname.a, also
+behind one that it finds unusable.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.plan.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_DIRECTORIES = ("-L", "--library-path")
+_LIBRARIES = ("-l", "--library")
+_COMPILER_PATH = "-nvvmpath"
+# Loaded as a library, and what it may read; the latter is built in since CUDA 11.8.
+_COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
+
+
+def grammar_of(words: Sequence[str]) -> Grammar:
+    registration = {"--register-link-binaries": "reg.c"}
+    makes_ptx = "-emit-ptx" in words  # Then it is done before it registers anything.
+    return Grammar(
+        kind="nvlink",
+        writes={"-o": "cubin"} | ({} if makes_ptx else registration),
+        names={"--host-ccbin": "host compiler"} | (registration if makes_ptx else {}),
+        ignored=frozenset(registration.values()),
+        is_cached=not any(word.startswith(("-optf", "--options-file")) for word in words)
+        # Such names may mean a file as it is called, which was not looked into.
+        and not any(mark in name for name in _values(words, _LIBRARIES) for mark in ":/"),
+        searches_libraries=True,
+        folds_mathematics=True,
+        dates_what_it_names=compiles(words),
+    )
+
+
+def compiles(words: Sequence[str]) -> bool:
+    """Whether it compiles what it links, as ptxas does: only then is it told where libnvvm is."""
+    return words[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in words)
+
+
+def libraries(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """What a command finds beside the files that it names, in its order, also what it leaves alone."""
+    directories = _values(words, _DIRECTORIES)
+    directories += [place for place in environ.get("LIBRARY_PATH", "").split(":") if place]
+    names = dict.fromkeys(_values(words, _LIBRARIES))
+    candidates = [
+        os.path.join(directory, f"lib{name}{suffix}")
+        for name in names
+        for suffix in (".so", ".a")
+        for directory in directories
+    ]
+    for path in _values(words, (_COMPILER_PATH,)):
+        candidates += [os.path.join(path, name) for name in _COMPILER_FILES]
+    return [path for path in candidates if os.path.isfile(path)]
+
+
+def is_read(path: str) -> bool:
+    """Whether a file that is found is read: shared libraries are not, but for the compiler's."""
+    return not path.endswith(".so") or path.endswith(_COMPILER_FILES)
+
+
+def _values(words: Sequence[str], options: tuple[str, ...]) -> list[str]:
+    """The elements of a list option, glued to it, behind `=` or in the next word."""
+    found: list[str] = []
+    is_next = False
+    for word in words[1:]:
+        if is_next:
+            found += word.split(",")
+            is_next = False
+        elif word in options:
+            is_next = True
+        elif word.startswith(options):
+            option = next(option for option in options if word.startswith(option))
+            found += word.removeprefix(option).removeprefix("=").split(",")
+    return [element for element in found if element]

@@ -1,0 +1,47 @@
+"""ptxas: PTX to machine code for one real architecture; on newer toolkits also a check without output."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from nvccache.plan.stages.grammar import Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_LINE_INFORMATION = frozenset({"-g", "--device-debug", "-lineinfo", "--generate-line-info"})
+_OUTPUTS = {"-o": "cubin", "--output-file": "cubin"}
+_ONLY_CHECKS = "-arch=compute_"
+_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_FILE = re.compile(rb'^\s*\.file\s+\d+\s+"([^"\n]*)"', re.MULTILINE)
+_FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
+
+
+def grammar_of(words: Sequence[str]) -> Grammar:
+    # Machine code for which no name is given is written to `elf.o`, where ptxas is called.
+    names_output = any(word.partition("=")[0] in _OUTPUTS for word in words)
+    has_known_output = names_output or any(word.startswith(_ONLY_CHECKS) for word in words)
+    return Grammar(
+        kind="ptxas",
+        writes=_OUTPUTS,
+        is_cached=has_known_output,
+        keeps_place=not has_known_output,
+        # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
+        sees_names="-g" in words or "--device-debug" in words,
+        folds_mathematics=True,
+        dates_sources=not _LINE_INFORMATION.isdisjoint(words),
+    )
+
+
+def dated_sources(ptx: bytes) -> list[str]:
+    """The files whose date and size ptxas writes into the line table of this text's cubin.
+
+    Seen on CUDA 11.8 to 13.2: the cubin differs though the PTX is the same. 13.5 does it no more.
+    """
+    version = _VERSION.search(ptx)
+    if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:
+        return []
+    return [os.fsdecode(name) for name in _FILE.findall(ptx)]

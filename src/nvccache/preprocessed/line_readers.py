@@ -1,0 +1,289 @@
+"""Whether text of the user's can ask where it stands, by way of what system headers declare.
+
+`__builtin_LINE()` and its likes tell where an expression stands. Inside a function's body, that is a line of
+the body, wherever it is called from; in a default argument or the initializer of a member, it is the line of
+the caller (tried with cudafe++, cicc and g++ 12: templates, lambdas, constant expressions, constructors that
+nobody wrote). Text of system headers is part of what a text says, line markers and all (normalized_text.py).
+So lines matter if the user's text names one of these words, or anything that was declared with them outside
+of a body, or anything that was declared with that. Every use of a declaration names it: a function by its
+name, a constructor or a member by its class, or by what hands out or takes an object of that class.
+
+What is declared is read off the text before a block or a semicolon, for a few plain forms of declarations
+(declaration_heads.py). Whatever is none of these may be used without being named, as far as is known here.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+
+from nvccache.preprocessed import declaration_heads
+from nvccache.preprocessed.declaration_heads import UnknownError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# They ask where they stand, also through std::source_location and its likes.
+_READERS = (b"source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
+_WORD = re.compile(rb"\w+")
+_CHANGE = re.compile(rb'\n# \d+ "[^\n]*" ([12])(?: 3)?(?: 4)?(?=\n)')
+_MOST_NAMES = 64  # so many that the user's text will hold one of them, or that there is no end to it
+# A separator between digits is no quotation mark.
+_TOKEN = re.compile(
+    rb"""[{};]|"(?:[^"\\\n]|\\.)*"|'(?<!\w')(?:[^'\\\n]|\\.)+'|'(?<=\b[uUL]')(?:[^'\\\n]|\\.)+'"""
+    rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+'|\n# [^\n]*|/[/*]|<%|%>"""
+)
+_RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
+_IS_NAMESPACE = re.compile(rb'(?:^|\s)(?:namespace\b[^=;()]*|extern\s*"C(?:\+\+)?"\s*)$')
+
+
+class _Class:
+    """A class, or a template of one: `head` is what stands before its block."""
+
+    __slots__ = ("has_objects", "head")
+
+    def __init__(self, head: bytes) -> None:
+        self.head = head
+        self.has_objects = False  # whether something is declared behind the block
+
+    def name(self) -> bytes:
+        """Raises UnknownError."""
+        if self.has_objects:
+            raise UnknownError
+        return declaration_heads.name_of_class(self.head)
+
+
+class _Declaration:
+    """What stands from `start` to its semicolon, or to the end of its block, which begins at `block`.
+
+    `within` is the outermost class around it; a class is a declaration without its block.
+    """
+
+    __slots__ = ("block", "end", "is_class", "is_odd", "start", "within")
+
+    def __init__(
+        self, start: int, block: int, end: int, within: _Class | None, *, is_class: bool, is_odd: bool = False
+    ) -> None:
+        self.start = start
+        self.block = block
+        self.end = end
+        self.within = within
+        self.is_class = is_class
+        self.is_odd = is_odd  # it has blocks in parentheses, so that it cannot be told where its body begins
+
+
+def are_in(text: bytes) -> bool:
+    return any(word in text for word in _READERS)
+
+
+def reach(of_system: Iterable[bytes], of_user: bytes) -> bool:
+    """Whether the user's text may ask where it stands; `of_system` are stretches of system headers."""
+    if are_in(of_user):
+        return True
+    stretches = [_Stretch(text) for text in of_system]
+    names = {word for stretch in stretches for word in stretch.readers()}
+    new = set(names)
+    try:
+        while new:
+            if len(names) > _MOST_NAMES or any(_mentions(of_user, name) for name in new):
+                return True
+            found = {word for stretch in stretches for name in new for word in stretch.declared_with(name)}
+            new = found - names
+            names |= new
+    except UnknownError:
+        return True
+    return False
+
+
+class _Stretch:
+    """Text of system headers without a break: that of several files, one inside the other."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._starts: list[int] = []  # of the parts between two changes of the file
+        self._files: list[_File] = []  # of each part
+
+    def readers(self) -> set[bytes]:
+        """The words by which code asks where it stands, as far as they are in the text itself."""
+        found = set()
+        for part in _READERS:
+            position = self._text.find(part)
+            while position >= 0:
+                start, end = _word_around(self._text, position)
+                if not self._is_marker(position):
+                    found.add(self._text[start:end])
+                position = self._text.find(part, end)
+        return found
+
+    def declared_with(self, name: bytes) -> Iterator[bytes]:
+        """The names of all that is declared with a name outside of bodies; raises UnknownError."""
+        for position in _positions(self._text, name):
+            if not self._is_marker(position):
+                if not self._starts:
+                    self._take_apart()
+                yield from self._files[bisect.bisect_right(self._starts, position) - 1].declared_at(position)
+
+    def _take_apart(self) -> None:
+        open_files: list[_File] = []
+        end = 0
+        for marker in (*_CHANGE.finditer(self._text), None):
+            start, end = end, marker.start() if marker else len(self._text)
+            if not open_files:
+                open_files.append(_File())  # was entered before, or is the first
+            open_files[-1].add(start, self._text[start:end])
+            self._starts.append(start)
+            self._files.append(open_files[-1])
+            if marker and marker[1] == b"2":
+                open_files.pop()
+            elif marker:
+                open_files.append(_File())
+
+    def _is_marker(self, position: int) -> bool:
+        return self._text.startswith(b"# ", self._text.rfind(b"\n", 0, position) + 1)
+
+
+class _File:
+    """A header, or a part of one, without those that it includes.
+
+    Whether it begins in a namespace is not known. Inside a class its constructors look like functions,
+    of the same names; inside a body there is nothing to declare.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._shifts: list[tuple[int, int]] = []  # where a part begins in the stretch, and here
+        self._length = 0
+        self._text = b""
+        self._declarations: list[_Declaration] = []
+
+    def add(self, start: int, part: bytes) -> None:
+        self._shifts.append((start, self._length))
+        self._parts.append(part)
+        self._length += len(part)
+
+    def declared_at(self, position: int) -> Iterator[bytes]:
+        """The names of what is declared, outside of a body, at this position of the stretch."""
+        if not self._text:
+            self._text = b"".join(self._parts)
+            self._declarations = _declarations(self._text)
+        start, here = self._shifts[bisect.bisect_right(self._shifts, (position, self._length)) - 1]
+        position += here - start
+        index = bisect.bisect_right([each.start for each in self._declarations], position) - 1
+        declaration = self._declarations[index] if index >= 0 else None
+        if not declaration or position >= declaration.end:
+            raise UnknownError
+        yield from self._names_of(declaration, position)
+
+    def _names_of(self, declaration: _Declaration, position: int) -> Iterator[bytes]:
+        head = self._text[declaration.start : declaration.block]
+        if declaration.is_odd and not declaration.within:
+            raise UnknownError
+        if not declaration.is_odd and position >= declaration.block:
+            if not declaration_heads.is_function(head):
+                raise UnknownError
+        elif declaration.within:
+            if b"friend" in head:
+                raise UnknownError
+            yield declaration.within.name()
+        elif declaration.is_class:
+            yield _Class(head).name()
+        else:
+            yield from declaration_heads.names_declared(head)
+
+
+def _mentions(text: bytes, name: bytes) -> bool:
+    return next(_positions(text, name), -1) >= 0
+
+
+def _positions(text: bytes, name: bytes) -> Iterator[int]:
+    """Where a name is a word of a text."""
+    position = text.find(name)
+    while position >= 0:
+        start, end = _word_around(text, position)
+        if text[start:end] == name:
+            yield position
+        position = text.find(name, end)
+
+
+def _word_around(text: bytes, position: int) -> tuple[int, int]:
+    start = position
+    while start and _WORD.match(text, start - 1):
+        start -= 1
+    rest = _WORD.match(text, position)
+    return start, rest.end() if rest else position + 1
+
+
+def _declarations(text: bytes) -> list[_Declaration]:
+    """The declarations of namespaces and classes, in their order; raises UnknownError."""
+    found: list[_Declaration] = []
+    around: list[_Class | None] = []  # for each open block of a namespace or class: the outermost class
+    within = closed = None
+    start = block = depth = 0
+    is_odd = False  # a block stands in parentheses, where none ends a declaration
+    for kind, position in _braces(text):
+        if depth and kind != b"}":
+            depth += kind == b"{"
+            continue
+        head = text[start:position]
+        if kind == b"{":
+            closed = None
+            if not declaration_heads.is_balanced(head):
+                depth, block, is_odd = 1, position, True
+                continue
+            if is_odd:
+                depth, block = 1, position
+                continue
+            if _IS_NAMESPACE.search(declaration_heads.plain(head) if b"namespace" in head else head):
+                around.append(within)
+            elif declaration_heads.opens_class(head):
+                found.append(_Declaration(start, position, position, within, is_class=True))
+                around.append(within)
+                within = within or _Class(head)
+            else:
+                depth, block = 1, position
+                continue
+        elif kind == b";":
+            if closed and declaration_heads.plain(head).strip():
+                closed.has_objects = True
+            closed = None
+            is_whole = declaration_heads.is_balanced(head)
+            is_odd = is_odd or not is_whole
+            of_class = within if is_whole else None
+            found.append(_Declaration(start, position, position, of_class, is_class=False, is_odd=is_odd))
+            is_odd = False
+        elif depth:
+            depth -= 1
+            if depth or (is_odd and not declaration_heads.is_balanced(head)):
+                continue
+            start_of_body = position if is_odd else block
+            found.append(_Declaration(start, start_of_body, position, within, is_class=False, is_odd=is_odd))
+            is_odd = False
+        else:
+            if not around:
+                raise UnknownError
+            closed, within = within, around.pop()
+            is_odd = False
+        start = position + 1
+    if around or depth:
+        raise UnknownError
+    return found
+
+
+def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:
+    """The braces and semicolons of a text, and where they are."""
+    done = 0
+    for token in _TOKEN.finditer(text):
+        position = token.start()
+        if position < done:
+            continue
+        first = token[0][:1]
+        if first in b"{};":
+            yield first, position
+        elif first in b"/<%":
+            raise UnknownError  # comments, which -C keeps, or braces that are spelled otherwise
+        elif first == b'"' and text.startswith(b"R", position - 1):
+            raw = _RAW_STRING.match(text, position - 1)
+            if not raw:
+                raise UnknownError
+            done = raw.end()

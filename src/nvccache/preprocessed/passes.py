@@ -1,0 +1,78 @@
+"""What the text of a preprocessor pass tells: which files it names, what it says, and of which checkout.
+
+Facts about a pass are kept in its stage entry (entries.py), since the text itself is not: most passes
+that hit are read by nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from nvccache.preprocessed import line_readers, normalized_text
+from nvccache.preprocessed.line_markers import listed_files, without_markers
+from nvccache.values import dataclass
+
+_PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Facts about one pass.
+
+    `listed` is what a dependency file lists, see line_markers.py; `free_of` is the base directory whose path
+    the text does not contain or ask for; `meaning` is the digest of what it says apart from lines, or empty
+    (normalized_text.py).
+    """
+
+    listed: tuple[tuple[bytes, bool], ...]
+    free_of: str
+    meaning: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """The form in which an entry keeps them."""
+        rows = [[_text(name), is_system] for name, is_system in self.listed]
+        return {"listed": rows, "free_of": self.free_of, "meaning": self.meaning}
+
+
+def of_text(preprocessed: bytes, base: str) -> Pass:
+    """The facts about a pass from what it wrote; `base` is the base directory in force, or empty."""
+    said = normalized_text.digest_of(preprocessed)
+    free_of = base if base and not _may_use(base, preprocessed, is_understood=said != "") else ""
+    return Pass(tuple(listed_files(preprocessed)), free_of, said)
+
+
+def _may_use(base: str, text: bytes, *, is_understood: bool) -> bool:
+    """Whether what is made of a text may depend on the path of the base directory.
+
+    The names of files, which stand in the markers, can be asked for. `is_understood` says that no text of the
+    user's asks for lines, by which it would ask for names; a system header may do so in its functions.
+    """
+    needle = os.fsencode(base)
+    if needle in without_markers(text):
+        return True
+    if not line_readers.are_in(text):
+        return False
+    if not _PLAIN_NAME.fullmatch(needle):
+        return True
+    if not is_understood:
+        return needle in text
+    of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
+    return re.search(of_system, text) is not None
+
+
+def of_facts(facts: dict[str, object]) -> Pass:
+    """The inverse of `Pass.facts`; raises ValueError, KeyError or TypeError."""
+    rows = facts["listed"]
+    if not isinstance(rows, list):
+        raise TypeError("what is listed is no list")
+    listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
+    return Pass(listed, str(facts["free_of"]), str(facts["meaning"]))
+
+
+def _text(name: bytes) -> str:
+    return name.decode("latin-1")
+
+
+def _bytes(name: object) -> bytes:
+    return str(name).encode("latin-1")

@@ -1,0 +1,86 @@
+"""An answer: everything a call gives, from products to diagnostics, and giving it.
+
+Part of the hot path. What is given is what nvcc would have left: the dependency file first, since nvcc
+writes it before it compiles, then the products.
+"""
+
+from __future__ import annotations
+
+from nvccache.records import products
+from nvccache.records.products import Product
+from nvccache.store import sections, store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.store.store import Store
+
+GIVEN, LOST, UNWRITABLE = "given", "lost", "unwritable"
+
+
+class Answer:
+    """`products` are (destination, digest of its content, whether an existing file is unlinked first).
+
+    `rule` is the content of the dependency file, None where the call asks for none. Where a host's link has
+    to follow (link_only.py), `intermediates` are what it reads of the scratch directory, (base name, digest),
+    and `stages` what came before it, (kind, seconds).
+    """
+
+    __slots__ = (
+        "dependency_file",
+        "intermediates",
+        "products",
+        "rule",
+        "seconds_saved",
+        "stages",
+        "stderr",
+        "stdout",
+    )
+
+    products: list[tuple[str, str, bool]]
+    dependency_file: str
+    rule: bytes | None
+    stdout: bytes
+    stderr: bytes
+    seconds_saved: float
+    intermediates: list[tuple[str, str]]
+    stages: list[tuple[str, float]]
+
+    def __init__(self) -> None:
+        self.products = []
+        self.dependency_file, self.rule = "", None
+        self.stdout, self.stderr = b"", b""
+        self.seconds_saved = 0.0
+        self.intermediates, self.stages = [], []
+
+    def parts_of_link(self) -> list[bytes]:
+        """Two sections of a record (sections.py) about what comes before a link."""
+        stages = [text for kind, seconds in self.stages for text in (kind, f"{seconds:.6f}")]
+        return [sections.join([text for pair in self.intermediates for text in pair]), sections.join(stages)]
+
+    def take_parts_of_link(self, intermediates: bytes, stages: bytes) -> None:
+        """The inverse of `parts_of_link`; raises ValueError."""
+        for name, digest in sections.split_tuples(intermediates, 2):
+            if "/" in name or name in ("", ".", ".."):
+                raise ValueError("no name of a file in a directory")
+            self.intermediates.append((name, digest))
+        self.stages = [(kind, float(seconds)) for kind, seconds in sections.split_tuples(stages, 2)]
+
+
+def give(answer: Answer, cache: Store) -> str:
+    """Write the products and the dependency file.
+
+    LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.
+    """
+    wanted = []
+    if answer.rule is not None:
+        wanted.append(Product(answer.dependency_file, answer.rule))
+    for destination, digest, unlink_first in answer.products:
+        content = cache.read_blob(digest)
+        if content is None:
+            return LOST
+        wanted.append(Product(destination, content, cache.path(store.BLOB, digest), unlink_first))
+    try:
+        products.deliver(wanted)
+    except (OSError, ValueError):
+        return UNWRITABLE
+    return GIVEN

@@ -1,0 +1,169 @@
+"""Direct hits on what a call means: no process, though files were touched or outputs have other names.
+
+Part of the hot path, behind replay.py. The key of a call is made of its arguments in nvcc's own terms,
+without those that only say what the outputs are called; the manifest under that key says what the call
+read. Three keys are tried, from the most widely shared:
+
+    shared      paths below the base directory are relative, and the working directory does not count
+    placed      as typed, in this working directory
+    bound       also for these very outputs, whose names are in the products (see ids.py)
+
+Which of them a call is recorded under is decided by record_call.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.files import keys
+from nvccache.records import depfile, manifest, output_names
+from nvccache.records.call_result import Answer
+from nvccache.store import sections
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nvccache.commandline.invocation import Invocation
+    from nvccache.records.base_dir import Relocation
+    from nvccache.records.input_record import Present
+    from nvccache.records.manifest import Found
+    from nvccache.store.store import Store
+
+SHARED, PLACED, BOUND = "shared", "placed", "bound"
+_KIND = "answer-3"
+_SECTIONS = 9
+# They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
+_OF_OUTPUTS = frozenset(
+    [
+        "output-file",
+        "output-directory",
+        "dependency-output",
+        "dependency-target-name",
+        "generate-dependency-targets",
+        "threads",
+        "jobserver",
+    ]
+)
+
+
+def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ: Mapping[str, str]) -> str:
+    """The key of a call. `places` is the relocation of a shared key, and none for the others."""
+    builder = keys.KeyBuilder("call " + scope)
+    builder.add("nvcc", nvcc)
+    move = places.encode_within
+    for argument in call.arguments:
+        if argument.name not in _OF_OUTPUTS:
+            value = () if argument.value is None else (move(argument.value),)
+            builder.add(argument.name or "input", *(value or [move(token) for token in argument.tokens]))
+    asked = call.dependencies
+    given = (call.output, call.output_directory, asked.output if asked else "")
+    builder.add("output names", *("given" if name else "" for name in given))
+    cwd, named = os.getcwd(), environ.get("PWD", "")
+    if scope != SHARED:
+        builder.add("directory", cwd, named)
+    else:
+        # Compilers take the name of the directory from PWD, which no option may map.
+        builder.add("directory by another name", "yes" if named not in ("", cwd) else "no")
+    if scope == BOUND:
+        builder.add("outputs", *given)
+    return builder.key()
+
+
+class Asked:
+    """A call that is looked for; `terminal` see terminals.py."""
+
+    __slots__ = ("call", "environ", "nvcc", "terminal")
+
+    def __init__(self, nvcc: str, call: Invocation, environ: Mapping[str, str], terminal: str) -> None:
+        self.nvcc, self.call, self.environ, self.terminal = nvcc, call, environ, terminal
+
+
+def find(
+    asked: Asked,
+    cache: Store,
+    scopes: list[tuple[str, Relocation]],
+    now: Present,
+    ask: Callable[[str, str], str],
+) -> tuple[Found, Answer] | None:
+    """The reading that holds for this call, and what the call gives."""
+    for scope, places in scopes:
+        key = key_of(scope, asked.nvcc, asked.call, places, asked.environ)
+        for tried in keys.possible_on_terminal(key, asked.terminal):
+            found = manifest.find(tried, cache, places, now, ask)
+            answer = answer_of(found, asked.call, places) if found else None
+            if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
+                return found, answer
+    return None
+
+
+def scopes_of(places: Relocation, nowhere: Relocation) -> list[tuple[str, Relocation]]:
+    """The keys to try in turn, each with how its paths are kept."""
+    shared = [(SHARED, places)] if places.base else []
+    return [*shared, (PLACED, nowhere), (BOUND, nowhere)]
+
+
+def attach(
+    answer: Answer, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
+) -> bytes | None:
+    """What a manifest keeps beside the reading: the answer, its products numbered as in output_names.py.
+
+    `entered` is what the dependency file lists, with whether each is a system header. None if a name
+    follows from nothing that is known.
+    """
+    names = output_names.of_call(call)
+    made = [destination for destination, _, _ in answer.products]
+    dependency_file = None if answer.rule is None else answer.dependency_file
+    if not names.are_given(made, dependency_file) or bool(made) == bool(answer.intermediates):
+        return None
+    if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
+        return None
+    possible = [*names.products, *names.others]
+    products: list[str] = []
+    for destination, digest, _ in answer.products:
+        products += (str(possible.index(destination)), digest)
+    parts = [
+        sections.join(products),
+        b"1" if answer.rule is not None else b"",
+        sections.join([places.encode(name) for name, _ in entered]),
+        "".join(["1" if is_system else "0" for _, is_system in entered]).encode(),
+        answer.stdout,
+        answer.stderr,
+        f"{answer.seconds_saved:.6f}".encode(),
+        *answer.parts_of_link(),
+    ]
+    return sections.pack(_KIND, parts)
+
+
+def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | None:
+    """The answer for this call's own output names; None if it cannot be had from what was attached."""
+    try:
+        parts = sections.unpack(_KIND, found.attached, _SECTIONS)
+        products, has_rule, entered, flags, stdout, stderr, seconds = parts[:7]
+        answer = Answer()
+        names = output_names.of_call(call)
+        possible = [*names.products, *names.others]
+        for number, digest in sections.split_tuples(products, 2):
+            if not number.isdecimal():
+                return None
+            answer.products.append((possible[int(number)], digest, names.are_objects))
+        if call.dependencies is not None and has_rule:
+            listed_names = [places.decode(name) for name in sections.split(entered)]
+            if len(listed_names) != len(flags):
+                return None
+            listed = [(os.fsencode(name), flag == 49) for name, flag in zip(listed_names, flags, strict=True)]
+            read = [*found.reading.files, *call.inputs]
+            if not output_names.are_plain([name for name, _ in listed], read):
+                return None
+            answer.dependency_file = names.dependency_file
+            answer.rule = depfile.rule(listed, call)
+        answer.stdout, answer.stderr = stdout, stderr
+        answer.seconds_saved = float(seconds)
+        answer.take_parts_of_link(*parts[7:])
+    except (ValueError, IndexError):
+        return None
+    made = [destination for destination, _, _ in answer.products]
+    is_whole = names.are_given(made, answer.dependency_file) and bool(has_rule) == bool(call.dependencies)
+    if not is_whole or bool(made) == bool(answer.intermediates):
+        return None
+    return None if output_names.are_read([*made, answer.dependency_file], found.reading.files) else answer

@@ -1,0 +1,404 @@
+"""A reading: what a command was observed to read, and whether all of it is still the same.
+
+Part of the hot path. Besides the files read with their digests, a reading holds what was looked for and
+decides just as much: names that were not in a directory, since the compiler would find a header there
+first, and names that were; where symbolic links led, and directories that were none; directories that were
+listed; the environment variables that were asked for; dates that were looked at or written into an output;
+what machine_facts.py says of the machine. A signature is only a hint: where it still holds, nothing is read
+again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import environment
+from nvccache.files import keys, signatures
+from nvccache.files.presence import (
+    ABSENT,
+    EXECUTABLE,
+    FOLDER,
+    PRESENT,
+    UNREACHABLE,
+    digest_of_listing,
+    state_of,
+)
+from nvccache.files.signatures import UNKNOWN
+from nvccache.store import sections
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from nvccache.files.signatures import Signature
+    from nvccache.records.base_dir import Relocation
+
+# The lists whose form in a record is the same: name, strings an element, whether there are paths among them.
+_LISTS = (
+    ("links", 2, True),
+    ("plain", 1, True),
+    ("listings", 2, True),
+    ("dates", 2, False),
+    ("twins", 3, True),
+    ("variables", 2, False),
+    ("sought", 1, False),
+    ("machine", 3, False),
+)
+_WIDTHS = {name: width for name, width, _ in _LISTS}
+SECTIONS = 7 + len(_LISTS)
+_BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
+_DIGEST_LENGTH = 32
+_WHOLE_STATUS = "="  # begins what `status_of` says
+_STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
+LIBRARIES = "libraries"  # of the topics of machine_facts.py the one that a file answers
+_OF_PROCESSOR = ("native", "features")
+SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
+
+
+class UnreadableError(Exception):
+    """There can be no reading; carries the reason as a clause."""
+
+
+class Difference:
+    """One thing that is not as it was recorded: what became of which path."""
+
+    __slots__ = ("path", "what")
+
+    # changed, gone, appeared, redated, moved, relisted, variable, processor, or a topic of machine_facts.py
+    what: str
+    path: str
+
+    def __init__(self, what: str, path: str) -> None:
+        self.what = what
+        self.path = path
+
+
+class Reading:
+    """What a command read. The lists of files run in parallel, so do those of directories.
+
+    `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
+    each name behind what was found under it. A directory without a signature is looked at name by name.
+    `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs
+    `sought` were looked for. `cache_signatures` are those of `caches`, for a replay only, and not kept.
+    Without `is_observed` it is what a stage is known to read, and does for this stage alone.
+    """
+
+    __slots__ = (
+        "cache_signatures",
+        "dates",
+        "digests",
+        "directories",
+        "directory_signatures",
+        "files",
+        "is_observed",
+        "kinds",
+        "links",
+        "listings",
+        "machine",
+        "names",
+        "plain",
+        "search_path",
+        "signatures",
+        "sought",
+        "twins",
+        "variables",
+    )
+
+    files: list[str]
+    kinds: str
+    digests: list[str]
+    signatures: list[Signature]
+    directories: list[str]
+    directory_signatures: list[Signature]
+    names: list[list[str]]
+    links: list[tuple[str, ...]]  # (path, where it led)
+    plain: list[str]
+    listings: list[tuple[str, ...]]  # (directory, digest of the names in it)
+    dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
+    twins: list[tuple[str, ...]]  # (path, path of a copy, "1" if they have the same date)
+    variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
+    search_path: str
+    sought: list[str]
+    machine: list[tuple[str, ...]]  # (topic, subject, answer)
+    cache_signatures: list[Signature]
+    is_observed: bool
+
+    def __init__(self) -> None:
+        self.files, self.kinds, self.digests, self.signatures = [], "", [], []
+        self.directories, self.directory_signatures, self.names = [], [], []
+        self.links, self.plain, self.listings, self.dates, self.twins = [], [], [], [], []
+        self.variables, self.search_path, self.sought = [], "", []
+        self.machine, self.cache_signatures = [], []
+        self.is_observed = True
+
+    @property
+    def caches(self) -> list[str]:
+        """What the loader keeps of directories, as far as it was asked."""
+        return [subject.partition(":")[0] for topic, subject, _ in self.machine if topic == LIBRARIES]
+
+    @property
+    def asked(self) -> list[str]:
+        """The names of all variables that decide."""
+        return [name for name, _ in self.variables] + (["PATH"] if self.sought else [])
+
+
+class Present:
+    """What the files and the environment are now, each file looked at once however many readings name it."""
+
+    __slots__ = ("_digests", "_known", "environ")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self._known: dict[str, Signature | None] = {}
+        self._digests: dict[str, str] = {}
+
+    def signature(self, path: str) -> Signature | None:
+        if path not in self._known:
+            self._known[path] = signatures.of(path)
+        return self._known[path]
+
+    def signatures(self, paths: list[str]) -> list[Signature | None]:
+        known = self._known
+        if not known:
+            found = signatures.all_of(paths)
+            if found is not None:
+                known.update(zip(paths, found, strict=True))
+                return list(found)
+        return [known[path] if path in known else self.signature(path) for path in paths]
+
+    def learn(self, path: str, digest: str) -> None:
+        """Take a digest that is known to belong to the file as it is now."""
+        self._digests[path] = digest
+
+    def digest(self, path: str) -> str:
+        """The digest of the file as it is now, empty if it cannot be read or is no regular file."""
+        if path not in self._digests:
+            try:
+                self._digests[path] = keys.digest_file(path)
+            except (OSError, ValueError):
+                self._digests[path] = ""
+        return self._digests[path]
+
+
+def differences(
+    reading: Reading, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
+) -> list[Difference]:
+    """What is not as it was; at most one difference if that is enough. `ask`: see machine_facts.py."""
+    found: list[Difference] = []
+    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_twins)
+    for check in checks:
+        for difference in check(reading, now):
+            found.append(difference)
+            if is_one_enough:
+                return found
+    for topic, subject, answer in reading.machine:
+        if not answer or ask(topic, subject) != answer:
+            found.append(
+                Difference("processor" if topic in _OF_PROCESSOR else topic, subject.partition(":")[0])
+            )
+    return found
+
+
+def _of_variables(reading: Reading, now: Present) -> list[Difference]:
+    found = [
+        Difference("variable", name)
+        for name, digest in reading.variables
+        if environment.digest_of(name, now.environ) != digest
+    ]
+    if reading.sought and now.environ.get("PATH", "") != reading.search_path:
+        for name in reading.sought:
+            if environment.found_on(reading.search_path, name) != environment.found_on(
+                now.environ.get("PATH", ""), name
+            ):
+                found.append(Difference("variable", "PATH"))
+                break
+    return found
+
+
+def _of_files(reading: Reading, now: Present) -> list[Difference]:
+    found = []
+    signed = now.signatures(reading.files)
+    if signed != reading.signatures:
+        links = {path for path, _ in reading.links}
+        for path, kind, recorded, signature, digest in zip(
+            reading.files, reading.kinds, reading.signatures, signed, reading.digests, strict=True
+        ):
+            if signature is None:
+                found.append(Difference("gone", path))
+            elif signature == recorded:
+                now.learn(path, digest)
+            elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
+                found.append(Difference("changed", path))
+            elif kind == SOURCE and path not in links and os.path.islink(path):
+                found.append(Difference("moved", path))  # gcc names system headers by what links lead to
+    return found
+
+
+def _of_directories(reading: Reading, now: Present) -> list[Difference]:
+    found = []
+    signed = now.signatures(reading.directories)
+    if signed != reading.directory_signatures:
+        for directory, recorded, signature, names in zip(
+            reading.directories, reading.directory_signatures, signed, reading.names, strict=True
+        ):
+            if signature is None or signature != recorded:
+                found += _of_names(directory, names)
+    for directory, digest in reading.listings:
+        if digest_of_listing(directory) != digest:
+            found.append(Difference("relisted", directory))
+    return found
+
+
+def _of_names(directory: str, names: list[str]) -> list[Difference]:
+    found = []
+    for name in names:
+        path = name[1:] if directory == "." else os.path.join(directory, name[1:])
+        state = state_of(path)
+        if state != name[0]:
+            what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
+            found.append(Difference(what, path.removeprefix("./")))
+    return found
+
+
+def _of_links(reading: Reading, now: Present) -> list[Difference]:
+    moved = [path for path, led_to in reading.links if os.path.realpath(path) != led_to]
+    return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, reading.plain))]
+
+
+def _of_dates(reading: Reading, now: Present) -> list[Difference]:
+    return [
+        Difference("redated", path)
+        for path, date in reading.dates
+        if (status_of if date.startswith(_WHOLE_STATUS) else date_and_size)(path) != date
+    ]
+
+
+def _of_twins(reading: Reading, now: Present) -> list[Difference]:
+    return [Difference("redated", one) for one, other, same in reading.twins if same_date(one, other) != same]
+
+
+def same_date(one: str, other: str) -> str:
+    """Whether gcc would take two copies for one file where it heeds `#pragma once`: "1" or "0"."""
+    dates = [date_and_size(path).rpartition(":")[0].rpartition(":")[2] for path in (one, other)]
+    return "1" if dates[0] == dates[1] else "0"
+
+
+def date_and_size(path: str) -> str:
+    """What a tool that asks for a file's date sees; empty when there is no such file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return f"{path}:{int(status.st_mtime)}:{status.st_size}"
+
+
+def status_of(path: str) -> str:
+    """All that a program that asks for a file's status sees; empty when there is no such file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    numbers = (status.st_dev, status.st_ino, status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
+    return _WHOLE_STATUS + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))
+
+
+def key_of(front_key: str, reading: Reading) -> str:
+    """The key of the result: everything but the hints, behind what was known before the command ran."""
+    builder = keys.KeyBuilder("reading")
+    builder.add("front", front_key)
+    # Joined, since adding thousands of names one by one takes longer than all the rest.
+    builder.add("files", reading.kinds, sections.join(reading.files), "".join(reading.digests))
+    builder.add("directories", sections.join(reading.directories))
+    builder.add("names", sections.join(["/".join(names) for names in reading.names]))
+    builder.add("search path", reading.search_path)
+    builder.add("observed", "1" if reading.is_observed else "")
+    for name, _, _ in _LISTS:
+        for group in _groups(reading, name):
+            builder.add(name, *group)
+    return builder.key()
+
+
+def encode(reading: Reading, places: Relocation) -> list[bytes]:
+    """The sections of a record; paths below the base directory are kept as `places` has them."""
+    move = places.encode
+    lists = [
+        sections.join([move(part) if is_path else part for group in _groups(reading, name) for part in group])
+        for name, _, is_path in _LISTS
+    ]
+    return [
+        sections.join([move(path) for path in reading.files]),
+        reading.kinds.encode(),
+        "".join(reading.digests).encode(),
+        f"{signatures.to_text(reading.signatures)}\n{signatures.to_text(reading.directory_signatures)}".encode(),
+        sections.join([move(path) for path in reading.directories]),
+        sections.join(["/".join(names) for names in reading.names]),
+        sections.join(["1" if reading.is_observed else "", reading.search_path]),
+        *lists,
+    ]
+
+
+def _groups(reading: Reading, name: str) -> Iterable[tuple[str, ...]]:
+    width = _WIDTHS[name]
+    values = getattr(reading, name)
+    return ((value,) for value in values) if width == 1 else values
+
+
+def decode(parts: list[bytes], places: Relocation) -> Reading:
+    """The inverse of `encode`; raises ValueError."""
+    files, kinds, digests, numbers, directories, names, other, *lists = parts
+    reading = Reading()
+    move = places.decode
+    reading.files = _moved(files, move)
+    reading.kinds = kinds.decode("ascii")
+    text = digests.decode("ascii")
+    reading.digests = [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
+    of_files, _, of_directories = numbers.partition(b"\n")
+    reading.signatures = signatures.from_text(of_files.decode("ascii"))
+    reading.directories = _moved(directories, move)
+    reading.directory_signatures = signatures.from_text(of_directories.decode("ascii"))
+    reading.names = [joined.split("/") if joined else [] for joined in sections.split(names)]
+    observed, reading.search_path = sections.split(other)
+    reading.is_observed = observed == "1"
+    for (name, width, is_path), section in zip(_LISTS, lists, strict=True):
+        flat = _moved(section, move) if is_path else sections.split(section)
+        setattr(reading, name, flat if width == 1 else sections.in_tuples(flat, width))
+    if not len(reading.files) == len(kinds) == len(reading.digests) == len(reading.signatures):
+        raise ValueError("the files do not match their digests")
+    if not len(reading.directories) == len(reading.directory_signatures) == len(reading.names):
+        raise ValueError("the directories do not match their names")
+    if not all(name[:1] in _STATES for names in reading.names for name in names):
+        raise ValueError("it is not known what was under a name")
+    return reading
+
+
+def _moved(section: bytes, move: Callable[[str], str]) -> list[str]:
+    paths = sections.split(section)
+    return [move(path) for path in paths] if b"\1" in section else paths
+
+
+def forget_unsettled(reading: Reading, looked_at_ns: int) -> None:
+    """Drop the hints that could outlive a change made a moment after they were taken.
+
+    `looked_at_ns` is no later than the first look at any of the files.
+    """
+    for known in (reading.signatures, reading.directory_signatures, reading.cache_signatures):
+        for index, signature in enumerate(known):
+            if not signatures.is_settled(signature, looked_at_ns):
+                known[index] = UNKNOWN
+
+
+def signature_of_directory(
+    directory: str, names: list[str], since_ns: int, is_link: Callable[[str], bool] = os.path.islink
+) -> Signature:
+    """What stands for all names in a directory; UNKNOWN where they must be looked at one by one.
+
+    That is a directory that is being written to, whose signature would not last, and one where something
+    can change that leaves no trace in it: what a link leads to, or whether a file may be executed.
+    """
+    found = signatures.of(directory)
+    if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
+        return UNKNOWN
+    for name in names:
+        if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
+            return UNKNOWN
+    return found

@@ -1,0 +1,187 @@
+"""The levels of the cache that need no process, each falling to the next: replay, then direct hits.
+
+Part of the hot path: what a hit costs is what this module and those it names cost. Options are only
+looked at when the replay record does not hold.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nvccache.files import keys, signatures
+from nvccache.records import replay
+from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, Answer, give
+from nvccache.store import directory
+from nvccache.store.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nvccache.commandline.invocation import Bypass, Invocation
+    from nvccache.config import Config
+    from nvccache.records.input_record import Present, Reading
+    from nvccache.records.manifest import Found
+
+_SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
+
+
+class Outcome:
+    """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
+
+    __slots__ = ("answer", "bypass", "invocation", "program", "replay_key", "terminal")
+
+    answer: Answer | None
+    program: Answer | None  # an answer but for the host's link, which has to follow (link_only.py)
+    bypass: Bypass | None
+    invocation: Invocation | None
+    replay_key: str
+    terminal: str  # see terminals.py
+
+    def __init__(self, replay_key: str, terminal: str) -> None:
+        self.answer, self.bypass, self.invocation, self.program = None, None, None, None
+        self.replay_key = replay_key
+        self.terminal = terminal
+
+
+def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str]) -> Outcome:
+    """Answer a call from the records, or say what it asks for."""
+    cache = Store(directory.of(config), config.readonly)
+    key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
+    outcome = Outcome(key, _terminal(environ))
+    if not config.recache:
+        ask = _asking(cache, environ)
+        for tried in keys.possible_on_terminal(key, outcome.terminal):
+            found = replay.find(tried, arguments, environ, cache, ask)
+            suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
+            if found and suits and _is_over(found, cache, outcome):
+                break
+        if outcome.answer and cache.is_stale:
+            _refresh(nvcc, arguments, config, environ, cache)
+        if outcome.answer or outcome.bypass:
+            return outcome
+    from nvccache.commandline import invocation
+
+    parsed = invocation.parse(arguments, environ)
+    if isinstance(parsed, invocation.Bypass):
+        outcome.bypass = parsed
+        return outcome
+    outcome.invocation = parsed
+    if not config.recache and not outcome.program:
+        _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+    return outcome
+
+
+def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
+    """Give an answer; false, with nothing done, if a product has been evicted.
+
+    What is known of a program is kept until it is linked.
+    """
+    if found.intermediates:
+        outcome.program = found
+        return True
+    given = give(found, cache)
+    if given == GIVEN:
+        outcome.answer = found
+    elif given == UNWRITABLE:
+        from nvccache.commandline.invocation import Bypass
+
+        outcome.bypass = Bypass("unwritable_output", "")  # nvcc says why
+    return given != LOST
+
+
+def _answer_by_meaning(
+    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
+) -> None:
+    from nvccache.records.input_record import Present
+
+    assert outcome.invocation is not None
+    started = time.time_ns()
+    now = Present(environ)
+    found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
+    if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
+        _record_again(found[0].reading, now, started)
+        key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
+        replay.add(key, found[0].reading, found[1], arguments, environ, cache)
+        if cache.is_stale:
+            cache.refresh(found[0].key)
+        _count_sometimes(cache, config)
+
+
+def _find_by_meaning(
+    nvcc: str,
+    call: Invocation,
+    config: Config,
+    environ: dict[str, str],
+    cache: Store,
+    now: Present,
+) -> tuple[Found, Answer] | None:
+    from nvccache.records import direct
+    from nvccache.records.base_dir import Relocation
+
+    cwd = os.getcwd()
+    scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
+    asked = direct.Asked(nvcc, call, environ, _terminal(environ))
+    return direct.find(asked, cache, scopes, now, _asking(cache, environ))
+
+
+def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
+    """Have a hit count for what lies below its record, too, which is asked when a file has changed.
+
+    Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call.
+    """
+    from nvccache.commandline import invocation
+    from nvccache.records.input_record import Present
+
+    call = invocation.parse(arguments, environ)
+    if not isinstance(call, invocation.Bypass):
+        found = _find_by_meaning(nvcc, call, config, environ, cache, Present(environ))
+        if found:
+            cache.refresh(found[0].key)
+
+
+def _record_again(held: Reading, now: Present, started: int) -> None:
+    """Take the signatures as they are now, so that the next call is answered without digests."""
+    from nvccache.records.input_record import signature_of_directory
+
+    held.signatures = [
+        found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
+        for found in now.signatures(held.files)
+    ]
+    held.cache_signatures = [
+        found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
+        for found in now.signatures(held.caches)
+    ]
+    held.directory_signatures = [
+        signature_of_directory(directory, names, started)
+        for directory, names in zip(held.directories, held.names, strict=True)
+    ]
+
+
+def _count_sometimes(cache: Store, config: Config) -> None:
+    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit."""
+    if cache.added_bytes and os.getpid() % _SAMPLE == 0:
+        from nvccache.store import eviction
+
+        eviction.count_and_limit(cache.directory, cache.added_bytes * _SAMPLE, config.max_size)
+
+
+def _asking(cache: Store, environ: dict[str, str]) -> Callable[[str, str], str]:
+    """What answers a question about the machine."""
+
+    def ask(topic: str, subject: str) -> str:
+        from nvccache.records import machine_facts
+
+        return machine_facts.answer(topic, subject, environ, cache)
+
+    return ask
+
+
+def _terminal(environ: dict[str, str]) -> str:
+    """What the terminal at standard error is like, if it is one."""
+    if not os.isatty(2):
+        return ""
+    from nvccache.machine import terminals
+
+    return terminals.describe(environ)

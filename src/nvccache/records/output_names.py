@@ -1,0 +1,300 @@
+"""What the files are called that a call makes: the only ones that a record may have written.
+
+Part of the hot path. The names follow from the command line by nvcc's rules, never from a record, which
+may come from somebody hostile: it numbers the names that are found here. What is called by rules that are not
+here cannot be recorded. Two ways lead to the names: from a parsed call, and, where nothing is parsed, from
+words that can mean only one thing whatever stands around them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nvccache.commandline.invocation import Invocation
+
+_EXTENSIONS = {
+    "ltoir": ".ltoir",
+    "optix-ir": ".optixir",
+    "ptx": ".ptx",
+    "cubin": ".cubin",
+    "fatbin": ".fatbin",
+    "device-c": ".o",
+    "device-w": ".o",
+    "compile": ".o",
+}
+# In a dependency file make would take them for more than parts of names: recipes, assignments, functions.
+_MEANT_FOR_MAKE = bytes([*range(9), *range(11, 32), 127]) + b"\t;=$"
+_DIRECTIVES = frozenset(
+    b"include -include sinclude load -load define endef undefine override export unexport private vpath"
+    b" ifdef ifndef ifeq ifneq else endif".split()
+)
+SPELLINGS_OF_MODES = {
+    "-c": "compile",
+    "--compile": "compile",
+    "-dc": "device-c",
+    "--device-c": "device-c",
+    "-dw": "device-w",
+    "--device-w": "device-w",
+    "-ptx": "ptx",
+    "--ptx": "ptx",
+    "-cubin": "cubin",
+    "--cubin": "cubin",
+    "-fatbin": "fatbin",
+    "--fatbin": "fatbin",
+}
+_OUTPUT = ("-o", "--output-file")
+_DEPENDENCY_FILE = ("-MF", "--dependency-output")
+_DIRECTORY = ("-odir", "--output-directory")
+_OPTIONS_FILE = ("-optf", "--options-file")
+_DEVICE_LINK = ("-dlink", "--device-link")
+_TARGET = ("-MT", "--dependency-target-name")
+_WITH_DEPENDENCIES = frozenset(
+    [
+        "-MD",
+        "-MMD",
+        "--generate-dependencies-with-compile",
+        "--generate-nonsystem-dependencies-with-compile",
+    ]
+)
+# Words that take no other as their value, whatever they are: what follows them is an option by itself. Some
+# are no options of nvcc's, and thus values themselves.
+_WITHOUT_VALUE = (
+    "-c --compile -dc --device-c -dw --device-w -dlink --device-link -ptx --ptx -cubin --cubin -fatbin"
+    " --fatbin -MP --generate-dependency-targets -g --debug -G --device-debug -lineinfo --generate-line-info"
+    " -w -m64 -O0 -O1 -O2 -O3 -dlto --dlink-time-opt -shared --shared -use_fast_math --use_fast_math"
+    " -restrict -extended-lambda --extended-lambda -expt-extended-lambda --expt-extended-lambda"
+    " -expt-relaxed-constexpr --expt-relaxed-constexpr -res-usage --resource-usage"
+    " -Wno-deprecated-gpu-targets -Wno-deprecated-declarations -forward-unknown-to-host-compiler"
+    " -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
+)
+COMPLETE = _WITH_DEPENDENCIES.union(_WITHOUT_VALUE.split())
+_GLUED = ("-D", "-I", "-L", "-U")
+
+
+class Outputs:
+    """The files that a call makes: `products` all of them, `others` if nvcc finds that it has to.
+
+    `dependency_file` is empty where there is none; nothing at all is known where `is_known` is false. With
+    `are_objects` they are gas's, which unlinks an existing file first.
+    """
+
+    __slots__ = ("are_objects", "dependency_file", "is_known", "others", "products")
+
+    def __init__(
+        self, products: list[str], others: list[str], dependency_file: str, is_known: bool = True
+    ) -> None:
+        self.products = products
+        self.others = others
+        self.dependency_file = dependency_file
+        self.is_known = is_known
+        self.are_objects = False
+
+    def are_given(self, products: Sequence[str], dependency_file: str | None) -> bool:
+        """Whether these are the files that the call makes, each of them once."""
+        wanted, possible = set(self.products), {*self.products, *self.others}
+        return (
+            self.is_known
+            and len(products) == len(set(products))
+            and wanted.issubset(products)
+            and possible.issuperset(products)
+            and (dependency_file or "") == self.dependency_file
+        )
+
+
+UNKNOWN = Outputs([], [], "", is_known=False)
+
+
+def of_call(call: Invocation) -> Outputs:
+    """The outputs of a parsed call."""
+    dependency_file = _dependency_file(call)
+    if dependency_file is None:
+        return UNKNOWN
+    others: list[str] = []
+    if call.mode == "link":
+        products = []  # the linker's, which is never given by us
+        if "ltoir" in call.options:  # before CUDA 13 `-ltoir` names a library
+            others = [call.output] if call.output else [_beside(call, path, ".ltoir") for path in call.inputs]
+    elif call.output:
+        products = [call.output]
+    elif call.mode == "device-link":
+        extension = next((_EXTENSIONS[name] for name in ("cubin", "fatbin") if name in call.options), ".o")
+        products = [_placed(call, "a_dlink" + extension)]
+    elif call.mode in _EXTENSIONS:
+        products = [_beside(call, path, _EXTENSIONS[call.mode]) for path in call.inputs]
+        if call.mode == "ptx":  # for architectures of both kinds
+            others = [_beside(call, path, ".ltoir") for path in call.inputs]
+    else:
+        return UNKNOWN
+    if _is_any_of([*products, *others, dependency_file], _read_by(call)):
+        return UNKNOWN
+    found = Outputs(products, others, dependency_file)
+    found.are_objects = _EXTENSIONS.get(call.mode) == ".o" or (
+        call.mode == "device-link" and call.options.isdisjoint(("cubin", "fatbin"))
+    )
+    return found
+
+
+def _dependency_file(call: Invocation) -> str | None:
+    """Its name, empty if the call asks for none; None if the name is in doubt."""
+    asked = call.dependencies
+    if not asked:
+        return ""
+    if asked.output:
+        return asked.output
+    if call.output:
+        return beside_output(call.output)
+    return _beside(call, call.inputs[0], ".d") if len(call.inputs) == 1 else None
+
+
+def beside_output(output: str) -> str | None:
+    """Where nvcc writes the dependency file by itself, if the name of the output leaves no doubt."""
+    stem, extension = os.path.splitext(output)
+    return stem + ".d" if extension and "." not in os.path.basename(stem) else None
+
+
+def _beside(call: Invocation, source: str, extension: str) -> str:
+    return _placed(call, _stem(source) + extension)
+
+
+def _stem(source: str) -> str:
+    name = os.path.basename(source)
+    return name.rpartition(".")[0] if "." in name else name
+
+
+def _placed(call: Invocation, name: str) -> str:
+    return f"{call.output_directory}/{name}" if call.output_directory else name
+
+
+def _read_by(call: Invocation) -> Iterable[str]:
+    included = [
+        path
+        for argument in call.arguments
+        if argument.name == "pre-include" and argument.value
+        for path in argument.value.split(",")
+    ]
+    return (*call.inputs, *call.option_files, *included)
+
+
+def are_read(paths: Iterable[str], files: Sequence[str]) -> bool:
+    """Whether one of these is among the files that a record says were read."""
+    return not set(files).isdisjoint(form for path in paths if path for form in (path, os.path.abspath(path)))
+
+
+def _is_any_of(paths: Iterable[str], others: Iterable[str]) -> bool:
+    known = {os.path.abspath(path) for path in others}
+    return any(os.path.abspath(path) in known for path in paths if path)
+
+
+def of_words(arguments: Sequence[str], is_linked: bool) -> Outputs:
+    """The outputs of a call, as its words say without being parsed.
+
+    `is_linked` says that the product is the linker's. Unknown where a word could mean anything else.
+    """
+    output, dependency_file = _value(_OUTPUT, arguments), _value(_DEPENDENCY_FILE, arguments)
+    if output is None or dependency_file is None or any(_begins(word, _DIRECTORY) for word in arguments):
+        return UNKNOWN
+    output = output or _after_source(arguments)
+    if not output:
+        return UNKNOWN
+    asks = [index for index, word in enumerate(arguments) if word in _WITH_DEPENDENCIES]
+    if not all(_stands_alone(index, arguments) for index in asks) or (dependency_file and not asks):
+        return UNKNOWN
+    found = (dependency_file or beside_output(output)) if asks else ""
+    if found is None or any(_may_be_read(path, arguments) for path in (output, found) if path):
+        return UNKNOWN
+    if _has_other_names(output):
+        return UNKNOWN
+    return Outputs([] if is_linked else [output], [], found)
+
+
+def _after_source(arguments: Sequence[str]) -> str:
+    """What the product is called after the only source; empty where a word is not clear."""
+    sources = [word for word in arguments if not word.startswith("-")]
+    modes = [SPELLINGS_OF_MODES[word] for word in arguments if word in SPELLINGS_OF_MODES]
+    is_clear = (
+        len(sources) == len(modes) == 1
+        and all(not word.startswith("-") or _is_complete(word) for word in arguments)
+        and not any(_begins(word, _OPTIONS_FILE) or word in _DEVICE_LINK for word in arguments)
+        and not os.environ.get("NVCC_PREPEND_FLAGS")
+        and not os.environ.get("NVCC_APPEND_FLAGS")
+    )
+    return _stem(sources[0]) + _EXTENSIONS[modes[0]] if is_clear else ""
+
+
+def _value(option: tuple[str, ...], arguments: Sequence[str]) -> str | None:
+    """The value of an option that stands there once, empty if it does not; None where that is in doubt."""
+    places = [index for index, word in enumerate(arguments) if _begins(word, option)]
+    if not places:
+        return ""
+    index = places[0]
+    if len(places) > 1 or not _stands_alone(index, arguments):
+        return None
+    _, sign, value = arguments[index].partition("=")
+    if not sign:
+        value = arguments[index + 1] if index + 1 < len(arguments) else ""
+    return value if value and not value.startswith("-") else None
+
+
+def _begins(word: str, option: tuple[str, ...]) -> bool:
+    return word in option or word.partition("=")[0] in option
+
+
+def _stands_alone(index: int, arguments: Sequence[str]) -> bool:
+    """Whether a word is an option and not the value of the one before."""
+    before = arguments[index - 1] if index else ""
+    return not before.startswith("-") or _is_complete(before)
+
+
+def _is_complete(word: str) -> bool:
+    return word in COMPLETE or bool(word.partition("=")[2]) or (word[:2] in _GLUED and len(word) > 2)
+
+
+def _has_other_names(path: str) -> bool:
+    """Whether it matters if a file is written into or replaced, which depends on what makes it."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISLNK(found.st_mode) or found.st_nlink > 1
+
+
+def _may_be_read(path: str, arguments: Sequence[str]) -> bool:
+    """Whether a word that does not name an output, or the target of the rule, names this file."""
+    name = os.path.basename(path)
+    place = os.path.abspath(path)
+    return any(
+        word.endswith(name)
+        and not (index and arguments[index - 1] in (*_OUTPUT, *_DEPENDENCY_FILE, *_TARGET))
+        and not _begins(word, (*_OUTPUT, *_DEPENDENCY_FILE, *_TARGET))
+        and place in map(os.path.abspath, (word, word.partition("=")[2]))
+        for index, word in enumerate(arguments)
+    )
+
+
+def are_plain(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
+    """Whether make takes these for names of files and nothing else; a record may name what it likes.
+
+    A name with `=` in it is an assignment unless it is one of a file, and of those that the call has `read`.
+    """
+    text = b"".join(names)
+    odd = text.translate(None, _MEANT_FOR_MAKE.replace(b"=", b""))
+    if b"\n" in text or len(odd) != len(text):
+        return False
+    return b"=" not in text or {name for name in names if b"=" in name} <= set(map(os.fsencode, read))
+
+
+def is_plain_rule(text: bytes) -> bool:
+    """Whether a dependency file of a record has make know dependencies and do nothing."""
+    if len(text.translate(None, _MEANT_FOR_MAKE)) != len(text):
+        return False
+    for line in text.replace(b"\\\n", b" ").split(b"\n"):
+        name, colon, _ = line.partition(b":")
+        name = name.strip(b" ").replace(b"\\ ", b"")
+        if line.strip(b" ") and (not colon or not name or b" " in name or name in _DIRECTIVES):
+            return False
+    return True

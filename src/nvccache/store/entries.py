@@ -1,0 +1,65 @@
+"""Stage entries: what a stage produced, as it lies in the store."""
+
+from __future__ import annotations
+
+import json
+
+from nvccache.store import store
+from nvccache.values import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
+
+    `redirect` is set in an entry without outputs, and says what else the result depends on; see
+    seeding.py and unlike_ids.py.
+    `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
+    the preprocessed text it was made from, whose lines its key may leave out; see lookup.py.
+    """
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    stdout: bytes = b""
+    stderr: bytes = b""
+    seconds: float = 0.0
+    redirect: str = ""
+    facts: dict[str, object] = field(default_factory=dict)
+    text: tuple[str, ...] = ()
+
+
+def find(cache: Store, key: str) -> Entry | None:
+    """The entry under a key; one that cannot be understood is removed."""
+    raw = cache.find_record(store.STAGE, key)
+    if raw is None:
+        return None
+    try:
+        values = json.loads(raw)
+        return Entry(
+            outputs={str(role): str(digest) for role, digest in values["outputs"].items()},
+            stdout=values["stdout"].encode("latin-1"),
+            stderr=values["stderr"].encode("latin-1"),
+            seconds=float(values["seconds"]),
+            redirect=str(values["redirect"]),
+            facts=dict(values["facts"]),
+            text=tuple(map(str, values["text"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        cache.remove_damaged(store.STAGE, key)
+        return None
+
+
+def add(cache: Store, key: str, entry: Entry) -> None:
+    values = {
+        "outputs": entry.outputs,
+        "stdout": entry.stdout.decode("latin-1"),
+        "stderr": entry.stderr.decode("latin-1"),
+        "seconds": round(entry.seconds, 6),
+        "redirect": entry.redirect,
+        "facts": entry.facts,
+        "text": entry.text,
+    }
+    cache.add_record(store.STAGE, key, json.dumps(values).encode())

@@ -1,0 +1,144 @@
+"""Stages that some process is running just now: whoever needs the same waits for it.
+
+    $NVCCACHE_DIR/locks/running/<key>    locked by who runs it; its time stamp moves while that goes well
+
+A claim is taken only by a process that can run the stage at that moment, and is given up when the result is
+stored, or when there is none. A process never waits for a claim as such: it looks from time to time, and does
+what else there is to do. So no two processes can wait for each other. A holder that dies loses the
+lock; one that stands still (stopped, or its machine gone) lets the stamp stand still, and is not waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from nvccache.store import directory as directories
+from nvccache.store import locks
+from nvccache.store.directory import Directory
+
+HELD, FREE, ENDED = "held", "free", "ended"
+FOLDER = f"{locks.FOLDER}/running"
+_BEAT_SECONDS = 1.0
+_PATIENCE_SECONDS = 10.0  # without a sign of life, of all holders that a call waits for together
+_LONGEST_SECONDS = 1800.0
+
+
+class Claim:
+    """This process runs a stage."""
+
+    __slots__ = ("_descriptor", "_path", "_root")
+
+    def __init__(self, root: Directory, path: str, descriptor: int) -> None:
+        self._root = root
+        self._path = path
+        self._descriptor = descriptor
+
+    def beat(self) -> None:
+        with contextlib.suppress(OSError):
+            os.utime(self._descriptor)
+
+    def give_up(self) -> None:
+        """The stage has been stored, or never will be. That the file is gone tells those who wait."""
+        with contextlib.suppress(OSError):
+            self._root.unlink(self._path)
+        locks.let_go(self._descriptor)
+
+
+class Wait:
+    """Another process runs a stage."""
+
+    __slots__ = ("_claims", "_descriptor", "_stamp", "_started", "_stood_still_since")
+
+    def __init__(self, claims: Claims, descriptor: int) -> None:
+        self._claims = claims
+        self._descriptor = descriptor
+        self._started = self._stood_still_since = time.monotonic()
+        self._stamp = -1
+
+    def look(self) -> str:
+        """HELD; FREE if the holder died; ENDED if it came to an end, or is not worth waiting for."""
+        try:
+            if locks.try_lock(self._descriptor):
+                is_abandoned = os.fstat(self._descriptor).st_nlink > 0
+                return FREE if is_abandoned else ENDED
+            stamp = os.fstat(self._descriptor).st_mtime_ns
+        except OSError:
+            return ENDED  # the file server has lost it
+        now = time.monotonic()
+        if stamp != self._stamp:
+            self._stamp, self._stood_still_since = stamp, now
+        if now - self._stood_still_since >= self._claims.patience:
+            # It was stopped; what else it holds is not waited for as long.
+            self._claims.patience = 2 * _BEAT_SECONDS
+            return ENDED
+        return HELD if now - self._started < _LONGEST_SECONDS else ENDED
+
+    def leave(self) -> None:
+        locks.let_go(self._descriptor)
+
+
+class Claims:
+    """The stages this process runs or waits for, over one cache directory.
+
+    `patience` are the seconds for which a holder is waited for that shows no sign of life.
+    """
+
+    def __init__(self, place: str | Directory) -> None:
+        self.patience = _PATIENCE_SECONDS
+        self._root = directories.at(place)
+        self._held: set[Claim] = set()
+        self._last_beat = time.monotonic()
+
+    def take(self, key: str) -> Claim | Wait | None:
+        """Claim a stage; None where that is impossible: it is then run without."""
+        path = f"{FOLDER}/{key}"
+        try:
+            self._root.prepare()
+            while True:
+                descriptor = locks.open_to_lock(self._root, path)
+                if not _lock_or_close(descriptor):
+                    return Wait(self, descriptor)
+                if os.fstat(descriptor).st_nlink:
+                    claim = Claim(self._root, path, descriptor)
+                    self._held.add(claim)
+                    return claim
+                locks.let_go(descriptor)  # it came to its end between the two calls
+        except OSError:
+            return None
+
+    def give_up(self, claim: Claim) -> None:
+        self._held.discard(claim)
+        claim.give_up()
+
+    def beat(self) -> None:
+        """Show that this process goes on; to be called a few times a second."""
+        now = time.monotonic()
+        if now - self._last_beat >= _BEAT_SECONDS:
+            self._last_beat = now
+            for claim in tuple(self._held):
+                claim.beat()
+
+    def give_up_all(self) -> None:
+        for claim in tuple(self._held):
+            self.give_up(claim)
+
+
+def remove_abandoned(root: Directory, path: str) -> None:
+    """Remove the claim of a process that was killed, unless somebody holds it; raises OSError."""
+    descriptor, _ = root.open(path)
+    try:
+        if locks.try_lock(descriptor):
+            root.unlink(path)
+    finally:
+        locks.let_go(descriptor)
+
+
+def _lock_or_close(descriptor: int) -> bool:
+    """Whether an open file could be locked; one on which that fails is closed, and OSError raised."""
+    try:
+        return locks.try_lock(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise

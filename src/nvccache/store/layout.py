@@ -1,0 +1,67 @@
+"""Every name that may be in the cache directory: what is of ours there, and what is left alone.
+
+store.py draws the layout and says what the buckets hold. Buckets of other versions are ours as well.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+
+from nvccache.store import cachedir_tag, inflight, journal, locks, store
+from nvccache.store.directory import TEMPORARY, Directory
+from nvccache.store.journal_line import FOLDER as JOURNAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# In a folder, where files of others may be replaced: the directory itself may be like /tmp.
+USAGE = f"{JOURNAL}/usage-v3"
+_STEMS = "|".join(sorted({bucket.partition("-v")[0] for bucket in store.BUCKETS}))
+BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
+SHARD = re.compile(r"[0-9a-f]{2}")
+ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")
+# What is beside the buckets: in which folder, and which names.
+BESIDE = {
+    "": re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}"),
+    TEMPORARY: re.compile(r"[0-9a-f]{32}"),
+    JOURNAL: re.compile(r"(?:calls|recent|folding|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
+    locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
+    inflight.FOLDER: re.compile(r"[0-9a-f]{32}"),
+}
+
+
+def entries(root: Directory) -> Iterator[tuple[str, int, float]]:
+    """What lies in the buckets: path, size, and when it was used last. Raises OSError."""
+    for bucket in _folders(root, "", BUCKET):
+        for shard in _folders(root, bucket, SHARD):
+            yield from _files(root, f"{bucket}/{shard}", ENTRY)
+
+
+def beside(root: Directory) -> Iterator[tuple[str, int, float]]:
+    """What of ours is in no bucket: path, size, and when it was touched last."""
+    for folder, pattern in BESIDE.items():
+        try:
+            yield from _files(root, folder, pattern)
+        except OSError:
+            continue  # a link or a file in its place
+
+
+def is_left_behind(path: str) -> bool:
+    """Whether a file beside the buckets is of no use, once nobody has touched it for long."""
+    folder, _, name = path.rpartition("/")
+    if folder == JOURNAL:
+        return not journal.is_current(name) and path != USAGE
+    return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
+
+
+def _folders(root: Directory, folder: str, pattern: re.Pattern[str]) -> list[str]:
+    found = root.list(folder)
+    return [name for name, status in found if pattern.fullmatch(name) and stat.S_ISDIR(status.st_mode)]
+
+
+def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, int, float]]:
+    for name, status in root.list(folder):
+        if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
+            yield f"{folder}/{name}" if folder else name, status.st_size, status.st_mtime

@@ -1,0 +1,265 @@
+"""The cache directory: what is kept, where, and how it is read.
+
+    $NVCCACHE_DIR/
+      CACHEDIR.TAG
+      replay-v4/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      manifest-v4/ab/<key>       the readings of a command, newest first
+      reading-v4/ab/<key>        what a command was observed to read, with digests; for a call also its answer
+      stage-v5/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
+      blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
+      blob-v1/ab/<digest>.zst    an intermediate, compressed
+      tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
+      digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
+      basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
+      object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      journal/                   see journal.py
+      journal/usage-v3           bytes, as counted so far, and when was last swept
+      tmp/                       files on their way to their names, and nothing else
+      locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
+
+Part of the hot path; how files get here is told in publishing.py, how they are opened in directory.py.
+Everything but `usage-v3` is immutable: written under a temporary name, then renamed. Readers take no lock;
+what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
+changes gets a new number; those of other versions are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nvccache.files import keys, untrusted
+from nvccache.store import directory
+from nvccache.store.directory import Directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
+REPLAY, READING, OBJECT, DIGEST = "replay-v4", "reading-v4", "object-v2", "digest-v1"
+BASIS = "basis-v1"
+BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, DIGEST)
+COMPRESSED = ".zst"
+_SECRET = frozenset((OBJECT,))  # they tell how a user compiles, and are read by that user alone
+_KEY_LENGTH = 32
+_LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
+_LARGEST_BLOB = 1 << 32
+_LARGEST_COMPRESSED = 1 << 28
+_AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
+_REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
+
+
+class StoreError(Exception):
+    """The cache directory cannot be used; the message is one sentence for the user."""
+
+
+class LockTimeoutError(StoreError):
+    """Another process holds a lock for longer than a call waits."""
+
+
+class Store:
+    """One cache directory. Nothing here raises OSError for what is only a cache's trouble."""
+
+    __slots__ = (
+        "_has_stopped",
+        "_memos",
+        "added_bytes",
+        "directory",
+        "fault",
+        "is_readonly",
+        "is_stale",
+        "root",
+        "trouble",
+        "used",
+    )
+
+    def __init__(self, place: str | Directory, is_readonly: bool = False) -> None:
+        self.directory = directory.at(place)
+        self.root = self.directory.path
+        self.is_readonly = is_readonly
+        self.added_bytes = 0
+        self.trouble = ""  # the last reason why something could not be stored, a sentence
+        self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
+        self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
+        self.is_stale = False  # whether one of them had not been marked as used for long
+        self._has_stopped = False
+        self._memos: dict[str, str] = {}  # those that were found or added
+
+    def find_record(self, bucket: str, key: str) -> bytes | None:
+        """A record's body, if its first line, the checksum of the body under its key, is right."""
+        name = self.name(bucket, key)
+        content = self._read(name, _LARGEST_RECORD)
+        if content is None:
+            return None
+        checksum, _, body = content.partition(b"\n")
+        if checksum != _checksum(key, body):
+            self.remove_damaged(bucket, key)
+            return None
+        self.used[name] = None
+        return body
+
+    def add_record(self, bucket: str, key: str, body: bytes, lock: bool = True) -> None:
+        """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
+        content = _checksum(key, body) + b"\n" + body
+        if len(content) <= _LARGEST_RECORD:
+            mode = 0o600 if bucket in _SECRET else 0o666
+            self._publish(self.name(bucket, key), content, key[0] if lock else "", True, mode)
+
+    def find_memo(self, key: str) -> str:
+        if key not in self._memos:
+            raw = self.find_record(TOOL, key)
+            if raw is None:
+                return ""
+            self._memos[key] = os.fsdecode(raw)
+        return self._memos[key]
+
+    def add_memo(self, key: str, text: str) -> None:
+        self._memos[key] = text
+        self.add_record(TOOL, key, os.fsencode(text))
+
+    def has_blob(self, digest: str) -> bool:
+        name = self.name(BLOB, digest)
+        return self.directory.exists(name) or self.directory.exists(name + COMPRESSED)
+
+    def read_blob(self, digest: str) -> bytes | None:
+        """The content with this digest, checked, or None."""
+        for suffix, read in (("", self._read_raw), (COMPRESSED, self._read_compressed)):
+            name = self.name(BLOB, digest) + suffix
+            try:
+                content = read(name, digest)
+            except (FileNotFoundError, PermissionError):
+                continue  # it may be of use to another user
+            except (OSError, ValueError):
+                content = None
+            if content is not None:
+                self.used[name] = None
+                return content
+            self._remove(name)
+        return None
+
+    def add_blob(self, digest: str, content: bytes, compress: bool) -> None:
+        name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
+        if compress and not self.is_readonly and not self._has_stopped and not self.directory.exists(name):
+            content = _compress(content)
+        if len(content) <= (_LARGEST_COMPRESSED if compress else _LARGEST_BLOB):
+            self._publish(name, content, digest[0])
+
+    def name(self, bucket: str, name: str) -> str:
+        """Where a record or a blob lies in the directory; a name that is none leads nowhere."""
+        if len(name) != _KEY_LENGTH or not name.isalnum() or not name.isascii():
+            name = "0" * _KEY_LENGTH  # a record that was tampered with must not lead out of the cache
+        return f"{bucket}/{name[:2]}/{name}"
+
+    def path(self, bucket: str, name: str) -> str:
+        return f"{self.root}/{self.name(bucket, name)}"
+
+    def remove_damaged(self, bucket: str, key: str) -> None:
+        self._remove(self.name(bucket, key))
+
+    def rely_on(self, digest: str) -> None:
+        """Count a blob among what this call rests on, though it is not read."""
+        name = self.name(BLOB, digest)
+        self.used[name] = self.used[name + COMPRESSED] = None
+
+    def add_basis(self, key: str) -> None:
+        """Keep what this call rests on under the key of its reading."""
+        self.add_record(BASIS, key, "\n".join(self.used).encode(), lock=False)
+
+    def refresh(self, key: str) -> None:
+        """Mark what a call rests on as used just now; `key` is that of its reading."""
+        basis = self.find_record(BASIS, key)
+        if basis is not None:
+            self.touch(basis.decode("ascii", "replace").split("\n"))
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Mark files as used just now that are relied upon without being read."""
+        if self.is_readonly:
+            return
+        for name in names:
+            bucket, _, rest = name.partition("/")
+            known = self.name(bucket, rest[3:].removesuffix(COMPRESSED))
+            if bucket not in BUCKETS or name.removesuffix(COMPRESSED) != known:
+                continue  # somebody hostile has written that record
+            try:
+                descriptor, status = self.directory.open(name)
+            except OSError:
+                continue
+            untrusted.touch(descriptor, status)
+            os.close(descriptor)
+
+    def _read(self, name: str, most: int) -> bytes | None:
+        try:
+            content, status = self.directory.read(name, most)
+        except OSError:
+            return None
+        self._note_age(status)
+        return content
+
+    def _read_raw(self, name: str, digest: str) -> bytes | None:
+        """Raises OSError and ValueError."""
+        descriptor, status = self.directory.open(name)
+        try:
+            if status.st_size > _AT_ONCE:
+                # Nobody's gigabytes of nothing are taken into memory.
+                if status.st_size > _LARGEST_BLOB or keys.digest_descriptor(descriptor) != digest:
+                    return None
+                os.lseek(descriptor, 0, os.SEEK_SET)
+            content = untrusted.read_all(descriptor, status.st_size)
+            if keys.digest_bytes(content) != digest:
+                return None
+            untrusted.touch(descriptor, status)
+            self._note_age(status)
+            return content
+        finally:
+            os.close(descriptor)
+
+    def _read_compressed(self, name: str, digest: str) -> bytes | None:
+        """Raises OSError and ValueError."""
+        from nvccache.store import publishing
+
+        content, status = self.directory.read(name, _LARGEST_COMPRESSED)
+        self._note_age(status)
+        return publishing.decompress(content, digest)
+
+    def _note_age(self, status: os.stat_result) -> None:
+        self.is_stale |= time.time() - status.st_mtime > _REFRESHED_AFTER
+
+    def _publish(
+        self, name: str, content: bytes, shard: str, replace: bool = False, mode: int = 0o666
+    ) -> None:
+        if self.is_readonly or self._has_stopped:
+            return
+        from nvccache.store import publishing
+
+        try:
+            if publishing.publish(self.directory, name, content, shard, replace, mode):
+                self.added_bytes += len(content)
+            else:
+                self.touch([name])
+            self.used[name] = None
+        except (OSError, StoreError) as error:
+            self.trouble = str(error)
+            self.fault = self.fault or publishing.fault_of(error)
+            self._has_stopped = isinstance(error, LockTimeoutError)
+
+    def _remove(self, name: str) -> None:
+        self.trouble = f"removed damaged {self.root}/{name}"
+        if not self.is_readonly:
+            try:  # noqa: SIM105
+                self.directory.unlink(name)
+            except OSError:
+                pass
+
+
+def _checksum(key: str, body: bytes) -> bytes:
+    builder = keys.KeyBuilder("record")
+    builder.add("key", key)
+    builder.add("body", body)
+    return builder.key().encode()
+
+
+def _compress(content: bytes) -> bytes:
+    from nvccache.store import publishing
+
+    return publishing.compress(content)

@@ -1,0 +1,255 @@
+"""Which libraries a program loads, and what of the processor they are shown: the dynamic loader's own words.
+
+The loader is asked with `--list` and LD_DEBUG, which runs nothing of the program. Its answer holds as long
+as the files that it found are the same, the names that it tried in vain are absent, and its cache of
+directories (`ld.so.cache`) says the same of the names that were looked for. So it is remembered.
+
+glibc's libm chooses a variant of a function by FMA, FMA4, AVX2, AVX and SSE4.1 on x86-64 (every ifunc in
+sysdeps/x86_64/fpu/multiarch, 2.33 to 2.42). Of a later glibc all features count, and elsewhere all of the
+processor's capabilities.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import time
+
+from nvccache import environment
+from nvccache.files import keys, signatures
+from nvccache.machine import process
+from nvccache.store import sections
+from nvccache.toolkit import library_cache, processor
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvccache.store.store import Store
+
+_KIND = "loaded-1"
+_PRELOAD_LIST = "/etc/ld.so.preload"
+_SEARCHED = re.compile(rb"^\s*\d+:\tfind library=(\S+) ", re.MULTILINE)
+_TRIED = re.compile(rb"^\s*\d+:\t  trying file=(.+)$", re.MULTILINE)
+_CACHE = re.compile(rb"^\s*\d+:\t search cache=(.+)$", re.MULTILINE)
+_LISTED = re.compile(rb"^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_NOT_FOUND = re.compile(rb"^\t\S+ => not found$", re.MULTILINE)
+# What would make the loader say more, or elsewhere, than it is asked.
+_NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
+_OURSELVES = "/proc/self/exe"
+_DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
+_ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
+_INTERPRETER = 3  # PT_INTERP
+_ELF_HEADER = struct.Struct("<32xQ14xHH")
+_PROGRAM_HEADER = struct.Struct("<I4xQ16xQ")
+
+_VERSION = re.compile(rb'^version\.version="(\d+)\.(\d+)', re.MULTILINE)
+_LAST_KNOWN_VERSION = (2, 42)
+_ACTIVE = re.compile(
+    rb"^x86\.cpu_features\.features\[0x([0-9a-f]+)\]\.active\[0x([0-9a-f]+)\]=0x([0-9a-f]+)$", re.MULTILINE
+)
+# Leaf and register, as <sys/platform/x86.h> numbers them, and what of it libm looks at.
+_FMA, _SSE4_1, _AVX, _AVX2, _FMA4 = 1 << 12, 1 << 19, 1 << 28, 1 << 5, 1 << 16
+_LOOKED_AT = {(0, 2): _FMA | _SSE4_1 | _AVX, (1, 1): _AVX2, (2, 2): _FMA4}
+_CAPABILITIES = re.compile(rb"^dl_(?:hwcap\d*|platform)=.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a program needs beside itself.
+
+    `files` are its libraries and loader, in the order in which they are searched for a symbol, and what was
+    looked at and left alone; `absent` names would be found first; `cache` is the loader's, if it was asked,
+    and `names` what it was asked for. A program that `is_known` not to has told nothing.
+    """
+
+    loader: str
+    files: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    cache: str = ""
+    names: tuple[str, ...] = ()
+    is_known: bool = True
+
+    @property
+    def has_libm(self) -> bool:
+        return any(os.path.basename(path).startswith(("libm.", "libm-")) for path in self.files)
+
+
+def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
+    """What a program loads; raises OSError."""
+    loader = interpreter(path)
+    if loader is None or "LD_AUDIT" in environ:
+        return Loaded("", is_known=False)
+    if not loader:
+        return Loaded("")
+    real_path = os.path.realpath(path)
+    shown = signatures.all_of([real_path, os.path.realpath(loader)])
+    if shown is None:
+        raise FileNotFoundError(f"no file `{path}` or `{loader}`")
+    builder = keys.KeyBuilder("loaded")
+    builder.add("file", real_path, loader, signatures.to_text(shown))
+    builder.add("search", *(f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ))
+    builder.add("features", processor.features(loader, environ, cache, is_of_tool=True))
+    memo_key = builder.key()
+    known = _recalled(cache.find_memo(memo_key), loader)
+    if known:
+        return known
+    known = _ask(real_path, loader, environ)
+    if known.is_known and all(map(_settled, (real_path, *known.files))):
+        cache.add_memo(memo_key, os.fsdecode(_to_remember(known)))
+    return known
+
+
+def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
+    asking = {name: value for name, value in environ.items() if name not in _NOT_ASKED}
+    answer = process.run([loader, "--list", path], {**asking, "LD_DEBUG": "libs"})
+    if answer.status != 0 or _NOT_FOUND.search(answer.stdout):
+        return Loaded(loader, is_known=False)
+    tried = _names(_TRIED, answer.stderr)
+    listed = [name for name in _names(_LISTED, answer.stdout) if os.path.isfile(name)]
+    searched_caches = _names(_CACHE, answer.stderr)
+    names = _names(_SEARCHED, answer.stderr)
+    is_unclear = len(searched_caches) > 1 or any(":" in name for name in [*names, *searched_caches])
+    if is_unclear or not all(library_cache.said_of(path, names) for path in searched_caches):
+        return Loaded(loader, is_known=False)
+    preloaded = [name for name in re.split("[ :]", environ.get("LD_PRELOAD", "")) if "/" in name]
+    looked_for = [_PRELOAD_LIST, *preloaded, *tried]
+    deciding = dict.fromkeys(_first_missing(name) for name in looked_for)
+    present = [name for name in deciding if os.path.exists(name)]
+    if not all(map(os.path.isfile, present)):
+        return Loaded(loader, is_known=False)
+    return Loaded(
+        loader,
+        tuple(dict.fromkeys([*listed, *present, loader])),
+        tuple(name for name in deciding if name not in present),
+        "".join(searched_caches),
+        tuple(names),
+    )
+
+
+def _names(pattern: re.Pattern[bytes], text: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in dict.fromkeys(pattern.findall(text))]
+
+
+def _first_missing(path: str) -> str:
+    """The first part of a path that is no directory: as long as it is none, the rest is not there either."""
+    while True:
+        above = os.path.dirname(path)
+        if not above or os.path.isdir(above):
+            return path
+        path = above
+
+
+def _to_remember(known: Loaded) -> bytes:
+    parts = [
+        known.loader.encode(errors="surrogateescape"),
+        sections.join(list(known.files)),
+        signatures.to_text(signatures.all_of(known.files) or []).encode(),
+        sections.join(list(known.absent)),
+        os.fsencode(known.cache),
+        sections.join(list(known.names)),
+        _settled(known.cache).encode(),
+        library_cache.said_of(known.cache, known.names).encode(),
+    ]
+    return sections.pack(_KIND, parts)
+
+
+def _recalled(memo: str, named: str) -> Loaded | None:
+    """What was remembered, if the loader would say it again.
+
+    The loader is the one that the tool names: it is run, and somebody may have made the memo up.
+    """
+    if not memo:
+        return None
+    try:
+        parts = sections.unpack(_KIND, os.fsencode(memo), 8)
+    except ValueError:
+        return None
+    loader, files, shown, absent, cache, names, shown_cache, said = parts
+    if os.fsdecode(loader) != named:
+        return None
+    known = Loaded(
+        os.fsdecode(loader),
+        tuple(sections.split(files)),
+        tuple(sections.split(absent)),
+        os.fsdecode(cache),
+        tuple(sections.split(names)),
+    )
+    now = signatures.all_of(known.files)
+    is_same = now is not None and signatures.to_text(now).encode() == shown
+    if not is_same or any(map(os.path.exists, known.absent)):
+        return None
+    if bool(known.cache) != bool(said):
+        return None
+    is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
+    return known if is_untouched or library_cache.said_of(known.cache, known.names).encode() == said else None
+
+
+def _settled(path: str) -> str:
+    """A file's signature if any change to come is sure to show in it; or empty."""
+    shown = signatures.of(path) if path else None
+    return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
+
+
+def interpreter(path: str) -> str | None:
+    """The dynamic loader that an executable names: empty if it needs none, None for what is no executable."""
+    with open(path, "rb") as stream:
+        header = stream.read(64)
+        if not header.startswith(_ELF) or len(header) < 64:
+            return None
+        start, size, count = _ELF_HEADER.unpack_from(header)
+        stream.seek(start)
+        table = stream.read(size * count)
+        if size < _PROGRAM_HEADER.size or len(table) < size * count:
+            return None
+        for at in range(0, len(table), size):
+            kind, offset, length = _PROGRAM_HEADER.unpack_from(table, at)
+            if kind == _INTERPRETER:
+                stream.seek(offset)
+                return os.fsdecode(stream.read(length).rstrip(b"\0"))
+    return ""
+
+
+def may_be_run(path: str) -> bool:
+    """Whether a loader that only a record names is one that this machine would run anyway.
+
+    That is our own, and those of the system that nobody but root can have put there.
+    """
+    try:
+        if path.startswith("/") and path == interpreter(_OURSELVES):
+            return True
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    directory, name = os.path.split(path)
+    is_of_root = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    is_named_so = directory in _DIRECTORIES_OF_SYSTEM and name.startswith("ld") and ".so." in name
+    return is_named_so and is_of_root and stat.S_ISREG(status.st_mode)
+
+
+def features(loader: str, environ: Mapping[str, str]) -> str:
+    """The class of the processor as this loader sees it; empty if it does not say (before glibc 2.33)."""
+    try:
+        answer = process.run([loader, "--list-diagnostics"], environ)
+    except OSError:
+        return ""
+    version = _VERSION.search(answer.stdout)
+    if answer.status != 0 or not version:
+        return ""
+    return class_in(answer.stdout, (int(version[1]), int(version[2])))
+
+
+def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
+    """The class in what `--list-diagnostics` says, or empty."""
+    active = {
+        (int(leaf, 16), int(register, 16)): int(bits, 16)
+        for leaf, register, bits in _ACTIVE.findall(diagnostics)
+    }
+    if not active:
+        return b"\n".join(_CAPABILITIES.findall(diagnostics)).decode(errors="replace")
+    if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
+        active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
+    return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache.store import eviction, journal, journal_line, store
+from nvccache.store.journal_line import Call
+from unprivileged import read_only
+
+
+@pytest.fixture
+def filled_cache(cache_dir):
+    """A cache with four blobs of 1000 bytes, used one, two, three and four hours ago."""
+    filled = store.Store(cache_dir)
+    for hours in (1, 2, 3, 4):
+        digest = f"{hours}{hours}" * 16
+        filled.add_blob(digest, b"x" * 1000, compress=False)
+        path = filled.path(store.BLOB, digest)
+        used = os.stat(path).st_mtime - hours * 3600
+        os.utime(path, (used, used))
+    return cache_dir
+
+
+def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
+    journal_line.append(filled_cache, Call("miss"))
+    result = nvccache("clean", "--all")
+    assert result.output == "removed 4 files, 3.9 KiB\n"
+    assert eviction.usage(filled_cache).entries == 0
+    assert journal.totals(filled_cache)["calls"]["miss"] == 1
+
+
+def test_max_size_removes_what_was_used_least_recently(nvccache, filled_cache):
+    assert nvccache("clean", "--max-size", "2500B").output == "removed 2 files, 2.0 KiB\n"
+    assert os.path.exists(store.Store(filled_cache).path(store.BLOB, "11" * 16))
+    assert not os.path.exists(store.Store(filled_cache).path(store.BLOB, "33" * 16))
+
+
+@pytest.mark.parametrize(("age", "removed"), [("150m", 2), ("3w", 0), ("30s", 4), ("1d", 0), ("2h", 3)])
+def test_older_than_removes_what_was_not_used_for_so_long(nvccache, filled_cache, age, removed):
+    assert nvccache("clean", "--older-than", age).output.startswith(f"removed {removed} file")
+
+
+def test_without_an_option_the_limit_that_is_set_is_enforced(nvccache, filled_cache):
+    assert nvccache("clean").output == "removed 0 files, 0 bytes\n"
+    assert nvccache("clean", NVCCACHE_MAX_SIZE="1500B").output == "removed 3 files, 2.9 KiB\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--max-size", "much"], ["--older-than", "30"], ["--older-than", "d"], ["--older-than", "1y"],
+     ["--max-size", "5"], ["--max-size", "1048576"], ["--max-size", "0"], ["--max-size", "0G"],
+     ["--all", "--max-size", "1G"], ["--all", "--older-than", "0s"]],
+)  # fmt: skip
+def test_options_that_are_refused(nvccache, filled_cache, arguments):
+    assert nvccache("clean", *arguments).exit_code == 2
+    assert eviction.usage(filled_cache).entries == 4
+
+
+def test_a_number_without_a_unit_is_refused_with_the_units(nvccache, filled_cache):
+    result = nvccache("clean", "--max-size", "5")
+    assert result.exit_code == 2
+    assert "`5` has no unit: `K`, `M`, `G`, `T`, or `B` for bytes" in result.output
+    assert "`--all`" in nvccache("clean", "--max-size", "0").output
+
+
+def test_no_limit_removes_nothing(nvccache, filled_cache):
+    assert nvccache("clean", NVCCACHE_MAX_SIZE="0").output == "removed 0 files, 0 bytes\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ([], {"NVCCACHE_MAX_SIZE": "ten"}),
+        (["--all"], {"NVCCACHE_DIR": "~nobody-of-that-name/cache"}),
+        (["--older-than", "1s"], {"NVCCACHE_DIR": "~nobody-of-that-name/cache"}),
+    ],
+)
+def test_nothing_is_removed_that_a_default_would_choose(
+    nvccache, filled_cache, monkeypatch, arguments, wrong
+):
+    """The default of `dir` is this very cache, here."""
+    monkeypatch.setenv("XDG_CACHE_HOME", os.path.dirname(filled_cache))
+    os.rename(filled_cache, os.path.join(os.path.dirname(filled_cache), "nvccache"))
+    filled_cache = os.path.join(os.path.dirname(filled_cache), "nvccache")
+    result = nvccache("clean", *arguments, **{"NVCCACHE_DIR": filled_cache, **wrong})
+    assert result.exit_code == 1
+    assert "nothing was removed" in result.output
+    assert eviction.usage(filled_cache).entries == 4
+
+
+def test_a_wrong_limit_does_not_keep_one_that_is_given(nvccache, filled_cache):
+    result = nvccache("clean", "--max-size", "2500B", NVCCACHE_MAX_SIZE="ten")
+    assert result.stdout == "removed 2 files, 2.0 KiB\n"
+
+
+def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):
+    result = nvccache("clean")
+    assert result.output == f"There is no cache in `{cache_dir}`\n"
+    assert result.exit_code == 0
+    assert not os.path.exists(cache_dir)
+
+
+def test_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir):
+    with open(cache_dir, "w"):
+        pass
+    result = nvccache("clean", "--all")
+    assert result.exit_code == 1
+    assert result.output == f"Error: the cache directory `{cache_dir}` is not a directory\n"
+    assert os.path.exists(cache_dir)
+
+
+def test_read_only_cache_is_one_sentence(nvccache, filled_cache):
+    nvccache("clean")  # loads what the interpreter may not read below
+    with read_only(filled_cache) as copy:
+        result = nvccache("clean", "--all", NVCCACHE_DIR=copy)
+        assert eviction.usage(copy).entries == 4
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+    assert "Permission denied" in result.output

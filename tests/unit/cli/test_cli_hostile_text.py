@@ -1,0 +1,98 @@
+"""Hostile names, values and records through every command: nothing that a terminal would obey comes out.
+
+A file name, a record, a word of the journal or a variable can be anybody's. What is printed is one line for
+each line that a command prints by itself, and no line can be forged.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache import config, outcomes
+from nvccache.cli.names import COMMANDS
+from nvccache.compile import miss_reason
+from nvccache.store import journal_line, sections, store
+from nvccache.store.journal_line import Call
+from nvccache.store.store import Store
+
+HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
+COMMAND_LINES = {
+    "stats": [["stats"], ["stats", "--format", "json"], ["stats", "--format", HOSTILE]],
+    "explain": [["explain"], ["explain", HOSTILE]],
+    "config": [["config"]],
+    "clean": [
+        ["clean"],
+        ["clean", "--max-size", HOSTILE],
+        ["clean", "--older-than", HOSTILE],
+        ["clean", HOSTILE],
+    ],
+    "install": [["install", "--" + HOSTILE]],
+    "demo": [["demo"]],
+    "doctor": [["doctor"]],
+}
+
+
+def is_harmless(text: str) -> bool:
+    return all(line.isprintable() for line in text.split("\n")) and "\nok    nvcc forged" not in text
+
+
+@pytest.fixture
+def hostile_cache(cache_dir, tmp_path, monkeypatch):
+    """A cache, a settings file and an environment that somebody else has filled."""
+    root = f"{cache_dir}{HOSTILE}"
+    monkeypatch.setenv("NVCCACHE_DIR", root)
+    cache = Store(root)
+    product = os.path.abspath(HOSTILE)
+    parts = [HOSTILE, sections.join([HOSTILE]), HOSTILE, HOSTILE, HOSTILE, "", b"", b"", "", "", "", HOSTILE]
+    body = sections.pack("object-3", [os.fsencode(p) if isinstance(p, str) else p for p in parts])
+    cache.add_record(store.OBJECT, miss_reason.key_of(product), body)
+    word = HOSTILE.replace("\n", "").replace("\t", "")
+    for outcome in (outcomes.MISS, outcomes.BYPASS, word):
+        call = Call(outcome, word, [(word, True, 1.0)])
+        call.product, call.store_fault, call.wrong_settings = product, word, word
+        journal_line.append(root, call)
+    for variable in ("NVCCACHE_MAX_SIZE", "NVCCACHE_JOBS", "NVCCACHE_UMASK", f"NVCCACHE_{HOSTILE}"):
+        monkeypatch.setenv(variable, HOSTILE)
+    monkeypatch.setenv("NVCCACHE_NVCC", f"/{HOSTILE}")
+    path = config.config_file(os.environ)
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(
+            '"'
+            + HOSTILE.encode("unicode_escape", "ignore").decode("ascii").replace("\\x", "\\u00")
+            + '" = 1\n'
+        )
+    return root
+
+
+def test_the_text_is_hostile():
+    assert not is_harmless(HOSTILE) and set(COMMAND_LINES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_that_a_terminal_obeys_is_printed(nvccache, hostile_cache, name):
+    for words in COMMAND_LINES[name]:
+        result = nvccache(*words)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert is_harmless(result.stdout), words
+        assert is_harmless(result.stderr), words
+        assert "title" in result.output or name in ("demo", "doctor")
+
+
+def test_a_command_that_is_none_is_named_harmlessly(nvccache, hostile_cache):
+    for words in ([HOSTILE], ["--" + HOSTILE], ["stats", "--" + HOSTILE]):
+        result = nvccache(*words)
+        assert result.exit_code == 2
+        assert is_harmless(result.output)
+
+
+def test_a_cache_that_cannot_be_used_is_named_harmlessly(nvccache, hostile_cache, tmp_path, monkeypatch):
+    in_the_way = tmp_path / HOSTILE
+    in_the_way.write_text("")
+    for name in ("stats", "explain", "clean", "doctor"):
+        result = nvccache(name, NVCCACHE_DIR=str(in_the_way))
+        assert result.exit_code == 1
+        assert is_harmless(result.output)
+        assert "title" in result.output

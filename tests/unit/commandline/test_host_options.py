@@ -1,0 +1,72 @@
+"""Which options for the host compiler leave a call to nvcc, and which only its host compile uncached."""
+
+import pytest
+
+from nvccache import outcomes
+from nvccache.commandline.invocation import Bypass, Invocation, parse
+
+
+def _reason(*words, **environ):
+    found = parse(words, environ)
+    return found.reason if isinstance(found, Bypass) else None
+
+
+HOST = {
+    "host_side_output": [
+        "-MD",
+        "-MMD",
+        "-MF,x.d",
+        "-Wp\\,-MD\\,x.d",
+        "-Xpreprocessor,-MMD",
+        "-save-temps",
+        "-save-temps=obj",
+        "--save-temps",
+        "-fdump-tree-all",
+        "-da",
+        "-dumpdir,x",
+        "-aux-info,x",
+        "-o,x",
+        "--output=x",
+        "-Wa\\,-adhln=x.s",
+        "-Wa\\,--MD\\,x.d",
+        "-Xassembler,-a=x",
+        "-ftime-trace",
+        "-fsave-optimization-record",
+        "-fopt-info-vec=x",
+        "-Xclang,-dependency-file,-Xclang,x",
+        "-g -MD",
+        "'-MD'",
+    ],
+    "host_hidden_inputs": ["@x", "-specs=x", "--specs=x", "-wrapper,x", "-fplugin=x.so", "-B/x", "-Wa\\,@x"],
+    "host_hides_sources": ["-P", "-Wp\\,-P", "-Xpreprocessor,-P", "--no-line-commands"],
+    "time_report": ["-ftime-report", "-time", "-time=x", "-Q", "-fmem-report"],
+}
+
+
+@pytest.mark.parametrize("value", ["--coverage", "-fprofile-use=x", "-gsplit-dwarf", "-fstack-usage"])
+def test_files_beside_an_object_are_written_there(value):
+    found = parse(("-c", "a.cu", "-Xcompiler", value), {})
+    assert isinstance(found, Invocation) and found.host_flags == (value,)
+    for line in ("a.cu -o a", "a.o -shared", "-dlink a.o", "-rdc=true a.cu"):
+        assert _reason(*line.split(), "-Xcompiler", value) == "host_side_output"
+
+
+@pytest.mark.parametrize(("reason", "value"), [(r, value) for r, values in HOST.items() for value in values])
+def test_host_options_that_are_left_to_nvcc(reason, value):
+    assert reason in outcomes.REASONS
+    assert _reason("-c", "a.cu", "-Xcompiler", value) == reason
+    assert _reason("-c", "a.cu", f"--compiler-options={value}") == reason
+
+
+@pytest.mark.parametrize("word", ["-fopt-info", "-MQ", "-Wp,-MD,x", "-fdump-tree-all"])
+def test_forwarded_words_are_host_options(word):
+    assert _reason("-forward-unknown-to-host-compiler", word, "-c", "a.cu") == "host_side_output"
+    assert _reason("-c", "a.cu", word, "-forward-unknown-opts") == "host_side_output"
+
+
+@pytest.mark.parametrize(
+    "variable", ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CC_PRINT_OPTIONS", "CCC_OVERRIDE_OPTIONS"]
+)
+def test_variables_that_make_the_host_compiler_write_files(variable):
+    assert _reason("-c", "a.cu", **{variable: "x"}) == "environment_side_output"
+    assert _reason("-c", "a.cu", **{variable: ""}) == "environment_side_output"

@@ -1,0 +1,368 @@
+"""Which calls are cached, what is said about them, and why the others are left to nvcc."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from nvccache import outcomes
+from nvccache.commandline import tokens
+from nvccache.commandline.invocation import MODES, Bypass, Invocation, parse
+
+
+def _parse(*words, **environ):
+    return parse(words, environ)
+
+
+def _compiled(*words, **environ):
+    found = parse(words, environ)
+    assert isinstance(found, Invocation), found
+    return found
+
+
+def _reason(*words, **environ):
+    found = parse(words, environ)
+    return found.reason if isinstance(found, Bypass) else None
+
+
+BYPASSES = {
+    "information": [
+        "",
+        "-c",
+        "--version",
+        "-V",
+        "-V -nonsense",
+        "--help",
+        "-h",
+        "-c a.cu --help",
+        "--dryrun -c a.cu",
+        "-dryrun -E a.cu",
+        "--list-gpu-arch",
+        "-arch-ls",
+        "--list-gpu-code -c a.cu",
+        "-hls=gen-lcs",
+    ],
+    "unknown_option": [
+        "-c a.cu -Wall",
+        "-c a.cu -o",
+        "-c a.cu -v -MQ t",
+        "-c a.cu --cicc-prefix time",
+        "-forward-unknown-opts -c a.cu --cicc-prefix time",
+        "-forward-unknown-opts -c a.cu -Os",
+    ],
+    "verbose": ["-v -c a.cu", "--verbose a.cu", "-v2 -c a.cu"],
+    "time_report": [
+        "-time - -c a.cu",
+        "--time=t.csv -c a.cu",
+        "-fdevice-time-trace - -c a.cu",
+        "-Xcompiler -ftime-report -c a.cu",
+        "-Xcompiler -Q -c a.cu",
+    ],
+    "keeps_intermediates": ["-objtemp -c a.cu", "-keep -objtemp -c a.cu"],
+    "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
+    "preprocess_only": ["-E a.cu", "-M a.cu", "-MM a.cu", "-c -E a.cu", "-M -c a.cu", "-ptx -E a.cu"],
+    "library": ["-lib a.o", "-lib -c a.cu"],
+    "standard_input": ["-x cu -c -", "-x cu -c - -o a.o"],
+    "standard_output": [
+        "-ptx a.cu -o -",
+        "-c a.cu -o /dev/null",
+        "-c a.cu -o /dev/stdout",
+        "-c a.cu -o /proc/self/fd/1",
+        "-c a.cu -MD -MF -",
+        "-c a.cu -MD -MF /dev/stdout",
+    ],
+    "shell_expansion": [
+        "-c a.cu -Xcompiler -DX=$HOME",
+        "-c a.cu -Xcompiler `id`",
+        "-c a.cu -Xcompiler -DX=[1]",
+        "-c a.cu -forward-unknown-opts -DX=a -Wa,*",
+    ],
+    "device_tool_files": [
+        "-c a.cu -Xptxas -o,x",
+        "-c a.cu -Xptxas --output-file=x",
+        "-c a.cu -Xptxas --options-file,x",
+        "-c a.cu -Xptxas -optf,x",
+        "-c a.cu -Xcudafe --gen_c_file_name=x",
+        "-c a.cu -Xcicc -olto,x",
+        "-c a.cu -apply-controls x",
+    ],
+    "source_in_ptx": ["-ptx -lineinfo -src-in-ptx a.cu", "-c -G --source-in-ptx a.cu"],
+}
+
+
+@pytest.mark.parametrize(("reason", "line"), [(r, line) for r, lines in BYPASSES.items() for line in lines])
+def test_calls_that_are_left_to_nvcc(reason, line):
+    assert _reason(*line.split()) == reason
+
+
+@pytest.mark.parametrize("reason", list(BYPASSES))
+def test_every_reason_is_in_the_closed_list(reason):
+    assert reason in outcomes.REASONS
+
+
+COMPILES = [
+    ("-c a.cu", "compile"),
+    ("-c a.cu -o x/a.o", "compile"),
+    ("a.cu --compile", "compile"),
+    ("-c a.cpp b.c c.cu", "compile"),
+    ("-c -x cu a.cpp", "compile"),
+    ("-c -shared a.cu", "compile"),
+    ("-c -link a.cu", "compile"),
+    ("-c -rdc=true a.cu", "compile"),
+    ("-c -dlto a.cu", "compile"),
+    ("-G -g -lineinfo -c a.cu", "compile"),
+    ("-c -Xptxas -v,-O1,-warn-spills -res-usage a.cu", "compile"),
+    ("-c --resource-usage -arch=native a.cu", "compile"),
+    ("-c -split-compile 0 a.cu", "compile"),
+    ("-c -ccbin g++ a.cu", "compile"),
+    ("-c -ccbin=/usr/bin/g++ --compiler-bindir clang a.cu", "compile"),
+    ("-c -pg -Xcompiler -pg a.cu", "compile"),
+    ("-c -Xcompiler -Wp,-D_FORTIFY_SOURCE=2 a.cu", "compile"),
+    ("-c -Xcompiler -Wp\\,-D_FORTIFY_SOURCE=2,-Wa\\,--noexecstack a.cu", "compile"),
+    ("-c -Xcompiler -Wl\\,-Map=x a.cu", "compile"),
+    ("-c -Xcompiler -march=native,-Wall,-isystem,x a.cu", "compile"),
+    ("-c -Xcudafe --diag_suppress=177 -Xcudafe --display_error_number a.cu", "compile"),
+    ("-c -Xptxas --allow-expensive-optimizations=true,-opt-fp-atomics a.cu", "compile"),
+    (
+        "-forward-unknown-to-host-compiler -fPIC -Wall -pthread -MD -MT t -MF f -x cu -c a.cu -o a.o",
+        "compile",
+    ),
+    ("-dc a.cu", "device-c"),
+    ("-c -dc a.cu", "device-c"),
+    ("-dw a.cu", "device-w"),
+    ("-c -dw a.cu", "device-w"),
+    ("-ptx a.cu", "ptx"),
+    ("-c -ptx a.cu", "ptx"),
+    ("-cubin -ptx a.cu", "ptx"),
+    ("-cubin a.ptx", "cubin"),
+    ("-fatbin -dc a.cu", "fatbin"),
+    ("-fatbin -cubin a.cu", "cubin"),
+    ("-cuda -dc a.cu", "cuda"),
+    ("-optix-ir -c a.cu", "optix-ir"),
+    ("-dlto --ltoir a.cu", "ltoir"),
+    ("-dlto -dc -ltoir a.cu", "ltoir"),
+    ("-enable-tile -tilecubin -c a.cu", "tilecubin"),
+    ("-dlink a.cu", "device-link"),
+    ("-dlink -cubin a.o", "device-link"),
+    ("-dlink -fatbin a.o", "device-link"),
+    ("-dlink -c a.cu", "compile"),  # nvcc compiles, and links nothing
+    ("-dlink -cuda a.cu", "cuda"),
+]
+
+
+@pytest.mark.parametrize(("line", "mode"), COMPILES)
+def test_calls_that_compile(line, mode):
+    found = _compiled(*line.split())
+    assert found.mode == mode
+    assert found.dryrun_arguments == tuple(line.split())
+
+
+def test_an_option_may_take_its_value_from_the_words_of_a_variable():
+    assert _compiled("-ptx", "a.cu", "-Ofc").inputs == ("a.cu",)
+    assert _reason("-ptx", "a.cu", "-Ofc", NVCC_APPEND_FLAGS="max") == "unknown_option"
+    assert _reason("max", "-ptx", "a.cu", NVCC_PREPEND_FLAGS="-Ofc") == "unknown_option"
+    assert _compiled("-ptx", "a.cu", NVCC_APPEND_FLAGS="-Ofc").inputs == ("a.cu",)
+
+
+def test_every_mode_is_compiled_alone():
+    for mode in MODES:
+        assert _compiled(f"--{mode}", "a.cu").mode == mode
+
+
+def test_nvcc_chooses_the_same_mode(tmp_path):
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        pytest.skip("no nvcc on PATH")
+    product = {"ptx": "a.ptx", "cubin": "a.cubin", "fatbin": "a.fatbin", "cuda": "a.cu.cpp.ii"}
+    for first in ("-c", "-dc", "-dw", "-ptx", "-cubin", "-fatbin", "-cuda", "-optix-ir"):
+        for second in ("-c", "-ptx", "-cubin", "-fatbin", "-cuda", "-optix-ir", "-shared", "-rdc=true"):
+            if (first, second) == ("-dw", "-rdc=true"):
+                continue  # nvcc refuses
+            found = _compiled(first, second, "a.cu")
+            wanted = {**product, "optix-ir": "a.optixir"}.get(found.mode, "a.o")
+            line = [nvcc, "--dryrun", first, second, "a.cu"]
+            stderr = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+            outputs = re.findall(r'(?:-o |--create=)"([^"/]*)"', stderr)
+            assert outputs == [wanted], (first, second)
+
+
+def test_inputs_and_output_are_as_typed():
+    found = _compiled("-c", "./a.cu", "-o", "out/../a b.o", "-odir", "x")
+    assert (found.inputs, found.output, found.output_directory) == (("./a.cu",), "out/../a b.o", "x")
+    assert _compiled("-c", "a.cu", "b.cu").inputs == ("a.cu", "b.cu")
+    assert _compiled("-c", "a.cu").output == ""
+    assert _compiled("-c", "a.cu", "-o", "x", "-o", "y").output == "y"
+
+
+def test_an_empty_output_name_is_left_to_nvcc():
+    assert _reason("-c", "a.cu", "-o", "") == "unwritable_output"
+
+
+def test_options_in_force_are_canonical():
+    found = _compiled("-c", "-G", "-lto", "-rdc=true", "-rdc=false", "--expt-extended-lambda", "a.cu")
+    assert found.options == {"compile", "device-debug", "dlink-time-opt", "extended-lambda"}
+    assert "relocatable-device-code" in _compiled("-dc", "a.cu").options
+
+
+def test_host_flags_are_flat():
+    words = ["-Xcompiler", "-Wall,-O1", "-Xcompiler=-g -DX='a b'", "-Xcompiler", '-DY=\\"q\\"', "-c", "a.cu"]
+    assert _compiled(*words).host_flags == ("-Wall", "-O1", "-g", "-DX=a b", "-DY=q")
+    forwarded = _compiled("-fPIC", "-Xcompiler", "-A", "-Wall", "-forward-unknown-opts", "-c", "a.cu")
+    assert forwarded.host_flags == ("-A", "-fPIC", "-Wall")
+
+
+def test_words_that_scatter_a_dryrun_are_left_out_of_it():
+    found = _compiled("-t4", "-DA=-t", "-c", "--threads", "4", "a.cu", "-t=4", "-o", "a.o")
+    assert found.threads == 4
+    assert found.dryrun_arguments == ("-DA=-t", "-c", "a.cu", "-o", "a.o")
+    assert _compiled("-c", "a.cu").threads == 0
+    assert _compiled("-c", "a.cu", "-t0").threads == 0
+
+
+def test_a_jobserver_is_left_out_where_there_is_one():
+    found = _compiled("-jobserver", "-c", "a.cu", MAKEFLAGS=" -j4 --jobserver-auth=fifo:/x")
+    assert found.dryrun_arguments == ("-c", "a.cu")
+    assert _reason("-jobserver", "-c", "a.cu") == "irremovable_option"
+
+
+@pytest.mark.parametrize("line", ["-t 2 -t 4 -c a.cu", "-t x -c a.cu", "-t -1 -c a.cu", "-t 0x2 -c a.cu"])
+def test_thread_counts_that_nvcc_remarks_on_are_left_to_it(line):
+    assert _reason(*line.split()) == "irremovable_option"
+
+
+def test_variables_surround_the_arguments():
+    environ = {"NVCC_PREPEND_FLAGS": "-o a -G", "NVCC_APPEND_FLAGS": "-dc -Xcompiler -g"}
+    found = _compiled("-o", "b", "a.cu", **environ)
+    assert (found.mode, found.output, found.host_flags) == ("device-c", "b", ("-g",))
+    assert found.dryrun_arguments == ("-o", "b", "a.cu")
+    assert _compiled("-o", "b", "-c", "a.cu", NVCC_APPEND_FLAGS="-o c").output == "c"
+    assert _compiled("-fPIC", "-c", "a.cu", NVCC_APPEND_FLAGS="-forward-unknown-opts").host_flags == (
+        "-fPIC",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "prefix"),
+    [
+        ("-c a.cu", None),
+        ("-keep-dir k -c a.cu", None),
+        ("-keep -c a.cu", ""),
+        ("--save-temps -c a.cu", ""),
+        ("-save-temps --keep-dir=k// -c a.cu", "k/"),
+        ("-keep-dir ./k -c a.cu --keep", "./k/"),
+    ],
+)
+def test_where_intermediate_files_are_kept(line, prefix):
+    found = _compiled(*line.split())
+    assert found.keeps_in == prefix
+    assert found.dryrun_arguments == ("-c", "a.cu")
+
+
+def test_two_directories_to_keep_files_in_are_left_to_nvcc():
+    assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
+
+
+def test_variables_can_make_a_call_something_else():
+    assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-E") == "preprocess_only"
+    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --save-temps") == "host_side_output"
+    assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
+
+
+@pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
+def test_what_cannot_be_left_out_of_a_variable_is_left_to_nvcc(name):
+    assert _reason("-c", "a.cu", "-t", "2", **{name: "-t 4"}) == "irremovable_option"
+    assert _reason("-c", "a.cu", **{name: "-time x"}) == "time_report"
+    assert _reason("-c", "a.cu", **{name: '-DX="a\\"b"'}) == "unreadable_environment"
+
+
+def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
+    environ = {"NVCC_PREPEND_FLAGS": "-O2 -t 4", "NVCC_APPEND_FLAGS": '-DX="a b"'}
+    found = _compiled("-c", "a.cu", **environ)
+    assert (found.replaces_variables, found.threads) == (True, 4)
+    assert found.dryrun_arguments == ("-O2", "-c", "a.cu", '-DX="a b"')  # nvcc takes quotes away later
+    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keeps_in == ""
+    assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").replaces_variables
+
+
+def test_a_value_is_not_taken_across_a_variable():
+    assert _reason("a.cu", "-c", "-o", NVCC_APPEND_FLAGS="x.o") == "unknown_option"
+
+
+@pytest.fixture
+def in_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_option_files_are_read_in_place(in_directory):
+    (in_directory / "one").write_text('-o file "-Xcompiler" -O1 -optf sub/two\n')
+    (in_directory / "sub").mkdir()
+    (in_directory / "sub" / "two").write_text("-dc\nb.cu")
+    found = _compiled("-o", "x", "-optf", "one", "-Xcompiler", "-O2", "a.cu")
+    assert (found.mode, found.output, found.inputs) == ("device-c", "file", ("b.cu", "a.cu"))
+    assert found.host_flags == ("-O1", "-O2")
+    assert found.option_files == ("one", "sub/two")
+    assert found.dryrun_arguments == ("-o", "x", "-optf", "one", "-Xcompiler", "-O2", "a.cu")
+    assert _compiled("-c", "a.cu", "--options-file=one,sub/two").option_files == ("one", "sub/two", "sub/two")
+    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-optf sub/two").option_files == ("sub/two",)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("-E", "preprocess_only"),
+        ("-nonsense", "unknown_option"),
+        ("-o", "unknown_option"),
+        ("-t 4", "irremovable_option"),
+        ("-time x", "time_report"),
+        ("-DX=a\\ b", "unreadable_option_file"),
+        ("-optf self", "unreadable_option_file"),
+        ("-optf absent", "unreadable_option_file"),
+        ("-optf .", "unreadable_option_file"),
+    ],
+)
+def test_option_files_can_make_a_call_something_else(in_directory, content, reason):
+    (in_directory / "self").write_text(content)
+    assert _reason("-c", "a.cu", "-optf", "self") == reason
+
+
+def test_a_pipe_as_option_file_is_left_for_nvcc_to_read(in_directory):
+    os.mkfifo(in_directory / "pipe")
+    assert _reason("-c", "a.cu", "-optf", "pipe") == "unreadable_option_file"
+
+
+def test_dependencies_are_what_nvcc_would_write():
+    found = _compiled(
+        "-c", "a.cu", "-MD", "-MT", "x", "-MT", "a,b c", "-MF", "f", "-MF", "g", "-MP"
+    ).dependencies
+    assert (found.targets, found.output, found.phony, found.omit_system) == (("a,b c",), "g", True, False)
+    plain = _compiled("-c", "a.cu", "-MMD").dependencies
+    assert (plain.targets, plain.output, plain.phony, plain.omit_system) == ((), "", False, True)
+    assert _compiled("-c", "a.cu", "-MD", "-MMD").dependencies.omit_system
+    assert _compiled("-c", "a.cu", "-MT", "x").dependencies is None
+
+
+def test_nvcc_takes_the_last_target_verbatim(tmp_path):
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        pytest.skip("no nvcc on PATH")
+    (tmp_path / "a.cpp").write_text("int x;\n")
+    words = ["-MMD", "-MT", "x", "-MT", "a,b c", "-MF", "f", "-c", "a.cpp"]
+    subprocess.run([nvcc, *words], cwd=tmp_path, capture_output=True, check=True)
+    target = (tmp_path / "f").read_text().partition(" : ")[0]
+    assert (target,) == _compiled(*words).dependencies.targets
+
+
+def test_no_hot_module_loads_more_than_it_may():
+    source = str(pathlib.Path(tokens.__file__).parents[2])
+    script = f"import os, sys; sys.path.insert(0, {source!r}); old = set(sys.modules); "
+    script += "import nvccache.commandline.invocation; print(*set(sys.modules) - old)"
+    loaded = subprocess.check_output([sys.executable, "-I", "-c", script], text=True).split()
+    names = ("host_options", "invocation", "options", "tokens")
+    ours = {name for name in loaded if name.startswith("nvccache.commandline.")}
+    assert ours == {f"nvccache.commandline.{name}" for name in names}
+    assert not {"re", "typing", "subprocess"} & set(loaded)

@@ -1,0 +1,350 @@
+"""The table of nvcc's options, and the splitting of words, against every nvcc at hand.
+
+Set NVCCACHE_TEST_TOOLKITS to a directory of toolkits (<version>/bin/nvcc) to check more than the one on PATH.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nvccache.commandline import host_options, options, tokens
+from nvccache.commandline.tokens import FORWARDED, Argument, UnknownOption
+
+DRYRUNS = pathlib.Path(__file__).parents[4] / "shared" / "dryruns"
+DOCUMENTED = re.compile(r"^--(\S+)\s*(.*?)\s+\(?(--?[^()\s]+)\)?\s*$", re.MULTILINE)
+
+
+def _compilers():
+    found = []
+    root = os.environ.get("NVCCACHE_TEST_TOOLKITS")
+    if root:
+        found = sorted(str(path) for path in pathlib.Path(root).glob("*/bin/nvcc"))
+    on_path = shutil.which("nvcc")
+    return [*found, on_path] if on_path else found
+
+
+@pytest.fixture(params=_compilers() or [None])
+def nvcc(request):
+    if request.param is None:
+        pytest.skip("no nvcc on PATH, and NVCCACHE_TEST_TOOLKITS is not set")
+    return request.param
+
+
+def _dryrun(nvcc, words, cwd, **variables):
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("NVCC_")}
+    environ.update(variables)
+    return subprocess.run(
+        [nvcc, "--dryrun", *words],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _many(nvcc, calls, cwd):
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda words: _dryrun(nvcc, words, cwd), calls))
+
+
+def _documented(nvcc):
+    text = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True).stdout
+    return [(long, meta, short) for long, meta, short in DOCUMENTED.findall(text)]
+
+
+def _defines(stderr):
+    return re.findall(r'-D ?"(X[^_]*?)"(?= -|$)', stderr, re.MULTILINE)
+
+
+def test_every_documented_option_is_in_the_table(nvcc):
+    documented = _documented(nvcc)
+    assert len(documented) > 100
+    for long, _, short in documented:
+        assert options.SPELLINGS.get("--" + long) == long
+        if (long, short) == ("host-relocatable-link", "-r"):
+            continue  # until CUDA 12, where the name passed on; both only steer a link
+        assert options.SPELLINGS.get(short) == long
+
+
+def test_arities_are_those_of_nvcc(nvcc, tmp_path):
+    documented = _documented(nvcc)
+    results = _many(nvcc, [["-c", "a.cu", "--" + long] for long, _, _ in documented], tmp_path)
+    for (long, meta, _), result in zip(documented, results, strict=True):
+        takes_value = f"argument expected after '--{long}'" in result.stderr
+        expected = (options.VALUE, options.LIST) if takes_value else (options.SWITCH, options.OPTIONAL)
+        assert options.ARITIES[long] in expected, long
+        assert (options.ARITIES[long] == options.LIST) == (",..." in meta), long
+
+
+def test_names_of_the_table_do_not_contradict_each_other():
+    spelled = set(options.ARITIES)
+    assert set(options.ALIASES) | set(options.ALIASES.values()) <= spelled
+    assert (
+        set(options.GLUED_TEXT.values()) | set(options.GLUED_NUMBER.values()) | options.PATH_LISTS <= spelled
+    )
+    assert not {word.lstrip("-") for word in options.SPELLINGS} & options.UNSUPPORTED
+
+
+# Beside `-c a.cu`. The result: names by us, or None where we refuse; nvcc agrees unless noted.
+SPELLINGS = [
+    (["-O3"], ["optimize"]),
+    (["-O", "3"], ["optimize"]),
+    (["-O=3"], ["optimize"]),
+    (["--optimize=3"], ["optimize"]),
+    (["--optimize", "3"], ["optimize"]),
+    (["-Os"], None),
+    (["-O3x"], None),
+    (["--O3"], None),
+    (["-tdump1"], None),
+    (["-std=c++17"], ["std"]),
+    (["-std", "c++17"], ["std"]),
+    (["--std", "c++17"], ["std"]),
+    (["-stdc++17"], None),
+    (["-m64"], ["m64"]),
+    (["-m", "64"], ["machine"]),
+    (["-m63"], None),
+    (
+        ["-DX", "-UX", "-Iinc", "-Llib", "-lm"],
+        ["define-macro", "undefine-macro", "include-path", "library-path", "library"],
+    ),
+    (["-D", "X", "-U", "X", "-I", "i"], ["define-macro", "undefine-macro", "include-path"]),
+    (["-D=X", "-I=i"], ["define-macro", "include-path"]),
+    (["-I", "-E"], ["include-path"]),
+    (["-isystem", "i"], ["system-include"]),
+    (["-isystemi"], None),
+    (["-Xcompiler=-g,-O2"], ["compiler-options"]),
+    (["-Xcompiler", "-g"], ["compiler-options"]),
+    (["--compiler-options", "-g"], ["compiler-options"]),
+    (["-Xcompiler-g"], None),
+    (["-Werror", "all-warnings"], ["Werror"]),
+    (["-Werror=reorder"], ["Werror"]),
+    (["-Wall"], None),
+    (["-x", "cu"], ["x"]),
+    (["-x=cu"], ["x"]),
+    (["-xcu"], None),
+    (["-o", "k.o"], ["output-file"]),
+    (["-o", "-E"], ["output-file"]),
+    (["-ok.o"], None),
+    (["-rdc=true"], ["relocatable-device-code"]),
+    (["-rdc", "false"], ["relocatable-device-code"]),
+    (["-lineinfo"], ["generate-line-info"]),
+    (["-lineinfo=1"], None),
+    (["-lineinfox"], ["library"]),
+    (["-G=1"], None),
+    (["-dlto="], None),
+    (["--c"], None),
+    (["-compile"], None),
+    (["--gencode", "arch=compute_80,code=sm_80"], None),
+    (["-gencode=arch=compute_80,code=sm_80"], ["generate-code"]),
+    (["-generate-code", "arch=compute_80,code=sm_80"], None),
+    (["-output-file", "k.o"], None),
+    (["--"], None),
+    (["--="], None),
+    (["-g "], None),
+    (["--no-align-double"], ["no-align-double"]),
+    (["-no-align-double"], None),
+    (["-Xcudafe", "--diag_suppress=177"], ["cudafe-options"]),
+    (
+        ["-MD", "-MT", "t", "-MF", "f.d", "-MP"],
+        [
+            "generate-dependencies-with-compile",
+            "dependency-target-name",
+            "dependency-output",
+            "generate-dependency-targets",
+        ],
+    ),
+    (["-MQ", "t"], None),
+    (["-Wall", "-forward-unknown-to-host-compiler"], [FORWARDED, "forward-unknown-to-host-compiler"]),
+    (["-forward-unknown-opts", "-march=native", "-g3"], ["forward-unknown-opts", FORWARDED, FORWARDED]),
+    (["-forward-unknown-opts", "--", "--coverage"], ["forward-unknown-opts", FORWARDED, FORWARDED]),
+    (["-forward-unknown-opts", "-Os"], None),
+    (["-forward-unknown-opts", "-G=1"], None),
+]
+
+
+@pytest.mark.parametrize(("words", "names"), SPELLINGS, ids=[" ".join(words) for words, _ in SPELLINGS])
+def test_words_are_split_by_name(words, names):
+    found = tokens.split([*words, "-c", "a.cu"])
+    if names is None:
+        assert isinstance(found, UnknownOption)
+    else:
+        assert not isinstance(found, UnknownOption)
+        assert [argument.name for argument in found] == [*names, "compile", ""]
+        assert [token for argument in found for token in argument.tokens] == [*words, "-c", "a.cu"]
+
+
+def test_nvcc_accepts_and_rejects_the_same_words(nvcc, tmp_path):
+    results = _many(nvcc, [[*words, "-c", "a.cu"] for words, _ in SPELLINGS], tmp_path)
+    for (words, names), result in zip(SPELLINGS, results, strict=True):
+        assert (result.returncode == 0) == (names is not None), (words, result.stderr[-300:])
+
+
+@pytest.mark.parametrize("word", ["-o", "-D", "-std", "--gpu-architecture", "-MF", "-Xcompiler", "-t"])
+def test_a_last_word_without_its_value_is_refused(word):
+    assert isinstance(tokens.split(["-c", "a.cu", word]), UnknownOption)
+
+
+def test_versions_differ_on_an_empty_value_so_it_is_refused():
+    assert isinstance(tokens.split(["-o=", "k", "-c", "a.cu"]), UnknownOption)
+    assert isinstance(tokens.split(["-D=", "X", "-c", "a.cu"]), UnknownOption)
+
+
+@pytest.mark.parametrize("name", ["-hls", "-Ofc"])
+def test_an_optional_value_is_taken_unless_it_has_a_dash(name):
+    assert [a.value for a in tokens.split([name, "v", "a.cu"])] == ["v", "a.cu"]
+    assert [a.value for a in tokens.split([name, "-c", "a.cu"])] == [None, None, "a.cu"]
+    assert [a.value for a in tokens.split([name, "-"])] == ["-"]
+    assert [a.value for a in tokens.split(["a.cu", name])] == ["a.cu", None]
+
+
+@pytest.mark.parametrize("name", sorted(options.UNSUPPORTED))
+def test_options_of_unknown_effect_are_refused_even_where_unknown_ones_are_forwarded(name):
+    for word in (f"-{name}", f"--{name}", f"--{name}=1"):
+        assert isinstance(tokens.split(["-forward-unknown-opts", word, "-c", "a.cu"]), UnknownOption)
+
+
+@pytest.mark.parametrize("word", ["a.cu", "a.o", "-", "", "@x", "=", "'-g'", " -g"])
+def test_words_without_a_dash_are_inputs(word):
+    assert tokens.split([word]) == [Argument("", word, (word,))]
+
+
+def test_the_last_value_counts():
+    found = tokens.split(["-o", "a", "--output-file=b"])
+    assert tokens.last_value(found, "output-file") == "b"
+    assert tokens.last_value(found, "std") is None
+
+
+LISTS = [
+    ("-a,-b", ["-a", "-b"]),
+    (r"-a\,-b", ["-a,-b"]),
+    ('"-a,-b"', ['"-a,-b"']),
+    ("'-a,-b'", ["'-a", "-b'"]),
+    ('-a,"-b,-c",-d', ["-a", '"-b,-c"', "-d"]),
+    (r"-a\\,-b", ["-a\\", "-b"]),
+    (r"-a\-b", ["-a-b"]),
+    ("-a,,-b,", ["-a", "-b"]),
+    ("-a -b", ["-a -b"]),
+    (r"-DX=\"q\"", ['-DX="q"']),
+    ('-a"x,-b', None),
+    ("-a\\", None),
+    ("-a=[x,y]", None),  # CUDA 11.2: `-a=x,y`
+]
+
+
+@pytest.mark.parametrize(("text", "elements"), LISTS)
+def test_lists_are_split_at_commas(text, elements):
+    found = tokens.values(tokens.split(["-Xcompiler", text]), "compiler-options")
+    if elements is None:
+        assert isinstance(found, UnknownOption)
+    else:
+        assert found == elements
+
+
+def test_nvcc_splits_lists_the_same_way(nvcc, tmp_path):
+    cases = [(text, elements) for text, elements in LISTS if "[" not in text]
+    results = _many(nvcc, [["-Xcompiler", text, "-c", "a.cu"] for text, _ in cases], tmp_path)
+    for (text, elements), result in zip(cases, results, strict=True):
+        assert (result.returncode == 0) == (elements is not None), text
+        if elements is not None:
+            assert f"-D__NVCC__ {' '.join(elements)} " in re.sub(" +", " ", result.stderr), text
+
+
+def test_a_backslash_in_a_list_of_paths_is_plain(nvcc, tmp_path):
+    found = tokens.split(["-Ia\\,b", "-I", '"c,d"'])
+    assert tokens.values(found, "include-path") == ["a\\", "b", "c,d"]
+    stderr = _dryrun(nvcc, ["-Ia\\,b", "-I", '"c,d"', "-c", "a.cu"], tmp_path).stderr
+    assert '-I"a\\" -I"b" -I"c,d"' in stderr
+
+
+VARIABLES = [
+    ("-DX1 -DX2", ["-DX1", "-DX2"]),
+    ("  -DX1\t-DX2 ", ["-DX1", "-DX2"]),
+    ("-DX='a", ["-DX='a"]),
+    ("-DX='a b'", ["-DX='a", "b'"]),
+    ('-DX="a b"', ['-DX="a b"']),
+    ('"-DX=1 2"', ['"-DX=1 2"']),
+    ("", []),
+    ('""', ['""']),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), VARIABLES)
+def test_variables_are_split_at_blanks_and_keep_quotes(text, words, nvcc, tmp_path):
+    assert tokens.split_variable(text) == words
+    (tmp_path / "a.cu").touch()
+    read = _dryrun(nvcc, ["-E", "a.cu"], tmp_path, NVCC_APPEND_FLAGS=text)
+    typed = _dryrun(nvcc, ["-E", "a.cu", *words], tmp_path)
+    assert read.returncode == typed.returncode
+    assert _defines(read.stderr) == _defines(typed.stderr)
+
+
+@pytest.mark.parametrize("text", ["-DX=a\\ b", '-DX=\\"a\\"', '-DX="a'])
+def test_variables_that_versions_read_differently_are_refused(text):
+    assert tokens.split_variable(text) is None
+
+
+FILES = [
+    ("-DX1 -DX2", ["-DX1", "-DX2"]),
+    ("-DX1\r\n\n\t-DX2\n", ["-DX1", "-DX2"]),
+    ('-DX="a b"', ["-DX=a b"]),
+    ('"-DX=1 2" -DX3', ["-DX=1 2", "-DX3"]),
+    ("-DX='a b'", ["-DX='a", "b'"]),
+    ('-DX"1"2', ["-DX12"]),
+    ('"-D" X', ["-D", "X"]),
+    ("# -DX", ["#", "-DX"]),
+    ('""', [""]),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), FILES)
+def test_option_files_are_split_at_white_space_and_lose_quotes(text, words, nvcc, tmp_path):
+    assert tokens.split_file(text) == words
+    (tmp_path / "opts").write_bytes(text.encode())
+    read = _dryrun(nvcc, ["-optf", "opts", "-E", "a.cu"], tmp_path)
+    typed = _dryrun(nvcc, [*words, "-E", "a.cu"], tmp_path)
+    assert read.returncode == typed.returncode
+    assert _defines(read.stderr) == _defines(typed.stderr)
+
+
+@pytest.mark.parametrize("text", ["-DX\\ b", '-DX="a', "-DX\0"])
+def test_option_files_of_uncertain_meaning_are_refused(text):
+    assert tokens.split_file(text) is None
+
+
+def _corpus():
+    for path in sorted(DRYRUNS.glob("*/*.txt")):
+        lines = path.read_text(errors="replace").split("\n")
+        if lines[0].startswith("## argv: "):
+            yield path, json.loads(lines[0][9:])[1:], "\n".join(lines)
+
+
+@pytest.mark.skipif(not DRYRUNS.is_dir(), reason="the recorded dry runs are not beside the checkout")
+def test_recorded_command_lines_are_split_as_nvcc_took_them():
+    accepted = rejected = 0
+    for path, words, transcript in _corpus():
+        found = tokens.split(words)
+        unknown = re.search(r"^nvcc fatal +: Unknown option '(.*)'$", transcript, re.MULTILINE)
+        if unknown is None:
+            accepted += 1
+            assert not isinstance(found, UnknownOption), path
+        else:
+            rejected += 1
+            # Either unknown to us as well, or known from another version: then nvcc's dry run fails first.
+            spelling = unknown[1].partition("=")[0]
+            assert isinstance(found, UnknownOption) or spelling in options.SPELLINGS, path
+    assert accepted > 1000 and rejected > 100
+
+
+def test_shell_words_lose_their_quotes():
+    found = tokens.split(["-Xcompiler", "-a 'b c'\"d\"", "-c"])
+    assert host_options.flatten(found, ["-e"]) == ("-a", "b cd", "-e")
+    assert host_options.flatten([], ["-a;b"]) is None

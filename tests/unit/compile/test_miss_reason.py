@@ -1,0 +1,288 @@
+"""Explanations: the clause that names what differs from the last compile of the same object."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from damage import changed, shuffled, torn
+from nvccache import environment
+from nvccache.commandline import invocation
+from nvccache.compile import miss_reason
+from nvccache.compile.miss_reason import Case
+from nvccache.compile.record_call import Recorded
+from nvccache.compile.report import Report
+from nvccache.compile.request import Request
+from nvccache.files import keys, presence
+from nvccache.files.signatures import UNKNOWN
+from nvccache.records import direct, input_record, manifest
+from nvccache.records.base_dir import Relocation
+from nvccache.records.input_record import Reading
+from nvccache.store import sections, store
+from nvccache.store.store import Store
+
+FIRST = "it is the first compile of it that is recorded"
+LOST = "its result is no longer in the cache"
+LINE = "-c a.cu -O2 -o a.o"
+ASKED = ("CPATH", "LANG", "SECRET")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working directory: `a.cu` was read, `tool` was run, `early/x.h` is missing."""
+    (tmp_path / "work" / "early").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work" / "a.cu").write_text("int a;\n")
+    (tmp_path / "work" / "tool").write_text("tool")
+    (tmp_path / "work" / "tool").chmod(0o755)
+    (tmp_path / "work" / "link").symlink_to("tool")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **environ: str) -> Case:
+    arguments = tuple(line.split())
+    call = invocation.parse(arguments, environ)
+    assert isinstance(call, invocation.Invocation)
+    request = Request(nvcc, arguments, call, environ, environ, "", "")
+    return Case(request, [call.output or "a.o"], is_recaching)
+
+
+def places() -> Relocation:
+    return Relocation("", os.getcwd())
+
+
+def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -> Recorded:
+    """Note a compile as recording would: with a reading, unless there is an objection to one."""
+    call = given.request.invocation
+    front_key = direct.key_of(direct.PLACED, given.nvcc, call, places(), given.request.environ)
+    made = Reading()
+    made.files, made.kinds = ["a.cu", "tool"], input_record.SOURCE + input_record.PROGRAM
+    made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
+    made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
+    made.links = [("link", os.path.realpath("link"))]
+    made.dates = [("tool", input_record.date_and_size("tool"))]
+    made.plain, made.listings = ["early"], [("early", presence.digest_of_listing("early"))]
+    made.variables = [(name, environment.digest_of(name, given.request.environ)) for name in ASKED]
+    made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")
+    recorded = Recorded(objection=objection)
+    if not objection:
+        key = input_record.key_of(front_key, made)
+        manifest.add(front_key, manifest.Found(key, made, b""), cache, places(), time.time_ns())
+        recorded = Recorded(front_key, key, direct.PLACED)
+    miss_reason.note(given, [cause, "detail"], recorded, Report(), cache)
+    return recorded
+
+
+def cause_of(given: Case, cache: Store) -> list[str]:
+    return miss_reason.find_cause(given, cache, places())
+
+
+def test_a_first_compile_is_one(place, cache):
+    assert cause_of(case(), cache) == [FIRST]
+
+
+def test_recaching_is_told(place, cache):
+    record(case(), cache)
+    assert cause_of(case(is_recaching=True), cache) == ["NVCCACHE_RECACHE is set"]
+
+
+@pytest.mark.parametrize(
+    ("change", "clauses"),
+    [
+        (lambda: os.rename("tool", "a.cu"), ["`a.cu` changed", "the program `tool` is gone"]),
+        (lambda: write("a.cu", "int b;\n"), ["`a.cu` changed"]),
+        (lambda: os.unlink("a.cu"), ["`a.cu` is gone"]),
+        (lambda: write("tool", "TOOL"), ["the program `tool` changed"]),
+        (lambda: write("early/x.h", ""), ["`early/x.h` has appeared"]),
+        (lambda: os.utime("tool", (1, 1)), ["the date of `tool` changed"]),
+        (lambda: (os.unlink("link"), os.symlink("a.cu", "link")), ["`link` leads to another file"]),
+        (lambda: (os.rename("early", "x"), os.symlink("x", "early")), ["`early` leads to another file"]),
+        (lambda: write("early/y.h", ""), ["`early` holds other names"]),
+    ],
+)
+def test_what_became_of_a_file_is_told(place, cache, change, clauses):
+    record(case(), cache)
+    change()
+    found = cause_of(case(), cache)
+    assert found[: len(clauses)] == clauses or set(clauses) <= set(found)
+
+
+def write(path: str, text: str) -> None:
+    status = os.stat(path) if os.path.exists(path) else None
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    if status:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("other", "clauses"),
+    [
+        (case, ["-O3"]),
+        (lambda: case("-c a.cu -O2 -DX -o a.o"), ["`-DX` was added to the command line"]),
+        (lambda: case("-c a.cu -O2 -DKEY=s3cret -o a.o"), ["`-DKEY=…` was added to the command line"]),
+        (lambda: case("-c a.cu -o a.o"), ["`-O2` was removed from the command line"]),
+        (lambda: case("-c a.cu -O2 -O2 -o a.o"), ["`-O2` was added to the command line"]),
+        (lambda: case("-O2 -c a.cu -o a.o"), ["the command line has another order"]),
+        (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc`, it was `nvcc`"]),
+        (lambda: case(CPATH="x"), ["the environment variable `CPATH` was set"]),
+        (lambda: case(CPATH=""), ["the environment variable `CPATH` was set"]),
+        (lambda: case(OTHER="x"), [LOST]),
+        (lambda: case(PATH="/usr/bin:/bin"), ["the environment variable `PATH` changed"]),
+        (lambda: case(NVCC_APPEND_FLAGS="-DX"), ["the environment variable `NVCC_APPEND_FLAGS` was set"]),
+    ],
+)
+def test_what_differs_in_the_call_is_told(place, cache, other, clauses):
+    record(case(), cache)
+    assert cause_of(other(), cache) == (clauses if other is not case else [LOST])
+
+
+SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler --token=s3cret -o a.o"
+
+
+def test_values_are_compared_and_not_told(place, cache):
+    record(case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret"), cache)
+    same = case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
+    assert cause_of(same, cache) == [LOST]
+    other = SECRETS.replace("KEY=s3cret", "KEY=s3cret2").replace("token=s3cret", "token=s3cret2")
+    assert cause_of(case(other, CPATH="s3cret2", NVCC_APPEND_FLAGS="-DX=s3cret"), cache) == [
+        "`-DKEY` has another value",
+        "`-Xcompiler --token` has another value",
+        "the environment variable `CPATH` changed",
+    ]
+
+
+def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cache):
+    """Else the digest of a word that many records have could be looked up."""
+    digests = []
+    for name in ("a.o", "b.o"):
+        given = case(SECRETS.replace("a.o", name), CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
+        record(given, cache)
+        body = cache.find_record(store.OBJECT, miss_reason.key_of(str(place / name)))
+        assert b"KEY" in body and b"NVCC_APPEND_FLAGS" in body
+        assert b"s3cret" not in body
+        told = miss_reason.find(str(place / name), cache)
+        digests.append({digest for _, digest in (*told.arguments, *told.environment.items())})
+    assert not digests[0] & digests[1]
+
+
+def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
+    recorded = record(case(SECRET="s3cret"), cache)
+    body = cache.find_record(store.READING, recorded.key)
+    assert b"SECRET" in body and b"s3cret" not in body
+
+
+def test_what_depends_on_all_of_the_environment_is_told_so(place, cache, monkeypatch):
+    monkeypatch.setitem(globals(), "ASKED", (environment.WHOLE,))
+    record(case(), cache)
+    (found,) = cause_of(case(ANY="x"), cache)
+    assert found.startswith("the environment changed, all of which counts")
+
+
+def test_variables_that_went_or_changed_are_told(place, cache):
+    record(case(CPATH="x", LANG="C"), cache)
+    assert cause_of(case(CPATH="y", HOME="/x"), cache) == [
+        "the environment variable `CPATH` changed",
+        "the environment variable `LANG` was unset",
+    ]
+
+
+def test_another_working_directory_is_told(place, cache, monkeypatch):
+    line = f"-c a.cu -o {place}/a.o"
+    record(case(line), cache)
+    monkeypatch.chdir(place.parent)
+    found = cause_of(case(line), cache)
+    assert found[0] == f"the working directory changed from `{place}`"
+
+
+def test_another_name_of_the_working_directory_is_told(place, cache, monkeypatch):
+    record(case(PWD="/by/one"), cache)
+    assert cause_of(case(PWD="/by/other"), cache)[0] == "the environment variable `PWD` changed"
+    line = f"-c a.cu -o {place}/b.o"
+    record(case(line, PWD=str(place)), cache)
+    monkeypatch.chdir(place.parent)
+    found = cause_of(case(line, PWD=str(place.parent)), cache)
+    assert found[0].startswith("the working directory changed") and not any("PWD" in text for text in found)
+
+
+def test_the_call_comes_before_the_files(place, cache):
+    record(case(), cache)
+    write("a.cu", "int b;\n")
+    assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [
+        "`-O3` was added to the command line",
+        "`-O2` was removed from the command line",
+        "`a.cu` changed",
+    ]
+
+
+def test_a_result_that_is_no_longer_there_is_told(place, cache):
+    recorded = record(case(), cache)
+    assert cause_of(case(), cache) == [LOST]
+    cache.remove_damaged(store.READING, recorded.key)
+    assert cause_of(case(), cache) == [LOST]
+
+
+def test_a_call_without_a_record_is_told_with_the_reason(place, cache):
+    record(case(), cache, "`a.cu` uses `__TIME__`")
+    assert cause_of(case(), cache) == ["no direct record is kept: `a.cu` uses `__TIME__`"]
+    assert cause_of(case("-c a.cu -o a.o"), cache)[0] == "`-O2` was removed from the command line"
+
+
+def test_a_new_object_of_a_known_call_is_told_what_differs(place, cache):
+    """For example in a build directory that is made anew for each build."""
+    record(case(), cache)
+    other = case("-c a.cu -O2 -o b.o")
+    assert cause_of(other, cache) == [LOST]
+    write("a.cu", "int b;\n")
+    assert cause_of(other, cache) == ["`a.cu` changed"]
+
+
+def test_a_call_is_noted_under_each_of_its_objects(place, cache):
+    given = case()
+    given.objects = [str(place / "a.o"), str(place / "x" / ".." / "b.o")]
+    record(given, cache, cause="`\udcff` changed")
+    for product in (str(place / "a.o"), str(place / "b.o")):
+        told = miss_reason.find(product, cache)
+        assert (told.cause, told.details, told.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
+        words = " ".join(shown for shown, _ in told.arguments)
+        assert (told.nvcc, told.cwd, words) == ("nvcc", str(place), LINE)
+    assert miss_reason.find(str(place / "c.o"), cache) is None
+
+
+def test_a_call_that_is_left_to_nvcc_is_not_noted(place, cache):
+    miss_reason.note(case(), [FIRST], Recorded(), Report(leave_to_nvcc="odd_failure"), cache)
+    assert miss_reason.find(str(place / "a.o"), cache) is None
+
+
+def test_only_so_many_details_are_kept(place, cache):
+    miss_reason.note(case(), [str(number) for number in range(200)], Recorded(), Report(), cache)
+    told = miss_reason.find(str(place / "a.o"), cache)
+    assert (told.cause, len(told.details)) == ("0", 50)
+
+
+def test_damaged_notes_are_as_good_as_absent(place, cache):
+    record(case(), cache)
+    key = miss_reason.key_of(str(place / "a.o"))
+    whole = cache.find_record(store.OBJECT, key)
+    assert whole
+    for body in (*torn(whole), *changed(whole), *shuffled(whole, 500)):
+        cache.add_record(store.OBJECT, key, body, lock=False)
+        if miss_reason.find(str(place / "a.o"), cache):
+            assert cause_of(case(), cache)
+
+
+@pytest.mark.parametrize(("index", "part"), [(1, b"x"), (6, b"x"), (7, b"x\0"), (7, b"x"), (9, b"../../x")])
+def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
+    record(case(), cache)
+    key = miss_reason.key_of(str(place / "a.o"))
+    parts = sections.unpack("object-3", cache.find_record(store.OBJECT, key), 12)
+    parts[index] = part
+    cache.add_record(store.OBJECT, key, sections.pack("object-3", parts), lock=False)
+    assert cause_of(case(), cache) == [LOST]

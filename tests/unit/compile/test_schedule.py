@@ -1,0 +1,396 @@
+"""Which stage runs when, with stages that do nothing: order, slots, failures, and other processes' work."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nvccache.compile.schedule import Schedule, State
+from nvccache.execution.lookup import Lookup
+from nvccache.machine import memory
+from nvccache.machine.process import Completed
+from nvccache.machine.slots import Slots
+from nvccache.plan.plan import OPAQUE, Output, Plan, Stage
+from nvccache.plan.stages.grammar import Grammar
+from nvccache.store import inflight
+from nvccache.store.entries import Entry
+from nvccache.store.inflight import Claims
+from nvccache.values import replace
+
+KEY = "{:032x}"
+
+
+def stage(kind: str, writes: str, *reads: str) -> Stage:
+    return Stage(Grammar(kind), (kind,), (kind,), reads, (Output(kind, writes),), (), (), ())
+
+
+HOST, DEVICE = stage("host_preprocess", "a.cpp4.ii"), stage("device_preprocess", "a.cpp1.ii")
+CUDAFE, CICC = stage("cudafe", "a.cudafe1.cpp", "a.cpp4.ii"), stage("cicc", "a.ptx", "a.cpp1.ii")
+PTXAS, COMPILE = stage("ptxas", "a.cubin", "a.ptx"), stage("host_compile", "a.o", "a.cudafe1.cpp", "a.cubin")
+PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, COMPILE)
+
+
+class FakeSlots(Slots):
+    def __init__(self, own: int) -> None:
+        super().__init__(own, None, None)
+
+
+@dataclasses.dataclass
+class FakeExecution:
+    """Runs stages by calling `does`; `stored` are the kinds whose results are in the store."""
+
+    plan: Plan
+    does: Callable[[Stage], int] = lambda stage: 0
+    stored: set[str] = dataclasses.field(default_factory=set)
+    lost: set[str] = dataclasses.field(default_factory=set)
+    events: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def finder(self) -> FakeExecution:
+        return self
+
+    def look_up(self, wanted: Stage) -> Lookup:
+        key = KEY.format(self.plan.stages.index(wanted) + 1)
+        self.events.append(f"looked for {wanted.kind}")
+        return Lookup(key, key=key, entry=Entry() if wanted.kind in self.stored else None)
+
+    def look_again(self, wanted: Stage, before: Lookup) -> Lookup:
+        return self.look_up(wanted)
+
+    def is_cached(self, wanted: Stage) -> bool:
+        return wanted.grammar.is_cached
+
+    def accept(self, wanted: Stage, lookup: Lookup) -> None:
+        self.events.append(f"took {wanted.kind}")
+
+    def read_by(self, wanted: Stage) -> list[str]:
+        return list(wanted.inputs)
+
+    def lost_producers(self, wanted: Stage) -> list[Stage]:
+        return [maker for maker in self.plan.stages if maker.kind in self.lost
+                and maker.outputs[0].path in wanted.inputs]  # fmt: skip
+
+    def input_bytes(self, wanted: Stage) -> int:
+        return 0
+
+    def run(self, wanted: Stage, handle: object) -> Completed:
+        self.events.append(f"began {wanted.kind}")
+        status = self.does(wanted)
+        self.events.append(f"ended {wanted.kind}")
+        return Completed(status, b"", b"", 0.0)
+
+    def run_again(self, wanted: Stage, handle: object) -> Completed:
+        done = self.run(wanted, handle)
+        self.lost.discard(wanted.kind)
+        return done
+
+    def publish(self, wanted: Stage, lookup: Lookup, completed: Completed) -> None:
+        self.events.append(f"stored {wanted.kind}")
+        self.stored.add(wanted.kind)
+
+
+@pytest.fixture(autouse=True)
+def plenty_of_memory(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+
+
+def execution_of(*steps: Stage, **others) -> FakeExecution:
+    return FakeExecution(Plan(steps, {}, {}, "/s"), **others)
+
+
+def carry_out(execution: FakeExecution, slots: int = 1, claims: Claims | None = None) -> Schedule:
+    """Go through to the end as the runner does, or up to the first failure and what comes before it."""
+    schedule = Schedule(execution, FakeSlots(slots), claims)
+    ended: list = []
+    while True:
+        schedule.advance()
+        for task in ended:
+            schedule.store_result(task)
+        failed = [task.number for task in schedule.tasks if task.has_failed]
+        if all(task.state is State.DONE for task in schedule.tasks if task.number <= min(failed, default=99)):
+            break
+        ended = schedule.wait()
+    schedule.finish()
+    return schedule
+
+
+def begun(execution: FakeExecution) -> list[str]:
+    return [event.removeprefix("began ") for event in execution.events if event.startswith("began")]
+
+
+def test_with_one_slot_the_hosts_side_goes_first():
+    execution = execution_of(*PIPELINE)
+    carry_out(execution)
+    assert begun(execution) == [one.kind for one in PIPELINE]
+
+
+def test_of_several_ptxas_the_last_goes_first():
+    """New architectures take longest, and come last in most lists."""
+    chain = [
+        step
+        for name in ("80", "86", "90")
+        for step in (stage("cicc", f"{name}.ptx"), stage("ptxas", f"{name}.cubin", f"{name}.ptx"))
+    ]
+    order: list[str] = []
+    execution = execution_of(*chain, does=lambda stage: order.append(stage.outputs[0].path) or 0)
+    carry_out(execution)
+    assert order == ["80.ptx", "86.ptx", "90.ptx", "90.cubin", "86.cubin", "80.cubin"]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 8])
+def test_no_stage_starts_before_what_it_reads_is_there(slots):
+    execution = execution_of(*PIPELINE)
+    carry_out(execution, slots)
+    at = execution.events.index
+    for one in PIPELINE:
+        for path in one.inputs:
+            maker = next(other for other in PIPELINE if other.outputs[0].path == path)
+            assert at(f"ended {maker.kind}") < at(f"began {one.kind}")
+
+
+def test_both_sides_run_at_the_same_time():
+    both = threading.Barrier(2, timeout=30)
+    kinds = ("host_preprocess", "device_preprocess")
+    execution = execution_of(*PIPELINE, does=lambda one: both.wait() * 0 if one.kind in kinds else 0)
+    carry_out(execution, slots=2)
+
+
+def test_cicc_does_not_wait_for_cudafe():
+    has_begun = threading.Event()
+    waits = {"cudafe": lambda: has_begun.wait(30), "cicc": has_begun.set}
+    execution = execution_of(*PIPELINE, does=lambda one: 0 * bool(waits.get(one.kind, bool)()))
+    carry_out(execution, slots=2)
+    assert execution.events.index("began cicc") < execution.events.index("ended cudafe")
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_no_more_runs_than_there_are_slots(slots):
+    running: set[str] = set()
+    most: list[int] = []
+
+    def does(one: Stage) -> int:
+        running.add(one.outputs[0].path)
+        most.append(len(running))
+        threading.Event().wait(0.01)
+        running.discard(one.outputs[0].path)
+        return 0
+
+    carry_out(execution_of(*(stage("cicc", f"{number}.ptx") for number in range(12)), does=does), slots)
+    assert max(most) <= slots
+
+
+def test_without_memory_one_runs_all_the_same(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    running: list[int] = [0]
+    most: list[int] = []
+
+    def does(one: Stage) -> int:
+        running[0] += 1
+        most.append(running[0])
+        threading.Event().wait(0.01)
+        running[0] -= 1
+        return 0
+
+    carry_out(execution_of(*(stage("cicc", f"{number}.ptx") for number in range(6)), does=does), slots=4)
+    assert set(most) == {1}
+
+
+def test_what_is_stored_does_not_run():
+    execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE})
+    schedule = carry_out(execution)
+    assert begun(execution) == []
+    assert all(task.is_hit for task in schedule.tasks)
+
+
+def test_only_what_is_not_stored_runs():
+    execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"ptxas", "host_compile"})
+    carry_out(execution)
+    assert begun(execution) == ["ptxas", "host_compile"]
+
+
+def test_a_text_that_is_not_kept_is_made_again_for_who_reads_it():
+    stored = {one.kind for one in PIPELINE} - {"cicc"}
+    execution = execution_of(*PIPELINE, stored=stored, lost={"device_preprocess", "host_preprocess"})
+    carry_out(execution)
+    assert begun(execution) == ["device_preprocess", "cicc"]
+
+
+def test_what_is_lost_is_made_again_from_what_is_lost():
+    execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"host_compile"})
+    execution.lost = {"ptxas", "cicc", "device_preprocess"}
+    carry_out(execution, slots=2)
+    assert begun(execution) == ["device_preprocess", "cicc", "ptxas", "host_compile"]
+
+
+def test_what_follows_a_failure_in_nvccs_order_does_not_run():
+    execution = execution_of(*PIPELINE, does=lambda one: 2 * (one.kind == "cudafe"))
+    schedule = carry_out(execution)
+    assert begun(execution) == ["host_preprocess", "cudafe"]
+    assert [task.completed.status for task in schedule.tasks if task.completed] == [0, 2]
+
+
+def test_what_comes_before_a_failure_is_still_carried_out():
+    """nvcc would have stopped at the first in its order, which may end last."""
+    has_failed = threading.Event()
+
+    def does(one: Stage) -> int:
+        if one.kind == "cudafe":
+            has_failed.wait(30)
+            return 2
+        if one.kind == "cicc":
+            has_failed.set()
+            return 1
+        return 0
+
+    schedule = carry_out(execution_of(*PIPELINE, does=does), slots=2)
+    assert [task.stage.kind for task in schedule.tasks if task.has_failed] == ["cudafe", "cicc"]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_passes_behind_a_failure_are_not_waited_for(slots):
+    """The first source is compiled to its end, though the second one is missing."""
+    missing, behind = stage("host_preprocess", "b.cpp4.ii"), stage("device_preprocess", "b.cpp1.ii")
+    may_end = threading.Event()
+
+    def does(one: Stage) -> int:
+        if one is behind:
+            may_end.wait(30)
+        return int(one is missing)
+
+    execution = execution_of(*PIPELINE, missing, behind, does=does)
+    caller = threading.Thread(target=carry_out, args=(execution, slots), daemon=True)
+    caller.start()
+    for _ in range(200):
+        if "ended host_compile" in execution.events:
+            break
+        caller.join(0.1)
+    may_end.set()
+    caller.join(30)
+    assert execution.events.index("ended host_compile") and not caller.is_alive()
+
+
+def test_a_plan_that_cannot_go_on_is_a_fault():
+    """Whatever the reason, the call must not hang: nvcc does it."""
+    looped = (stage("cudafe", "x", "y"), stage("cicc", "y", "x"))
+    with pytest.raises(RuntimeError, match="go on"):
+        carry_out(execution_of(HOST, *looped))
+
+
+def test_a_failure_is_not_stored():
+    execution = execution_of(*PIPELINE, does=lambda one: one.kind == "cudafe")
+    carry_out(execution)
+    assert "stored cudafe" not in execution.events
+
+
+def test_a_stage_that_is_not_understood_keeps_its_place():
+    opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
+    steps = (HOST, DEVICE, opaque, CUDAFE, CICC)
+    execution = execution_of(*steps)
+    carry_out(execution, slots=4)
+    at = execution.events.index
+    assert max(at("ended host_preprocess"), at("ended device_preprocess")) < at(f"began {OPAQUE}")
+    assert at(f"ended {OPAQUE}") < min(at("began cudafe"), at("began cicc"))
+    assert f"looked for {OPAQUE}" not in execution.events
+
+
+def test_results_are_stored_when_who_waits_for_them_has_started():
+    execution = execution_of(HOST, CUDAFE)
+    carry_out(execution)
+    assert execution.events.index("looked for cudafe") < execution.events.index("stored host_preprocess")
+
+
+def test_an_error_of_a_thread_surfaces():
+    def does(one: Stage) -> int:
+        raise OSError("no space")
+
+    schedule = Schedule(execution_of(HOST, does=does), FakeSlots(1), None)
+    schedule.advance()
+    with pytest.raises(OSError, match="no space"):
+        while not schedule.wait():
+            pass
+    schedule.finish(is_wanted=False)
+
+
+class TestOtherProcesses:
+    """What another process does, done here by the claims of a second object over the same cache."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> str:
+        return str(tmp_path / "cache")
+
+    def test_what_another_runs_is_waited_for_and_taken(self, root):
+        execution = execution_of(HOST, CUDAFE)
+        other = Claims(root)
+        claim = other.take(KEY.format(1))
+
+        def finish() -> None:
+            execution.stored.add("host_preprocess")
+            other.give_up(claim)
+
+        threading.Timer(0.2, finish).start()
+        schedule = carry_out(execution, claims=Claims(root))
+        assert begun(execution) == ["cudafe"]
+        assert schedule.tasks[0].is_hit
+
+    def test_what_was_stored_just_before_its_claim_was_free_does_not_run(self, root):
+        execution = execution_of(HOST)
+
+        class EndedMeanwhile(Claims):
+            def take(self, key):
+                execution.stored.add("host_preprocess")
+                return super().take(key)
+
+        carry_out(execution, claims=EndedMeanwhile(root))
+        assert begun(execution) == []
+
+    def test_something_else_is_done_meanwhile(self, root):
+        execution = execution_of(HOST, DEVICE)
+        other = Claims(root)
+        claim = other.take(KEY.format(1))
+        has_begun = threading.Event()
+        execution.does = lambda one: has_begun.set() or 0
+        threading.Thread(target=lambda: (has_begun.wait(30), other.give_up(claim))).start()
+        carry_out(execution, claims=Claims(root))
+        assert begun(execution) == ["device_preprocess", "host_preprocess"]
+
+    def test_what_another_failed_to_make_runs_here(self, root):
+        execution = execution_of(HOST)
+        other = Claims(root)
+        claim = other.take(KEY.format(1))
+        threading.Timer(0.1, lambda: other.give_up(claim)).start()
+        carry_out(execution, claims=Claims(root))
+        assert begun(execution) == ["host_preprocess"]
+
+    def test_who_stands_still_is_not_waited_for(self, root, monkeypatch):
+        monkeypatch.setattr(inflight, "_PATIENCE_SECONDS", 0.2)
+        Claims(root).take(KEY.format(1))
+        execution = execution_of(HOST)
+        carry_out(execution, claims=Claims(root))
+        assert begun(execution) == ["host_preprocess"]
+
+    def test_nothing_is_claimed_in_the_end(self, root):
+        carry_out(execution_of(*PIPELINE, does=lambda one: one.kind == "cicc"), claims=Claims(root))
+        assert list(Path(root, "locks", "running").iterdir()) == []
+
+    def test_no_slot_is_held_while_others_do_the_work(self, root):
+        class Watched(FakeSlots):
+            taken = 0
+
+            def take(self):
+                self.taken += 1
+                return super().take()
+
+        other = Claims(root)
+        claim = other.take(KEY.format(1))
+        slots = Watched(1)
+        schedule = Schedule(execution_of(HOST), slots, Claims(root))
+        schedule.advance()
+        assert schedule.tasks[0].state is State.ELSEWHERE
+        assert slots.taken == 1
+        assert slots._in_use == []
+        other.give_up(claim)
+        schedule.finish()

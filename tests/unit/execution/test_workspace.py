@@ -1,0 +1,185 @@
+"""The intermediates of one call: digests without bytes, and the name of the stub put in and taken out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvccache.execution.workspace import Workspace
+from nvccache.files import keys
+from nvccache.module_id import ids
+from nvccache.plan import stage_key
+from nvccache.plan.plan import Output, Stage
+from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
+from nvccache.store.store import Store
+
+PTX = Output("code", "{}/a.ptx")
+
+
+@pytest.fixture
+def scratch(tmp_path) -> Path:
+    path = tmp_path / "scratch"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def output(scratch):
+    """An output in the scratch directory."""
+    return lambda role, name: Output(role, str(scratch / name))
+
+
+@pytest.fixture
+def workspace(scratch, cache) -> Workspace:
+    included = {str(scratch / "a.cudafe1.cpp"): (str(scratch / "a.compute_90.cudafe1.stub.c"),)}
+    return Workspace(str(scratch), cache, included)
+
+
+def _write(output: Output, content: bytes) -> Output:
+    Path(output.path).write_bytes(content)
+    return output
+
+
+def test_what_a_stage_wrote_is_known_by_its_digest(workspace, output):
+    ptx = _write(output("code", "a.ptx"), b".version 9.0\n")
+    assert workspace.read_written(ptx) == b".version 9.0\n"
+    assert workspace.digest_of(ptx.path) == keys.digest_bytes(b".version 9.0\n")
+    assert workspace.content_of(ptx.path) == b".version 9.0\n"
+
+
+def test_a_file_that_a_stage_did_not_write_raises(workspace, output):
+    with pytest.raises(FileNotFoundError):
+        workspace.read_written(output("code", "a.ptx"))
+
+
+def test_what_a_hit_would_have_written_is_known_and_not_on_disk(workspace, output):
+    ptx = output("code", "a.ptx")
+    assert not workspace.knows(ptx.path)
+    workspace.expect(ptx.path, keys.digest_bytes(b"x"))
+    assert workspace.knows(ptx.path)
+    assert not Path(ptx.path).exists()
+
+
+def test_a_file_is_made_from_the_store_when_it_is_needed(workspace, output, cache):
+    ptx = output("code", "product-3/a.ptx")
+    digest = keys.digest_bytes(b"from the store")
+    cache.add_blob(digest, b"from the store", compress=True)
+    workspace.expect(ptx.path, digest)
+    assert workspace.materialise(ptx.path, ptx)
+    assert Path(ptx.path).read_bytes() == b"from the store"
+
+
+def test_a_file_that_the_store_has_lost_cannot_be_made(workspace, output):
+    ptx = output("code", "a.ptx")
+    workspace.expect(ptx.path, keys.digest_bytes(b"lost"))
+    assert workspace.content_of(ptx.path) is None
+    assert not workspace.materialise(ptx.path, ptx)
+
+
+def test_a_file_on_disk_is_not_written_again(workspace, output):
+    ptx = _write(output("code", "a.ptx"), b"x")
+    workspace.read_written(ptx)
+    Path(ptx.path).write_bytes(b"touched by nobody but this test")
+    assert workspace.materialise(ptx.path, ptx)
+    assert Path(ptx.path).read_bytes() == b"touched by nobody but this test"
+
+
+def test_preprocessed_text_is_not_kept_in_memory(workspace, output):
+    text = _write(output("ii", "a.cpp1.ii"), b"int x;\n")
+    assert workspace.read_written(text) == b"int x;\n"
+    assert workspace.content_of(text.path) is None
+    assert workspace.materialise(text.path, text)
+
+
+def test_the_path_of_a_stub_is_a_placeholder_in_what_is_stored(workspace, output):
+    stub = output("stub", "a.compute_90.cudafe1.stub.c")
+    _write(stub, b'# 1 "%s"\n' % stub.path.encode())
+    assert workspace.read_written(stub) == b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
+
+
+def test_a_stub_of_another_call_is_made_with_its_path(workspace, output, cache):
+    stub = output("stub", "a.compute_90.cudafe1.stub.c")
+    content = b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
+    cache.add_blob(keys.digest_bytes(content), content, compress=True)
+    workspace.expect(stub.path, keys.digest_bytes(content))
+    assert workspace.materialise(stub.path, stub)
+    assert Path(stub.path).read_bytes() == b'# 1 "%s"\n' % stub.path.encode()
+
+
+def test_the_compile_reads_the_name_of_the_stub_of_this_call(workspace, output):
+    source = output("cudafe1.cpp", "a.cudafe1.cpp")
+    _write(source, b'#include "%s"\n' % STUB_PLACEHOLDER.encode())
+    assert workspace.read_written(source) == b'#include "%s"\n' % STUB_PLACEHOLDER.encode()
+    assert workspace.materialise(source.path, source)
+    assert Path(source.path).read_bytes() == b'#include "a.compute_90.cudafe1.stub.c"\n'
+
+
+def test_the_digest_does_not_tell_the_name_of_the_stub(scratch, cache):
+    digests = set()
+    for name in ("a.cudafe1.stub.c", "a.compute_90.cudafe1.stub.c"):
+        workspace = Workspace(str(scratch), cache, {})
+        stub = _write(Output("stub", str(scratch / name)), b'# 1 "%s/%s"\n' % (bytes(scratch), name.encode()))
+        workspace.read_written(stub)
+        digests.add(workspace.digest_of(stub.path))
+    assert len(digests) == 1
+
+
+def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, output):
+    ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
+    workspace.read_written(ptx)
+    Path(ptx.path).unlink()
+    assert workspace.materialise(ptx.path, ptx)
+    assert not Path(ptx.path).exists()  # it is held to be on disk, as it was written
+
+
+def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, output):
+    extra = _write(output("input", "a.tile.cubin"), b"extra")
+    workspace.adopt(extra.path, Path(extra.path).read_bytes())
+    assert workspace.digest_of(extra.path) == keys.digest_bytes(b"extra")
+    assert workspace.materialise(extra.path, extra)
+
+
+STUB = b"#include <x>\n#define __NV_MODULE_ID %s4_a_cu_f\nint y;\n"
+
+
+@pytest.mark.parametrize(("role", "text"), [("stub", STUB), ("module_id", b"%s4_a_cu_f")])
+def test_where_a_source_is_is_no_part_of_what_is_stored(scratch, cache, output, role, text):
+    digests = set()
+    for place in ("/one/a.cu", "/two/a.cu"):
+        written = output(role, "a.x")
+        workspace = Workspace(str(scratch), cache, {}, {written.path: place})
+        content = text % ids.start_of(place)
+        workspace.read_written(_write(written, content))
+        digests.add(workspace.digest_of(written.path))
+        assert workspace.as_read(written.path) == content
+        cache.add_blob(workspace.digest_of(written.path), workspace.content_of(written.path), compress=True)
+        assert workspace.source_paths_in([written.path, "another"]) == [place]
+    assert len(digests) == 1
+    third = Workspace(str(scratch), cache, {}, {written.path: "/three/a.cu"})
+    third.expect(written.path, digests.pop())
+    assert third.materialise(written.path, written)
+    assert Path(written.path).read_bytes() == text % ids.start_of("/three/a.cu")
+
+
+@pytest.mark.parametrize("role", ["stub", "code", "cudafe1.cpp"])
+def test_an_id_in_a_name_stays_where_the_source_is(scratch, cache, output, role):
+    written = output(role, "a.x")
+    workspace = Workspace(str(scratch), cache, {}, {written.path: "/one/a.cu"})
+    content = b"int _GLOBAL__N_%s4_a_cu_f;\n" % ids.start_of("/one/a.cu")
+    workspace.read_written(_write(written, content))
+    assert workspace.content_of(written.path) == content
+
+
+def test_where_the_source_is_counts_for_what_reads_it(cache, tmp_path):
+    tool = tmp_path / "tool"
+    tool.write_text("")
+    tool.chmod(0o755)
+    stage = Stage(Grammar("fatbinary"), (str(tool),), (), (), (), (), (), ())
+    found = [stage_key.of_stage(stage, [], {}, "/", cache, source_paths=[place]) for place in ("/1", "/2")]
+    assert stage_key.key_of(found[0]) != stage_key.key_of(found[1])

@@ -1,0 +1,181 @@
+"""Stat signatures: they show every change of a file, and say when they cannot."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+from nvccache.files import filesystems, signatures
+
+SECOND = 10**9
+NOW = 1_700_000_000 * SECOND
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.h"
+    path.write_text("int a;\n")
+    return path
+
+
+@pytest.fixture
+def on_ext4(monkeypatch):
+    """Device 1 has dates that tell; what others have is found in test_filesystems.py."""
+    monkeypatch.setattr(filesystems, "_known", {1: "ext4", 9: "squashfs"})
+
+
+def of_times(modified: int, changed: int) -> tuple[int, int, int, int, int]:
+    return (1, 2, 3, modified, changed)
+
+
+def wait_for_the_next_stamp(directory) -> None:
+    """Until the file system stamps with another time than now."""
+    probe = directory / "probe"
+    probe.write_text("")
+    first = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == first:
+        time.sleep(0.002)
+        probe.write_text("")
+
+
+def test_a_signature_is_what_stat_says(file):
+    status = file.stat()
+    assert signatures.of(str(file)) == (
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ["touch", "content of the same size and date", "mode", "replace", "link"])
+def test_each_change_shows(file, tmp_path, change):
+    before = signatures.of(str(file))
+    status = file.stat()
+    wait_for_the_next_stamp(tmp_path)
+    if change == "touch":
+        os.utime(file)
+    elif change == "content of the same size and date":
+        file.write_text("int b;\n")
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert signatures.of(str(file))[:4] == before[:4]
+    elif change == "mode":
+        file.chmod(0o600)
+    elif change == "replace":
+        (tmp_path / "other").write_text("int a;\n")
+        os.utime(tmp_path / "other", ns=(status.st_atime_ns, status.st_mtime_ns))
+        (tmp_path / "other").rename(file)
+    else:
+        file.rename(tmp_path / "aside.h")
+        file.symlink_to("other.h")
+        (tmp_path / "other.h").write_text("int a;\n")
+    assert signatures.of(str(file)) != before
+
+
+def test_reading_a_file_does_not_change_its_signature(file, tmp_path):
+    before = signatures.of(str(file))
+    wait_for_the_next_stamp(tmp_path)
+    file.read_bytes()
+    assert signatures.of(str(file)) == before
+
+
+def test_links_are_followed(file, tmp_path):
+    (tmp_path / "link").symlink_to(file)
+    assert signatures.of(str(tmp_path / "link")) == signatures.of(str(file))
+
+
+@pytest.mark.parametrize("path", ["missing", "nul\0", "x" * 5000, "a.h/below", ""])
+def test_what_cannot_be_looked_at_has_none(file, monkeypatch, path):
+    monkeypatch.chdir(file.parent)
+    assert signatures.of(path) is None
+    assert signatures.all_of(["a.h", path]) is None
+
+
+def test_a_link_to_itself_has_none(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    assert signatures.of(str(tmp_path / "loop")) is None
+
+
+def test_all_are_those_of_each_in_order(file, tmp_path):
+    paths = [str(tmp_path), str(file), str(tmp_path)]
+    assert signatures.all_of(paths) == [signatures.of(path) for path in paths]
+    assert signatures.all_of([]) == []
+
+
+def test_a_file_changed_a_moment_ago_may_change_again_unseen():
+    recent = NOW - 123_456_789
+    assert signatures.is_settled(of_times(recent, recent), NOW)
+    assert not signatures.is_settled(of_times(NOW - 50_000_001, NOW - 50_000_001), NOW)
+
+
+def test_the_later_of_both_times_counts():
+    old, young = NOW - 3600 * SECOND - 1, NOW - 1_000_001
+    assert signatures.is_settled(of_times(old, old), NOW)
+    assert not signatures.is_settled(of_times(young, old), NOW)
+    assert not signatures.is_settled(of_times(old, young), NOW)
+
+
+def test_a_file_system_without_fractions_of_a_second_is_trusted_later(on_ext4):
+    whole = NOW - SECOND
+    assert not signatures.is_settled(of_times(whole, whole), NOW)
+    assert signatures.is_settled(of_times(NOW - 3 * SECOND, NOW - 3 * SECOND), NOW)
+    # A date that somebody set says nothing about the file system: only the change time does.
+    assert signatures.is_settled(of_times(whole, NOW - SECOND + 1), NOW)
+
+
+def test_a_date_in_the_future_says_nothing_and_a_change_time_there_everything(on_ext4):
+    ahead, before = NOW + 1000 * SECOND, NOW - 3600 * SECOND
+    assert signatures.is_settled(of_times(ahead, before), NOW)
+    assert not signatures.is_settled(of_times(before, ahead), NOW)
+
+
+def test_a_file_system_whose_dates_say_nothing_is_never_trusted(on_ext4):
+    old = NOW - 3600 * SECOND - 1
+    assert signatures.is_settled(of_times(old, old), NOW)
+    assert not signatures.is_settled((9, *of_times(old, old)[1:]), NOW)
+
+
+def test_a_file_just_written_is_not_settled(file):
+    assert not signatures.is_settled(signatures.of(str(file)), file.stat().st_ctime_ns + 1)
+
+
+def test_signatures_come_back_from_their_text():
+    choose = random.Random(1)
+    for count in (0, 1, 2, 7):
+        given = [tuple(choose.randrange(2**64) for _ in range(5)) for _ in range(count)]
+        assert signatures.from_text(signatures.to_text(given)) == given
+    negative = [(1, 2, 3, -4, -5)]  # dates before 1970
+    assert signatures.from_text(signatures.to_text(negative)) == negative
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "1 2 3 4", "1 2 3 4 5 6", "1 2 3 4 x", "1 2 3 4 5.0", "1 2 3 4 0x5", "9" * 6000, "\0"]
+)
+def test_what_is_no_signature_is_refused(text):
+    with pytest.raises(ValueError):
+        signatures.from_text(text)
+
+
+def test_no_two_lists_of_signatures_have_the_same_bytes():
+    choose = random.Random(2)
+    numbers = [0, 1, 255, 2**15, 2**31 - 1, 2**31, 2**62, 2**64, -1]
+    lists = {
+        tuple(tuple(choose.choices(numbers, k=5)) for _ in range(choose.randint(0, 3))) for _ in range(3000)
+    }
+    assert len({signatures.to_bytes(given) for given in lists}) == len(lists)
+
+
+def test_the_bytes_of_signatures_are_the_same_in_every_process():
+    """A record outlives the interpreter that wrote it."""
+    same = (2**31 + 1, 5, 300, 2**45, -1)
+    wanted = (
+        b"[\x05\x00\x00\x00"
+        b"l\x03\x00\x00\x00\x01\x00\x00\x00\x02\x00"
+        b"i\x05\x00\x00\x00"
+        b"i,\x01\x00\x00"
+        b"l\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00"
+        b"i\xff\xff\xff\xff"
+    )
+    assert signatures.to_bytes([same]) == wanted
+    assert signatures.to_bytes([tuple(int(str(number)) for number in same)]) == wanted
+    assert signatures.to_bytes([same, same])[5:] == wanted[5:] * 2

@@ -1,0 +1,206 @@
+"""The client side of make's jobserver, with real pipes and fifos and a real make."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from subprocess import PIPE
+
+import pytest
+
+from nvccache.machine import jobserver
+
+TOKENS = b"abc"
+
+
+@pytest.fixture
+def opened():
+    """Descriptors that a test opens: closed at its end, whatever it closed itself."""
+    descriptors = []
+    yield descriptors
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+@pytest.fixture
+def pipe(opened):
+    """The two ends of a pipe with three tokens in it, handed on as make does."""
+    ends = os.pipe()
+    opened += ends
+    for end in ends:
+        os.set_inheritable(end, True)
+    os.write(ends[1], TOKENS)
+    return ends
+
+
+@pytest.fixture
+def find(opened):
+    def find_and_close_later(makeflags):
+        found = jobserver.find({"MAKEFLAGS": makeflags})
+        if found:
+            opened.append(found.descriptor)
+        return found
+
+    return find_and_close_later
+
+
+def take_all(found):
+    return list(iter(found.take, None))
+
+
+@pytest.mark.parametrize("option", ["--jobserver-auth", "--jobserver-fds"])
+def test_tokens_come_from_the_pipe_and_go_back_to_it_byte_for_byte(find, pipe, option):
+    found = find(f"ks -j4 {option}={pipe[0]},{pipe[1]} -- A=b")
+    taken = take_all(found)
+    assert taken == [b"a", b"b", b"c"]
+    assert found.take() is None
+    for token in reversed(taken):
+        found.give_back(token)
+    assert os.read(pipe[0], 10) == b"cba"
+
+
+@pytest.mark.parametrize("name", ["fifo", "a fifo", "back\\slash"])
+def test_tokens_come_from_the_fifo_and_go_back_to_it(find, opened, tmp_path, name):
+    path = str(tmp_path / name)
+    os.mkfifo(path)
+    opened.append(os.open(path, os.O_RDWR))
+    os.write(opened[0], TOKENS)
+    found = find("-j4 --jobserver-auth=fifo:" + path.replace("\\", "\\\\").replace(" ", "\\ "))
+    assert take_all(found) == [b"a", b"b", b"c"]
+    found.give_back(b"b")
+    assert os.read(opened[0], 10) == b"b"
+
+
+def test_the_flags_that_are_shared_with_make_stay_as_they_are(find, pipe):
+    before = [fcntl.fcntl(end, fcntl.F_GETFL) for end in pipe]
+    found = find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+    take_all(found)
+    found.give_back(b"x")
+    assert [fcntl.fcntl(end, fcntl.F_GETFL) for end in pipe] == before
+    assert not before[0] & os.O_NONBLOCK
+
+
+def test_a_jobserver_is_not_inherited_by_tools(find, pipe):
+    assert not os.get_inheritable(find(f"--jobserver-auth={pipe[0]},{pipe[1]}").descriptor)
+
+
+def test_the_last_word_counts(find, pipe):
+    good = f"--jobserver-auth={pipe[0]},{pipe[1]}"
+    assert find(f"--jobserver-fds=-2,-2 {good}")
+    assert not find(f"{good} --jobserver-auth=-2,-2")
+
+
+@pytest.mark.parametrize("makeflags", ["", "n", "-j1", "ks -j4", "--jobserver-auth=", "--jobserver-auth=3"])
+def test_without_a_jobserver_in_makeflags_there_is_none(find, makeflags):
+    assert find(makeflags) is None
+
+
+def test_without_makeflags_there_is_none():
+    assert jobserver.find({}) is None
+
+
+def test_a_variable_of_the_makefile_is_no_jobserver(find, pipe):
+    assert not find(f"n -- FLAGS=-j\\ --jobserver-auth={pipe[0]},{pipe[1]}")
+    assert not find(f"n -- --jobserver-auth={pipe[0]},{pipe[1]}")
+    assert not find(f"FLAGS=-j\\ --jobserver-auth={pipe[0]},{pipe[1]}")
+
+
+def test_closed_descriptors_are_no_jobserver(find, pipe):
+    for end in pipe:
+        os.close(end)
+    assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+
+
+@pytest.mark.parametrize("words", ["-3,-4", "3,-4", "99999999999999999999,4", "3 4", "a,b", "³,⁴"])
+def test_what_are_no_descriptors_is_no_jobserver(find, words):
+    assert not find(f"--jobserver-auth={words}")
+
+
+def test_ends_in_the_wrong_order_are_no_jobserver(find, pipe):
+    assert not find(f"--jobserver-auth={pipe[1]},{pipe[0]}")
+
+
+def test_ends_of_two_pipes_are_no_jobserver(find, pipe, opened):
+    others = os.pipe()
+    opened += others
+    os.set_inheritable(others[1], True)
+    assert not find(f"--jobserver-auth={pipe[0]},{others[1]}")
+
+
+def test_what_this_process_opened_itself_is_no_jobserver(find, pipe):
+    os.set_inheritable(pipe[0], False)
+    assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+
+
+def test_ordinary_files_are_no_jobserver(find, opened, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(TOKENS)
+    opened.append(os.open(path, os.O_RDWR))
+    os.set_inheritable(opened[0], True)
+    assert not find(f"--jobserver-auth={opened[0]},{opened[0]}")
+    assert not find(f"--jobserver-auth=fifo:{path}")
+    assert not find(f"--jobserver-auth=fifo:{tmp_path}/none")
+    assert not find(f"--jobserver-auth=fifo:{tmp_path}")
+    assert path.read_bytes() == TOKENS
+
+
+def test_a_pipe_that_cannot_be_opened_anew_is_no_jobserver(find, pipe, monkeypatch):
+    def refuse(path, flags):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+
+
+def test_a_full_pipe_is_waited_for(find, pipe, monkeypatch):
+    found = find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
+    take_all(found)
+    size = fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, 4096)
+    os.write(pipe[1], b"x" * size)
+    monkeypatch.setattr("time.sleep", lambda seconds: os.read(pipe[0], size))
+    found.give_back(b"y")
+    assert take_all(found) == [b"y"]
+
+
+CLIENT = """
+import os
+from nvccache.machine import jobserver
+found = jobserver.find(os.environ)
+tokens = list(iter(found.take, None)) if found else None
+print("tokens:", tokens and len(tokens))
+for token in tokens or []:
+    found.give_back(token)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+@pytest.mark.parametrize(("jobs", "tokens"), [("-j3", "2"), ("-j1", "None"), ("-kj3", "2"), ("-nj3", "2")])
+def test_make_lets_a_recipe_line_have_the_jobs_it_has_left(tmp_path, jobs, tokens):
+    (tmp_path / "client.py").write_text(CLIENT)
+    (tmp_path / "Makefile").write_text(f"all:\n\t+@{sys.executable} client.py\n")
+    assert make(tmp_path, jobs)[-1] == f"tokens: {tokens}"
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_a_recipe_line_that_was_not_let_in_finds_no_jobserver(tmp_path):
+    (tmp_path / "client.py").write_text(CLIENT)
+    (tmp_path / "Makefile").write_text(f"all:\n\t@echo $$MAKEFLAGS\n\t@{sys.executable} client.py\n")
+    makeflags, tokens = make(tmp_path, "-j3")
+    assert tokens == ("tokens: 2" if "=fifo:" in makeflags else "tokens: None")
+
+
+def make(directory, jobs):
+    """What make said, line by line; it complains at its end when a token is missing, or is one too many."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "--no-print-directory", jobs]
+    with subprocess.Popen(
+        command, cwd=directory, env=environ, stdout=PIPE, stderr=PIPE, text=True
+    ) as running:
+        stdout, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stderr) == (0, "")
+    return stdout.splitlines()

@@ -1,0 +1,314 @@
+"""Counting cores, sharing the pool of places between processes, and the slots of one call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from nvccache.machine.slots import Pool, Slots, available_cores, pool_directory
+
+
+@pytest.fixture
+def cgroups(tmp_path, monkeypatch):
+    """Counts the cores of a machine of eight, given /proc/self/cgroup and files below /sys/fs/cgroup."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+
+    def count(own, files=()):
+        (tmp_path / "own").write_text(own)
+        for name, content in dict(files).items():
+            path = tmp_path / "mount" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        return available_cores(str(tmp_path / "own"), str(tmp_path / "mount"))
+
+    return count
+
+
+def test_this_process_has_between_one_and_all_cores():
+    assert 1 <= available_cores() <= len(os.sched_getaffinity(0))
+
+
+def test_affinity_limits_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
+    assert available_cores() == 1
+
+
+def test_without_a_quota_all_cores_count(cgroups):
+    assert cgroups("0::/a\n", {"a/cpu.max": "max 100000\n"}) == 8
+    assert cgroups("") == 8
+    assert cgroups("garbage\n0\n::\n4:cpu\n") == 8
+
+
+def test_without_proc_all_cores_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    assert available_cores(str(tmp_path / "none"), str(tmp_path)) == 8
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(300000, 3), (250000, 3), (1000, 1), (0, 1), (9900000, 8)])
+def test_a_quota_is_rounded_up(cgroups, quota, cores):
+    assert cgroups("0::/a/b\n", {"a/b/cpu.max": f"{quota} 100000\n"}) == cores
+
+
+def test_the_quota_of_an_outer_group_counts_too(cgroups):
+    files = {"a/cpu.max": "200000 100000", "a/b/cpu.max": "500000 100000"}
+    assert cgroups("0::/a/b\n", files) == 2
+
+
+@pytest.mark.parametrize("path", ["/", "/docker/1f2e", "/../.."])
+def test_the_quota_is_found_where_the_mount_shows_only_the_own_group(cgroups, path):
+    assert cgroups(f"0::{path}\n", {"cpu.max": "150000 100000\n"}) == 2
+
+
+def test_a_quota_of_another_group_does_not_count(cgroups):
+    assert cgroups("0::/a\n", {"b/cpu.max": "100000 100000\n"}) == 8
+
+
+@pytest.mark.parametrize("controllers", ["cpu", "cpu,cpuacct"])
+def test_a_quota_of_the_first_version_is_found(cgroups, controllers):
+    group = f"{controllers}/a"
+    files = {f"{group}/cpu.cfs_quota_us": "150000\n", f"{group}/cpu.cfs_period_us": "50000\n"}
+    own = f"9:name=systemd:/a\n4:memory:/b\n3:cpuset:/a\n2:{controllers}:/a\n0::/\n"
+    assert cgroups(own, files) == 3
+
+
+def test_no_quota_of_the_first_version_is_minus_one(cgroups):
+    files = {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}
+    assert cgroups("1:cpu:/\n", files) == 8
+
+
+def test_a_quota_is_found_where_both_versions_are_mounted(cgroups):
+    assert cgroups("1:memory:/\n0::/a\n", {"unified/a/cpu.max": "400000 100000\n"}) == 4
+
+
+def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
+    directory = pool_directory((str(tmp_path),))
+    assert directory == f"{tmp_path}/nvccache-{os.geteuid()}"
+    assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+    assert pool_directory((str(tmp_path),)) == directory
+
+
+def test_the_pool_lies_where_a_directory_can_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    bases = (str(tmp_path / "none"), str(tmp_path / "file"), str(tmp_path))
+    assert os.path.dirname(pool_directory(bases)) == str(tmp_path)
+    assert pool_directory(bases[:2]) == ""
+
+
+def test_the_pool_depends_on_the_user_alone(monkeypatch):
+    before = pool_directory()
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    monkeypatch.setenv("NVCCACHE_DIR", "/elsewhere")
+    assert pool_directory() == before
+    assert before in (f"/dev/shm/nvccache-{os.geteuid()}", f"/tmp/nvccache-{os.geteuid()}")
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "foreign"])
+def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch, kind):
+    (tmp_path / "target").mkdir(mode=0o700)
+    uid = os.geteuid() + 1 if kind == "foreign" else os.geteuid()
+    path = tmp_path / f"nvccache-{uid}"
+    if kind == "link":
+        path.symlink_to("target")
+    elif kind == "file":
+        path.write_text("")
+    else:
+        path.mkdir()
+        monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert pool_directory((str(tmp_path),)) == ""
+
+
+def test_one_process_gets_each_place_once(tmp_path):
+    pool = Pool(str(tmp_path), 2)
+    places = [pool.take(), pool.take()]
+    assert all(places)
+    assert pool.take() is None
+    places[0].release()
+    places[0].release()
+    again = pool.take()
+    assert again
+    assert pool.take() is None
+    again.release()
+    places[1].release()
+
+
+HOLDER = """
+import sys
+from nvccache.machine.slots import Pool
+places = [Pool(sys.argv[1], 3).take() for _ in range(2)]
+print(*map(bool, places), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_processes_share_the_places_and_a_killed_one_leaves_them(tmp_path):
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"True True\n"
+        pool = Pool(str(tmp_path), 3)
+        third = pool.take()
+        assert third
+        assert pool.take() is None
+        holder.send_signal(signal.SIGKILL)
+    places = [pool.take() for _ in range(3)]
+    assert [bool(place) for place in places] == [True, True, False]
+    for place in [third, *places[:2]]:
+        place.release()
+
+
+def test_a_released_place_is_free_although_a_child_has_it_open(tmp_path):
+    pool = Pool(str(tmp_path), 1)
+    place = pool.take()
+    held = [name for name in os.listdir("/proc/self/fd") if is_link_to(name, f"{tmp_path}/slot-0")]
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[int(held[0])]):
+        place.release()
+        again = pool.take()
+        assert again
+        again.release()
+
+
+def is_link_to(name, target):
+    try:
+        return os.readlink(f"/proc/self/fd/{name}") == target
+    except OSError:
+        return False
+
+
+def test_a_place_is_not_inherited_by_tools(tmp_path):
+    place = Pool(str(tmp_path), 1).take()
+    listing = subprocess.check_output(["ls", "-l", "/proc/self/fd"], close_fds=False)
+    assert b"slot-0" not in listing
+    place.release()
+
+
+@pytest.mark.parametrize("kind", ["empty", "missing", "file", "links"])
+def test_without_a_directory_there_are_no_places(tmp_path, kind):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "slot-0").symlink_to(tmp_path / "file")
+    directory = "" if kind == "empty" else str(tmp_path / kind)
+    assert Pool(directory, 1).take() is None
+
+
+class CountingGuardian:
+    """Grants as many tokens as it has."""
+
+    def __init__(self, tokens, has_jobserver=True):
+        self.tokens = tokens
+        self.has_jobserver = has_jobserver
+
+    def take_token(self):
+        if not self.tokens:
+            return False
+        self.tokens -= 1
+        return True
+
+    def return_token(self):
+        self.tokens += 1
+
+
+def count(take):
+    return len(list(iter(take, None)))
+
+
+def free_places(tmp_path, size):
+    pool = Pool(str(tmp_path), size)
+    places = list(iter(pool.take, None))
+    for place in places:
+        place.release()
+    return len(places)
+
+
+def test_the_own_slots_come_first_and_without_a_condition():
+    slots = Slots(2, None, None)
+    taken = [slots.take(), slots.take()]
+    assert [slot.is_own for slot in taken] == [True, True]
+    assert slots.take() is None
+    taken[0].release()
+    taken[0].release()
+    assert slots.take().is_own
+    assert slots.take() is None
+
+
+def test_an_own_slot_is_given_when_the_pool_is_full(tmp_path):
+    other = Pool(str(tmp_path), 1).take()
+    slots = Slots(1, Pool(str(tmp_path), 1), None)
+    assert slots.take().is_own
+    assert slots.take() is None
+    other.release()
+
+
+def test_an_own_slot_occupies_a_place_while_it_is_in_use(tmp_path):
+    slots = Slots(1, Pool(str(tmp_path), 2), None)
+    slot = slots.take()
+    assert free_places(tmp_path, 2) == 1
+    slot.release()
+    assert free_places(tmp_path, 2) == 2
+
+
+def test_further_slots_need_a_place(tmp_path):
+    slots = Slots(1, Pool(str(tmp_path), 3), None)
+    taken = [slots.take() for _ in range(4)]
+    assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
+    taken[1].release()
+    assert not slots.take().is_own
+    taken[0].release()
+    assert slots.take().is_own
+    slots.release_all()
+    assert free_places(tmp_path, 3) == 3
+    slots.release_all()
+
+
+def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
+    guardian = CountingGuardian(2)
+    slots = Slots(1, Pool(str(tmp_path), 1), guardian)
+    taken = [slots.take(), slots.take(), slots.take()]
+    assert [slot.is_own for slot in taken] == [True, False, False]
+    assert slots.take() is None
+    taken[0].release()
+    assert guardian.tokens == 0
+    taken[1].release()
+    taken[1].release()
+    assert guardian.tokens == 1
+    slots.release_all()
+    assert guardian.tokens == 2
+
+
+def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
+    slots = Slots(1, Pool(str(tmp_path), 3), CountingGuardian(1))
+    assert count(slots.take) == 2
+    assert free_places(tmp_path, 3) == 1
+    slots.release_all()
+    assert free_places(tmp_path, 3) == 3
+
+
+def test_without_a_token_no_place_is_taken(tmp_path):
+    slots = Slots(1, Pool(str(tmp_path), 3), CountingGuardian(0))
+    assert count(slots.take) == 1
+    assert free_places(tmp_path, 3) == 2
+    slots.release_all()
+
+
+def test_a_guardian_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
+    slots = Slots(1, Pool(str(tmp_path), 2), CountingGuardian(0, has_jobserver=False))
+    assert count(slots.take) == 2
+    slots.release_all()
+
+
+def test_a_slot_without_a_place_comes_before_one_more(tmp_path):
+    """Or a call would run two tools where only one place has become free."""
+    pool = Pool(str(tmp_path), 1)
+    taken = pool.take()
+    slots = Slots(1, pool, None)
+    own = slots.take()
+    assert not own.has_place
+    taken.release()
+    assert slots.take() is None
+    assert own.has_place
+    assert pool.take() is None
+    own.release()
+    assert pool.take() is not None

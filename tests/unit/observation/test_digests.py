@@ -1,0 +1,242 @@
+"""Digests of files, remembered: never other than what a fresh look would find."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+import damage
+from nvccache.files import filesystems, keys, signatures
+from nvccache.observation import digests
+from nvccache.observation.digests import Digests
+from nvccache.store.store import DIGEST, Store
+
+LATER = 60 * 10**9  # nanoseconds
+
+
+@pytest.fixture
+def cache(tmp_path_factory) -> Store:
+    return Store(str(tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inc").mkdir()
+    for name in ("a.h", "b.h"):
+        (tmp_path / "inc" / name).write_text(name)
+    return tmp_path
+
+
+class Call(Digests):
+    """A call that begins so late that what was written is settled; `taken` are the files it has read."""
+
+    def __init__(self, cache: Store, since_ns: int = 0) -> None:
+        super().__init__(cache, os.getcwd(), since_ns or time.time_ns() + LATER)
+        self.taken: list[str] = []
+
+    def _take(self, path, *others):
+        self.taken.append(path)
+        return super()._take(path, *others)
+
+
+def digests_of(call: Call, *paths: str) -> list[str]:
+    """What the call finds, and keeps."""
+    found = [call.of(path, signatures.of(path)) for path in paths]
+    call.store()
+    return found
+
+
+def fresh(*paths: str) -> list[str]:
+    return [keys.digest_file(path) for path in paths]
+
+
+def records(cache: Store) -> list[Path]:
+    return sorted(path for path in Path(cache.root, DIGEST).rglob("*") if path.is_file())
+
+
+def rows(cache: Store) -> dict[str, list[object]]:
+    (path,) = records(cache)
+    body = cache.find_record(DIGEST, path.name)
+    assert body is not None
+    return dict(json.loads(body))
+
+
+def put(cache: Store, body: bytes) -> None:
+    (path,) = records(cache)
+    cache.add_record(DIGEST, path.name, body)
+
+
+BOTH = ("inc/a.h", "inc/b.h")
+
+
+def test_the_second_call_reads_no_file(place, cache):
+    first, second = Call(cache), Call(cache)
+    assert digests_of(first, *BOTH) == fresh(*BOTH)
+    assert digests_of(second, *BOTH) == fresh(*BOTH)
+    assert (first.taken, second.taken) == ([*BOTH], [])
+
+
+def test_a_call_reads_each_file_once(place, cache):
+    call = Call(cache)
+    for _ in range(2):
+        assert call.of(BOTH[0], signatures.of(BOTH[0])) == fresh(BOTH[0])[0]
+    assert call.taken == [BOTH[0]]
+
+
+def test_what_is_learnt_is_not_read(place, cache):
+    call = Call(cache)
+    call.learn(BOTH[0], signatures.of(BOTH[0]), "1" * 32)
+    assert call.of(BOTH[0], signatures.of(BOTH[0])) == "1" * 32
+    assert call.taken == []
+
+
+def test_a_directory_has_one_record_and_each_name_of_the_working_directory_its_own(place, cache, monkeypatch):
+    digests_of(Call(cache), *BOTH)
+    assert len(records(cache)) == 1
+    assert set(rows(cache)) == {"a.h", "b.h"}
+    second = Call(cache)
+    digests_of(second, str(place / "inc" / "a.h"))
+    assert second.taken == []
+    (place / "sub" / "inc").mkdir(parents=True)
+    (place / "sub" / "inc" / "a.h").write_text("another")
+    monkeypatch.chdir(place / "sub")
+    assert digests_of(Call(cache), BOTH[0]) == [keys.digest_bytes(b"another")]
+
+
+@pytest.mark.parametrize(
+    "change", ["touched", "rewritten", "rewritten under the old date", "replaced", "link"]
+)
+def test_a_file_that_was_touched_is_read_again(place, cache, change):
+    digests_of(Call(cache), *BOTH)
+    path = place / BOTH[0]
+    status = path.stat()
+    time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
+    if change == "touched":
+        os.utime(path)
+    elif change.startswith("rewritten"):
+        path.write_text("A.H")
+        if change.endswith("date"):
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    elif change == "replaced":
+        (place / "other").write_text("A.H")
+        (place / "other").rename(path)
+    else:
+        path.unlink()
+        path.symlink_to("b.h")
+    call = Call(cache)
+    assert digests_of(call, *BOTH) == fresh(*BOTH)
+    assert call.taken == [BOTH[0]]
+
+
+def test_what_was_added_stands_beside_what_was_there(place, cache):
+    digests_of(Call(cache), BOTH[0])
+    digests_of(Call(cache), BOTH[1])
+    last = Call(cache)
+    digests_of(last, *BOTH)
+    assert last.taken == []
+
+
+def test_a_file_that_is_another_one_by_now_has_no_digest(place, cache):
+    before = signatures.of(BOTH[0])
+    time.sleep(0.02)
+    (place / BOTH[0]).write_text("A.H")
+    call = Call(cache)
+    assert call.of(BOTH[0], before) == ""
+    call.store()
+    assert records(cache) == []
+
+
+def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkeypatch):
+    def digest(content: bytes) -> str:
+        time.sleep(0.02)
+        (place / BOTH[0]).write_text("A.H")
+        return "0" * 32
+
+    monkeypatch.setattr(keys, "digest_bytes", digest)
+    call = Call(cache)
+    assert call.of(BOTH[0], signatures.of(BOTH[0])) == ""
+
+
+def test_what_has_just_changed_is_not_remembered(place, cache):
+    """It could change again without a trace."""
+    assert digests_of(Call(cache, time.time_ns()), *BOTH) == fresh(*BOTH)
+    assert records(cache) == []
+
+
+def test_what_lies_where_dates_say_nothing_is_not_remembered(place, cache, monkeypatch):
+    monkeypatch.setattr(filesystems, "_known", {os.stat("inc").st_dev: "squashfs"})
+    assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
+    assert records(cache) == []
+
+
+def test_a_missing_file_is_no_fault_of_the_record(place, cache):
+    with pytest.raises(OSError):
+        Call(cache).of("inc/never.h", (1, 2, 3, 4, 5))
+
+
+def test_a_file_that_is_no_regular_one_is_not_read(place, cache):
+    os.mkfifo("inc/pipe")
+    with pytest.raises(OSError):
+        Call(cache).of("inc/pipe", signatures.of("inc/pipe"))
+
+
+@pytest.mark.parametrize("name", ["ü.h", "a b.h", "new\nline.h", '"quoted".h', "back\\slash.h", "\udcff.h"])
+def test_odd_names_are_remembered(place, cache, name):
+    (place / "inc" / name).write_bytes(os.fsencode(name))
+    digests_of(Call(cache), f"inc/{name}")
+    call = Call(cache)
+    assert digests_of(call, f"inc/{name}") == fresh(f"inc/{name}")
+    assert call.taken == []
+
+
+def test_only_so_many_are_remembered_of_a_directory_the_newest_first(place, cache, monkeypatch):
+    monkeypatch.setattr(digests, "_MOST_FILES", 3)
+    for number in range(5):
+        (place / "inc" / f"{number}.h").write_text(str(number))
+        digests_of(Call(cache), f"inc/{number}.h")
+    assert len(rows(cache)) == 3
+    assert {"4.h", "3.h", "2.h"} == set(rows(cache))
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b"\xff", b"[" * 100_000, b'{"a.h": null}'])
+def test_a_record_that_is_none_is_as_good_as_absent(place, cache, body):
+    digests_of(Call(cache), *BOTH)
+    put(cache, body)
+    call = Call(cache)
+    assert digests_of(call, *BOTH) == fresh(*BOTH)
+    assert set(call.taken) == {*BOTH}
+    assert len(rows(cache)) == 2
+
+
+@pytest.mark.parametrize(
+    "digest", ["", "0" * 31, "0" * 33, "/" * 32, "../" + "0" * 29, "é" * 32, 5, None, ["0" * 32], True]
+)
+def test_what_is_no_digest_is_not_taken_for_one(place, cache, digest):
+    digests_of(Call(cache), *BOTH)
+    kept = rows(cache)
+    kept["a.h"][5] = digest
+    put(cache, json.dumps(kept).encode())
+    assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
+
+
+@pytest.mark.parametrize("row", [[], [1], [1, 2, 3, 4, 5, "0" * 32, 7], "x" * 6, {"0": 1}, 5])
+def test_a_row_of_another_form_is_no_row(place, cache, row):
+    digests_of(Call(cache), *BOTH)
+    put(cache, json.dumps({**rows(cache), "a.h": row}).encode())
+    assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
+
+
+def test_damaged_records_are_refused_or_hold_the_files_signature(place, cache):
+    """Only a digest that somebody has changed under the right signature could mislead; checksums show it."""
+    digests_of(Call(cache), *BOTH)
+    (path,) = records(cache)
+    whole = path.read_bytes()
+    for content in (*damage.torn(whole), *damage.changed(whole), *damage.shuffled(whole, 200)):
+        path.write_bytes(content)
+        assert [Call(cache).of(name, signatures.of(name)) for name in BOTH] == fresh(*BOTH)
+        path.parent.mkdir(exist_ok=True)

@@ -1,0 +1,336 @@
+"""The observer in small programs: that everything is recorded, and nothing disturbed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import installations
+from nvccache.machine import process
+from nvccache.observation import observer, observer_log
+from nvccache.observation.observer_log import Observation
+from nvccache.store.store import Store
+from nvccache.toolkit import loader
+
+SOURCE = Path(__file__).with_name("observed_program.c")
+CAT = str(shutil.which("cat"))
+QUIET = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_observer_is_built() -> None:
+    assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
+
+
+def compile_c(source: Path, path: Path, *words: str) -> str:
+    subprocess.run(["gcc", "-w", "-pthread", *words, "-o", path, source, "-ldl"], check=True)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> str:
+    return compile_c(SOURCE, tmp_path_factory.mktemp("observed") / "observed")
+
+
+@pytest.fixture(scope="module")
+def static(tmp_path_factory) -> str:
+    return compile_c(SOURCE, tmp_path_factory.mktemp("static") / "unseen", "-static")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a command observed: the finished process and the observation."""
+    directory = tmp_path / "work"
+    directory.mkdir()
+
+    def run(*words: str, watched: str = "watched", **variables: str) -> tuple[process.Completed, Observation]:
+        place = str(tmp_path / watched)
+        done = process.run(words, observer.arm(place, {**QUIET, **variables}), cwd=str(directory))
+        return done, observer_log.read(observer.log_in(place), words[0])
+
+    run.directory = directory  # type: ignore[attr-defined]
+    return run
+
+
+def seen_by(found: Observation, kind: str) -> set[str]:
+    """The base names of the paths of one kind."""
+    return {os.path.basename(path) for process in found.processes for path in getattr(process, kind)}
+
+
+def complete(result: tuple[process.Completed, Observation], status: int = 0) -> Observation:
+    done, found = result
+    assert (done.status, done.stdout, done.stderr, found.incomplete) == (status, b"", b"", "")
+    return found
+
+
+@pytest.mark.parametrize("how", ["vfork", "spawn"])
+def test_children(run, program, how):
+    (run.directory / "file").write_text("")
+    (run.directory / "bin").mkdir()
+    path = f"{run.directory}/bin:bin:{os.environ['PATH']}"
+    found = complete(run(program, how, "cat", "file", PATH=path))
+    one, other = found.processes if found.processes[0].program == program else found.processes[::-1]
+    assert (one.program, other.program) == (os.path.realpath(program), os.path.realpath(CAT))
+    assert other.arguments == ["cat", "file"] and seen_by(found, "files") == {"file"}
+    assert {f"{run.directory}/bin/cat"} <= one.absent and "PATH" in one.variables
+    assert one.executable >= {f"{run.directory}/bin/cat", one.started[0]}
+
+
+def test_children_that_cannot_be_started(run, program):
+    found = complete(run(program, "vfork", "./nowhere", watched="one"), 127)
+    assert "nowhere" in seen_by(found, "absent")
+    assert "nowhere" in seen_by(complete(run(program, "spawn", "./nowhere", watched="two"), 127), "absent")
+
+
+def test_shells(run, program):
+    found = complete(run(program, "system", "read line < /dev/null; :"))
+    assert [os.path.basename(name) for name in found.processes[0].started] == ["sh", "sh"]
+    assert len(found.processes) == 3
+
+
+def test_forks(run, program):
+    found = complete(run(program, "forks"))
+    assert len(found.processes) == 1
+    assert found.processes[0].absent >= {f"{run.directory}/fork-{at}" for at in range(200)}
+
+
+def test_threads(run, program):
+    found = complete(run(program, "threads"))
+    assert seen_by(found, "absent") >= {f"thread-{one}-{at}" for one in range(8) for at in range(500)}
+
+
+def test_a_program_may_close_and_reuse_all_descriptors(run, program):
+    assert "after" in seen_by(complete(run(program, "descriptors")), "absent")
+
+
+def test_a_signal_disturbs_nothing(run, program):
+    """What a handler does while a record is made cannot be recorded, which then shows."""
+    done, found = run(program, "signals")
+    assert (done.status, done.stderr) == (0, b"")
+    names = {f"name-{at}" for at in range(5000)}
+    assert names <= seen_by(found, "absent")
+    assert "in-handler" in seen_by(found, "absent") or "a signal came" in found.incomplete
+
+
+def test_relative_paths(run, program):
+    found = complete(run(program, "elsewhere"))
+    root = str(run.directory)
+    assert found.processes[0].absent == {
+        *(f"{root}/{name}" for name in ("before", "sub/by-descriptor", "sub/by-chdir", "by-fchdir")),
+    }
+    assert found.processes[0].directory == root and found.written == {f"{root}/sub"}
+
+
+def test_every_kind_of_look_up(run, program):
+    kinds = "stat lstat fstatat statx access faccessat readlink realpath opendir scandir open fopen syscall "
+    kinds += "raw-stat raw-access raw-readlink chdir execl dlopen"
+    names = {f"by-{name}" for name in kinds.split()}
+    assert seen_by(complete(run(program, "look", watched="one"), 0), "absent") == names
+    for name in names:
+        (run.directory / name).mkdir()
+    found = complete(run(program, "look", watched="two"), 0)
+    assert seen_by(found, "found") | seen_by(found, "others") | seen_by(found, "denied") >= names - {
+        "by-syscall"
+    }
+    assert seen_by(found, "executable") == {"by-access", "by-chdir", "by-execl"}
+    assert (seen_by(found, "resolved"), seen_by(found, "listed")) == (
+        {"by-realpath"},
+        {"by-opendir", "by-scandir"},
+    )
+    assert seen_by(found, "links") == {"by-lstat", "by-readlink", "by-raw-readlink"}
+
+
+def test_errno_is_as_without(run, program):
+    complete(run(program, "errno"))
+
+
+@pytest.mark.parametrize("how", ["return", "exit", "_exit", "quick_exit", "exit_group"])
+def test_ends(run, program, how):
+    complete(run(program, "end", how), 7)
+
+
+@pytest.mark.parametrize("how", ["abort", "kill"])
+def test_a_crash_is_not_observed(run, program, how):
+    done, found = run(program, "end", how)
+    assert done.status < 0
+    assert found.incomplete == f"`{os.path.realpath(program)}` did not report its end"
+
+
+@pytest.mark.parametrize("how", ["vfork", "spawn", "exec"])
+def test_a_static_child_is_not_observed(run, program, static, how):
+    (run.directory / "file").write_text("")
+    done, found = run(program, how, static, "exec", CAT, "file")  # as many starts as there should be
+    assert (done.status, found.incomplete) == (0, f"`{static}` did not report its start")
+
+
+def test_a_static_program_is_not_observed(run, static):
+    done, found = run(static, "end", "exit")
+    assert (done.status, found.incomplete) == (7, f"`{static}` did not report its start")
+
+
+def test_a_child_without_the_variable_is_not_observed(run):
+    _, found = run(str(shutil.which("env")), "-i", CAT, "/dev/null")
+    assert found.incomplete == f"`{CAT}` did not report its start"
+
+
+def test_system_calls_that_are_not_known_are_not_observed(run, program):
+    _, found = run(program, "raw")
+    assert "which is not observed" in found.incomplete
+
+
+def test_the_network_is_not_observed(run, program):
+    complete(run(program, "socket", "1", watched="one"))  # AF_UNIX
+    _, found = run(program, "socket", "2", watched="two")
+    assert "network" in found.incomplete
+
+
+def test_questions_before_and_after_the_input(run, program):
+    (run.directory / "input").write_text("")
+    found = complete(run(program, "clock", "input"))
+    assert found.processes[0].questions == {("clock", 0, 0), ("time", 0, 1)}
+
+
+def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
+    """By the DT_RUNPATH of the program, not of the observer; and it is recorded although it is unloaded."""
+    (tmp_path / "empty.c").write_text("")
+    (tmp_path / "libraries").mkdir()
+    library = compile_c(tmp_path / "empty.c", tmp_path / "libraries" / "libown.so", "-shared")
+    program = compile_c(SOURCE, tmp_path / "loads", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/libraries")
+    found = complete(run(program, "load", "libown.so"))
+    assert (library in found.processes[0].loaded, found.processes[0].sought) == (True, {"libown.so"})
+    assert found.processes[0].loaded.keys() >= {os.path.realpath(program)}
+    assert not [path for path in found.processes[0].loaded if "observer.so" in path]
+
+
+def test_libraries_that_do_not_see_the_observer(run, program):
+    done, found = run(program, "load-apart", "libdl.so.2")
+    assert (done.status, done.stderr) == (0, b"")
+    assert found.incomplete.endswith("libraries were loaded that find functions past the observer")
+
+
+def test_a_program_that_the_loader_runs(run, program):
+    """As wrappers of toolchains with a C library of their own have it."""
+    interpreter = loader.interpreter(program)
+    found = complete(run(interpreter, program, "end", "exit"), 7)
+    assert {os.path.realpath(program), interpreter} <= found.processes[0].loaded.keys()
+    assert found.processes[0].program == os.path.realpath(interpreter)
+
+
+def test_libraries_that_audit(run, program, tmp_path):
+    (tmp_path / "audit.c").write_text("unsigned la_version(unsigned version) { return version; }")
+    audit = compile_c(tmp_path / "audit.c", tmp_path / "audit.so", "-shared", "-fPIC")
+    _, found = run(program, LD_AUDIT=audit)
+    assert "LD_AUDIT" in found.incomplete
+
+
+def test_a_program_that_goes_past_the_c_library(run, tmp_path):
+    """It tells by a note that it is Go's."""
+    program = compile_c(SOURCE, tmp_path / "go", "-DGO")
+    _, found = run(program)
+    assert found.incomplete == f"of `{program}` system calls were made past the C library"
+
+
+def test_a_log_that_grows_too_long(run, program, tmp_path):
+    done, found = run(program, "fill")
+    assert (done.status, found.incomplete) == (0, f"of `{os.path.realpath(program)}` the log is too long")
+    assert os.path.getsize(tmp_path / "watched" / "log") < observer_log.LIMIT
+
+
+SCRIPTS = {
+    "sh": '#!/bin/sh\nhere=$(dirname "$0")\n. "$here/site"\n'
+    '[ -e "$here/none" ] || cat "$here/file" | sed s/a/b/\n',
+    "bash": "#!/bin/bash\nhere=${0%/*}\nsource $here/site\n"
+    "[[ -e $here/none ]] || cat <(cat $here/file) $here/file\n",
+    "python": "#!/usr/bin/env python3\nimport os, subprocess, sys\nhere = os.path.dirname(sys.argv[0])\n"
+    "os.path.exists(here + '/none') or open(here + '/site').read()\n"
+    "sys.exit(subprocess.call(['cat', here + '/file']))\n",
+}
+
+
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_scripts(run, kind):
+    (run.directory / "site").write_text("true\n")
+    (run.directory / "file").write_text("")
+    script = run.directory / "script"
+    script.write_text(SCRIPTS[kind])
+    script.chmod(0o755)
+    found = complete(run(str(script)))
+    assert {"script", "site", "file"} <= seen_by(found, "files")
+    assert "none" in seen_by(found, "absent")
+
+
+def test_other_libraries_stay_and_go_first(run, tmp_path):
+    (tmp_path / "theirs.c").write_text(
+        '__attribute__((constructor)) static void f(void) { puts("theirs"); }\n'
+    )
+    theirs = compile_c(tmp_path / "theirs.c", tmp_path / "theirs.so", "-shared", "-fPIC")
+    done, found = run(str(shutil.which("env")), LD_PRELOAD=theirs)
+    assert done.stdout.startswith(b"theirs\n") and found.incomplete == ""
+    value = f"{theirs}:{tmp_path}/watched/observer.so"
+    assert f"LD_PRELOAD={value}\n".encode() in done.stdout
+    assert theirs in found.processes[0].loaded
+
+
+def test_two_runs_never_share_a_log(tmp_path):
+    observer.arm(str(tmp_path / "one"), {})
+    with pytest.raises(FileExistsError):
+        observer.arm(str(tmp_path / "one"), {})
+
+
+def test_what_loaders_say_of_the_library_is_taken_out(tmp_path):
+    watched = str(tmp_path / "watched")
+    environ = observer.arm(watched, {"LD_PRELOAD": "/nowhere/theirs.so", **QUIET})
+    os.unlink(f"{watched}/observer.so")
+    said = process.run([CAT, "/nowhere/file"], environ).stderr
+    assert said.count(b"ERROR: ld.so") == 2
+    left = observer.without_loader_messages(said, watched).splitlines()
+    assert len(left) == 2 and b"/nowhere/theirs.so" in left[0] and b"/nowhere/file" in left[1]
+    assert observer.without_loader_messages(b"own words\n", watched) == b"own words\n"
+
+
+def test_it_is_tried_once(tmp_path, monkeypatch):
+    cache = Store(str(tmp_path / "cache"))
+    assert observer.obstacle(str(tmp_path), cache) == ""
+    monkeypatch.setattr(process, "run", None)
+    assert observer.obstacle(str(tmp_path), cache) == ""
+    assert observer.obstacle(str(tmp_path), Store(str(tmp_path / "cache"))) == ""
+    assert sorted(os.listdir(tmp_path)) == ["cache", "no-home"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "$LIB", "a\nb"])
+def test_a_path_that_the_variable_cannot_have(tmp_path, name):
+    (tmp_path / name).mkdir()
+    clause = observer.obstacle(str(tmp_path / name), Store(str(tmp_path / "cache")))
+    assert clause.endswith("has a character that `LD_PRELOAD` cannot have")
+
+
+def test_a_library_that_is_not_there_or_of_no_use(tmp_path, monkeypatch):
+    library = tmp_path / "observer.so"
+    monkeypatch.setattr(observer, "LIBRARY", str(library))
+    cache = Store(str(tmp_path / "cache"))
+    assert observer.obstacle(str(tmp_path), cache) == "the observer was not built: there was no C compiler"
+    library.write_text("no library")
+    assert observer.obstacle(str(tmp_path), cache) == "the observer cannot be loaded here"
+    (tmp_path / "empty.c").write_text("")
+    compile_c(tmp_path / "empty.c", library, "-shared")
+    assert observer.obstacle(str(tmp_path), cache) == "the observer cannot be loaded here"
+
+
+def test_it_is_part_of_what_is_built(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("nvccache/native/observer.so").startswith(b"\x7fELF")
+    program = "import sys; from hatchling.build import build_sdist as build; build(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=installations.ROOT, check=True)
+    (sources,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sources) as archive:
+        names = {re.sub("^[^/]*/", "", name) for name in archive.getnames()}
+    assert {f"observer/{path.name}" for path in (installations.ROOT / "observer").iterdir()} <= names
+    assert {"hatch_build.py", "launcher/nvccache.c"} <= names

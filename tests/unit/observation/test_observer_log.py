@@ -1,0 +1,291 @@
+"""What is made of the observer's log: the sets, and that a log which does not show all says so."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from nvccache.observation import observer_log
+from nvccache.observation.observer_log import Observation, Process
+
+ROOT, CHILD, GRANDCHILD = 100, 101, 102
+VERSION = observer_log.VERSION
+REGULAR, DIRECTORY, DEVICE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755, stat.S_IFCHR | 0o666
+PROGRAM = os.path.realpath("/bin/ls")
+OTHER = os.path.realpath("/bin/cat")
+SHELL = os.path.realpath("/bin/sh")
+END = "Q 0\t"
+
+
+def batch(pid: int, *records: str) -> bytes:
+    body = b"".join(os.fsencode(record) + b"\0" for record in records)
+    return b"@%d %d\n%s" % (pid, len(body), body)
+
+
+def start(
+    program: str = PROGRAM, parent: int = 1, directory: str = "/", version: int = VERSION
+) -> tuple[str, ...]:
+    return f"B {version} {parent}\t{program}", f"C\t{directory}", f"A\t{os.path.basename(program)}"
+
+
+def opened(path: str, flags: int = os.O_RDONLY, mode: int = REGULAR, size: int = 5, inode: int = 2) -> str:
+    return f"o 0 {flags} 1 {inode} {mode} {size} 3 4\t{path}"
+
+
+@pytest.fixture
+def observe(tmp_path):
+    def observe(*batches: bytes, program: str = PROGRAM) -> Observation:
+        (tmp_path / "log").write_bytes(b"".join(batches))
+        return observer_log.read(str(tmp_path / "log"), program)
+
+    return observe
+
+
+@pytest.fixture
+def observe_one(observe):
+    """The one process that made these records between its start and its end."""
+
+    def observe_one(*records: str, directory: str = "/") -> Process:
+        found = observe(batch(ROOT, *start(directory=directory), *records, END))
+        assert found.incomplete == ""
+        (process,) = found.processes
+        return process
+
+    return observe_one
+
+
+def test_every_kind_has_its_place(observe_one):
+    found = observe_one(
+        opened("/file"),
+        opened("/place", os.O_RDONLY, DIRECTORY),
+        opened("/dev/random", os.O_RDONLY, DEVICE),
+        "o 2 0\t/absent",
+        "o 13 0\t/secret",
+        f"s 0 {REGULAR}\t/stated",
+        "s 20 0\t/file/below",
+        f"h 0 {stat.S_IFLNK}\t/linked",
+        f"a 0 {os.X_OK}\t/program",
+        f"a 2 {os.X_OK}\t/no-program",
+        f"a 0 {os.R_OK}\t/readable",
+        "l 0\t/read-link",
+        "l 22\t/no-link",
+        "r 0\t/resolved",
+        "d 0\t/listed",
+        "d 2\t/not-listed",
+        "e 1\tCPATH",
+        "y 7 1\tclock_gettime",
+        f"m 1 9 {REGULAR} 8 7 6\t/lib.so",
+        "D 0\tlibname.so.1",
+        "D 1\t/plugin.so",
+    )
+    assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
+    assert found.files == {"/file": (1, 2, 5, 3, 4)}
+    assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
+    assert found.absent == {"/absent", "/file/below", "/no-program", "/not-listed", "/plugin.so"}
+    assert found.denied == {"/secret": 13}
+    assert found.found["/stated"] == REGULAR
+    assert {"/linked", "/program", "/readable", "/no-link", "/resolved", "/listed"} <= found.found.keys()
+    assert found.executable == {"/program", "/no-program"}
+    assert found.links == {"/linked", "/read-link", "/no-link"}
+    assert (found.resolved, found.listed) == ({"/resolved"}, {"/listed"})
+    assert (found.variables, found.questions) == ({"CPATH"}, {("clock_gettime", 7, 1)})
+    assert (found.loaded, found.sought) == ({"/lib.so": (1, 9, 8, 7, 6)}, {"libname.so.1"})
+
+
+def test_what_was_opened_for_writing_was_not_read(observe_one):
+    flags = os.O_WRONLY | os.O_CREAT
+    assert observe_one(opened("/out", flags)).files == {}
+
+
+def test_files_of_the_kernel_have_no_dates_worth_keeping(observe_one):
+    found = observe_one(opened("/proc/cpuinfo", inode=2), opened("/proc/cpuinfo", inode=3))
+    assert (found.files, found.others) == ({}, {"/proc/cpuinfo": REGULAR})
+
+
+def test_inodes_of_64_bits(observe_one):
+    assert observe_one(opened("/file", inode=-1)).files["/file"][1] == 2**64 - 1
+
+
+def test_relative_paths_count_from_the_directory_of_their_process(observe_one):
+    assert set(observe_one(opened("a.h"), directory=os.getcwd()).files) == {"a.h"}
+    assert set(observe_one(opened("sub/../a.h"), directory="/place").files) == {"/place/a.h"}
+
+
+@pytest.mark.parametrize("made", ["/tmp/made", "/tmp/./made", "/tmp/sub/../made"])
+def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
+    found = observe(
+        batch(ROOT, *start(), opened("/tmp/before"), f"w\t{made}", opened("/tmp/made"), "w\t/tmp/before", END)
+    )
+    assert found.incomplete == ""
+    assert set(found.processes[0].files) == {"/tmp/before"}
+    assert found.written == {made, "/tmp/before"}
+
+
+def test_what_was_read_before_another_process_wrote_it(observe, tmp_path):
+    """Its record may come later."""
+    log = [
+        batch(ROOT, *start(), f"f {CHILD}\t", f"p {GRANDCHILD}\t{OTHER}"),
+        batch(GRANDCHILD, *start(OTHER, ROOT), "w\t/state", END),
+        batch(CHILD, opened("/state"), END),
+        batch(ROOT, END),
+    ]
+    assert set(observe(*log).processes[0].files) == set()
+    (tmp_path / observer_log.LINK).symlink_to("/nowhere")
+    assert set(observe(*log).processes[0].files) == {"/state"}
+    now = (tmp_path / observer_log.LINK).lstat().st_ctime_ns
+    log[2] = batch(CHILD, opened("/state").replace(" 3 4\t", f" 3 {now}\t"), END)
+    assert set(observe(*log).processes[0].files) == set()
+
+
+@pytest.mark.parametrize("again", [opened("/file", size=6), f"m 1 2 {REGULAR} 6 3 4\t/file"])
+def test_a_file_that_changes_meanwhile(observe, again):
+    assert observe(batch(ROOT, *start(), opened("/file"), opened("/file"), END)).incomplete == ""
+    found = observe(batch(ROOT, *start(), opened("/file"), again, END))
+    assert found.incomplete == "files changed while it was compiled"
+
+
+def test_names_that_are_no_utf_8_and_have_newlines(observe, tmp_path):
+    name = os.fsdecode(b"/\xff\n@7 3\n")
+    found = observe(batch(ROOT, *start(), opened(name), END))
+    assert (found.incomplete, set(found.processes[0].files)) == ("", {name})
+
+
+WHOLE = batch(ROOT, *start(), opened("/file")) + batch(ROOT, END)
+
+
+@pytest.mark.parametrize("size", range(len(WHOLE)))
+def test_a_torn_log_is_incomplete(observe, size):
+    assert observe(WHOLE).incomplete == ""
+    assert observe(WHOLE[:size]).incomplete
+
+
+@pytest.mark.parametrize("at", range(len(WHOLE)))
+def test_a_log_with_a_hole_is_never_taken_wrongly(observe, at):
+    """A lost byte is seen, or is one of a text."""
+    found = observe(WHOLE[:at] + WHOLE[at + 1 :])
+    assert found.incomplete
+
+
+@pytest.mark.parametrize(
+    ("log", "clause"),
+    [
+        ([], "did not report its start"),
+        ([batch(ROOT, *start(version=VERSION + 1), END)], "its log is of another version"),
+        ([batch(ROOT, *start(), "z 1\t/new", END)], "its log is damaged"),
+        ([batch(ROOT, *start(), "o 0\t/short", END)], "its log is damaged"),
+        ([batch(ROOT, *start(), "o 0 0\t/without-numbers", END)], "its log is damaged"),
+        ([batch(ROOT, *start(), "s x 0\t/no-number", END)], "its log is damaged"),
+        ([batch(ROOT, *start(), "e 1", END)], "its log is damaged"),
+        ([batch(ROOT, *start(), "", END)], "its log is damaged"),
+        ([WHOLE, b"\n"], "its log is damaged"),
+        ([WHOLE, b"@1 -5\n"], "its log is damaged"),
+        ([WHOLE, batch(ROOT, END)[:-1] + b"x"], "its log is damaged"),
+        ([batch(ROOT, *start(), "g\t/place/*", END)], "`/place/*`"),
+        ([batch(ROOT, *start(), "n 2\t", END)], "the network"),
+        ([batch(ROOT, *start(), "k 425\t", END)], "system call 425"),
+        ([batch(ROOT, *start(), "!\tthe log is too long", END)], "the log is too long"),
+        ([batch(ROOT, *start())], "did not report its end"),
+        ([batch(ROOT, *start(), "x\t/bin/cat")], "`/bin/cat` did not report its start"),
+        ([batch(ROOT, *start(), f"p {CHILD}\t/bin/cat", END)], "`/bin/cat` did not report its start"),
+        ([batch(ROOT, *start(), "S\t/bin/sh", END)], "`/bin/sh` did not report its start"),
+        ([batch(ROOT, *start(), f"f {CHILD}\t", END)], "did not report its end"),
+        ([batch(ROOT, *start(OTHER), END)], f"`{OTHER}` was started by a program that did not report"),
+        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "when it had ended"),
+        ([batch(ROOT, *start(), "x\t/bin/cat", END)], "`/bin/cat` did not report its start"),
+        ([batch(ROOT, *start(), f"f {CHILD}\t", f"f {CHILD}\t", END), batch(CHILD, END)], "used twice"),
+    ],
+)
+def test_what_makes_a_log_incomplete(observe, log, clause):
+    assert clause in observe(*log).incomplete
+
+
+def test_a_log_that_is_not_there_or_too_long(observe, monkeypatch, tmp_path):
+    assert observer_log.read(str(tmp_path / "none"), PROGRAM).incomplete == "there is no log"
+    assert observer_log.read(str(tmp_path), PROGRAM).incomplete.startswith("its log cannot be read")
+    monkeypatch.setattr(observer_log, "LIMIT", len(WHOLE) - 1)
+    assert observe(WHOLE).incomplete == "its log is too long"
+
+
+def test_an_exec_is_paired_with_what_it_names(observe):
+    rest = (*start(OTHER), opened("/file"), END)
+    assert observe(batch(ROOT, *start(), "x\t/bin/cat"), batch(ROOT, *rest)).incomplete == ""
+    failed = (*start(), "x\t/nowhere/cat", "X 2\t/nowhere/cat", "a 2 1\t/nowhere/cat", "x\t/bin/cat")
+    found = observe(batch(ROOT, *failed), batch(ROOT, *rest))
+    assert found.incomplete == ""
+    assert [process.program for process in found.processes] == [PROGRAM, OTHER]
+    assert (found.processes[0].started, found.processes[0].absent) == (["/bin/cat"], {"/nowhere/cat"})
+
+
+def test_starts_and_ends_that_balance_by_accident(observe):
+    """A static program, executed as `/bin/ls`, executes `cat`: as many starts and ends as it should be."""
+    wrong = observe(
+        batch(ROOT, *start(), f"f {CHILD}\t"),
+        batch(CHILD, "x\t/bin/ls"),
+        batch(CHILD, *start(OTHER, ROOT), END),
+        batch(ROOT, END),
+    )
+    assert wrong.incomplete == "`/bin/ls` did not report its start"
+    spawned = observe(
+        batch(ROOT, *start(), f"p {CHILD}\t/bin/ls"),
+        batch(GRANDCHILD, *start(OTHER, CHILD), END),
+        batch(ROOT, END),
+    )
+    assert "did not report" in spawned.incomplete
+    other = observe(batch(ROOT, *start(), f"p {CHILD}\t/bin/ls", END), batch(CHILD, *start(OTHER, ROOT), END))
+    assert other.incomplete == "`/bin/ls` did not report its start"
+
+
+def test_children_in_any_order(observe):
+    parts = [
+        batch(ROOT, *start(), f"p {CHILD}\t/bin/cat", "S\t/bin/sh", END),
+        batch(CHILD, *start(OTHER, ROOT), END),
+        batch(GRANDCHILD, *start(SHELL, ROOT), END),
+    ]
+    for order in (parts, parts[::-1], [parts[1], parts[0], parts[2]]):
+        assert observe(*order).incomplete == ""
+
+
+def test_a_shell_of_nobody(observe):
+    found = observe(batch(ROOT, *start(), END), batch(CHILD, *start(SHELL, ROOT), END))
+    assert found.incomplete == f"`{SHELL}` was started by a program that did not report"
+
+
+def test_forked_children_count_with_their_parent(observe):
+    """The child of a vfork is told only by what it becomes; both are what the parent's program did."""
+    found = observe(
+        batch(ROOT, *start()),
+        batch(CHILD, "a 2 1\t/bin/local/cat", "e 1\tPATH", "x\t/bin/cat"),
+        batch(CHILD, *start(OTHER, ROOT), END),
+        batch(ROOT, f"f {GRANDCHILD}\t", END),
+        batch(GRANDCHILD, opened("/of-child"), END),
+    )
+    assert found.incomplete == ""
+    parent, other = found.processes
+    assert (parent.program, parent.absent, parent.variables) == (PROGRAM, {"/bin/local/cat"}, {"PATH"})
+    assert (set(parent.files), parent.started, other.program) == ({"/of-child"}, ["/bin/cat"], OTHER)
+
+
+def test_scripts_are_their_interpreters(observe, tmp_path):
+    def script(name: str, first_line: str) -> str:
+        path = tmp_path / name
+        path.write_text(first_line + "\n")
+        return str(path)
+
+    plain = script("plain", "#!/bin/sh -e")
+    by_env = script("by-env", "#! /usr/bin/env python3")
+    twice = script("twice", f"#!{plain}")
+    bare = script("bare", "echo")
+    env = os.path.realpath("/usr/bin/env")
+    for path, program in ((plain, SHELL), (by_env, env), (twice, SHELL), (bare, SHELL)):
+        executed = (batch(ROOT, *start(), f"x\t{path}"), batch(ROOT, *start(program), END))
+        assert observe(*executed).incomplete == "", path
+        assert observe(batch(ROOT, *start(program), END), program=path).incomplete == "", path
+        wrong = observe(batch(ROOT, *start(), f"x\t{path}"), batch(ROOT, *start(OTHER), END))
+        assert wrong.incomplete == f"`{path}` did not report its start"
+
+
+def test_a_link_to_a_program_is_that_program(observe, tmp_path):
+    (tmp_path / "link").symlink_to(PROGRAM)
+    assert observe(batch(ROOT, *start(), END), program=str(tmp_path / "link")).incomplete == ""

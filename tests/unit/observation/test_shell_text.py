@@ -1,0 +1,138 @@
+"""Which variables a script may depend on."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from nvccache.environment import WHOLE
+from nvccache.observation import shell_text
+from nvccache.observation.shell_text import OF_SHELLS, asks_anew, variables_in
+
+
+def named(text: str) -> set[str]:
+    return variables_in([text.encode()]) - {*OF_SHELLS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'exec g++ $CXX_FLAGS "$@"',
+        'exec g++ ${CXX_FLAGS:-"-O2"} "$@"',
+        'exec g++ "${CXX_FLAGS[@]}"',
+        'exec g++ ${CXX_FLAGS+"$CXX_FLAGS"}',
+        "echo $((CXX_FLAGS + 1))",
+        "((CXX_FLAGS)) && x",
+        "[[ -v CXX_FLAGS ]]",
+        'test -n "$CXX_FLAGS"',
+        'read -r x <<< "$CXX_FLAGS"',
+        "cat <<END\n$CXX_FLAGS\nEND",
+    ],
+)
+def test_a_variable_is_named_by_whoever_uses_it(text):
+    assert "CXX_FLAGS" in variables_in([text.encode()])
+    assert WHOLE not in variables_in([text.encode()])
+
+
+def test_a_name_may_be_spread_over_lines():
+    assert "CXX_FLAGS" in variables_in([b"exec g++ $CXX_\\\nFLAGS"])
+
+
+def test_other_variables_do_not_matter():
+    assert named('exec /usr/bin/g++ $FLAGS "$@"') == {"exec", "usr", "bin", "g", "FLAGS"}
+
+
+def test_what_shells_heed_by_themselves_always_counts():
+    assert {"BASH_ENV", "ENV", "CDPATH", "BASH_FUNC_*", "POSIXLY_CORRECT"} < variables_in([b"exec g++"])
+
+
+def test_path_counts_by_what_is_looked_for_and_what_reaches_nothing_not_at_all():
+    assert named("$PATH $TMPDIR $NVCCACHE_DIR $SHLVL $HOME_") == {"HOME_"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eval x",
+        'eval "$x"',
+        "x=CXX_FLAGS; echo ${!x}",
+        "echo ${!CXX_*}",
+        "env",
+        "exec env g++",
+        "/usr/bin/env | grep CXX",
+        "printenv CXX_FLAGS",
+        "declare -n y=x",
+        "declare -p",
+        "typeset -p",
+        "compgen -v",
+        "local -n y=x",
+        "export -p",
+        "readonly\t-p",
+        "set",
+        "set | grep CXX",
+        "x=`set`",
+        "x=$(set)",
+        "set > file",
+        "set; x",
+        "if set\nthen x; fi",
+        "set # all",
+        "set 2>&1 | x",
+        "{ set; }",
+        "export",
+        "export | grep CXX",
+        "export>file",
+        "readonly",
+        "export -fp",
+        "local -rn y=x",
+        "ev\\\nal x",
+        'echo "${x@P}"',
+        "",
+    ],
+)
+def test_where_names_are_made_up_the_whole_environment_counts(text):
+    assert variables_in([text.encode()]) == {WHOLE}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["set -e", "set -- a b", "unset X", "offset", "export X=1", "evaluate=1", "readonly x", "set -o x"],
+)
+def test_what_only_resembles_it_does_not(text):
+    assert WHOLE not in variables_in([text.encode()])
+
+
+def test_without_a_text_nothing_is_known():
+    assert variables_in([]) == {WHOLE}
+
+
+def test_a_text_with_very_many_names_is_not_gone_through():
+    text = " ".join(f"name{number}" for number in range(5000)).encode()
+    assert variables_in([text]) == {WHOLE}
+
+
+def test_all_texts_count():
+    assert {"A", "B"} < variables_in([b"echo $A", b"\xff\0$B"])
+    assert variables_in([b"echo $A", b"eval x"]) == {WHOLE}
+
+
+@pytest.mark.parametrize("word", ["RANDOM", "SRANDOM", "SECONDS", "EPOCHREALTIME", "BASHPID", "PPID"])
+def test_what_a_shell_has_known_since_it_began_is_known_by_its_name(word):
+    assert asks_anew([b"x", f"echo ${{{word}}}".encode()]) == word
+    assert asks_anew([f"echo ${word}IZE $MY{word}".encode(), b""]) == ""
+
+
+def test_the_id_of_a_shell_is_another_each_time():
+    assert asks_anew([b"rm /tmp/x.$$"]) == "$$"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_shell_tells_no_script_of_a_variable_that_it_does_not_name(shell):
+    """What the whole module rests on, tried with some ways to look."""
+    text = 'set -- "$@"; printf "%s" "$*${X-}$-$0"; x=1; export x; readonly y=2; unset z; :'
+    assert "SECRET" not in shell_text.variables_in([text.encode()])
+    found = {
+        subprocess.run([shell, "-c", text, "name"], env=environ, capture_output=True, check=True).stdout
+        for environ in ({"PATH": "/usr/bin:/bin"}, {"PATH": "/usr/bin:/bin", "SECRET": "1"})
+    }
+    assert len(found) == 1

@@ -1,0 +1,478 @@
+"""From what a stage was observed to do to a reading, or to a reason why there can be none."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from nvccache import environment
+from nvccache.environment import WHOLE
+from nvccache.files import keys, presence, signatures
+from nvccache.observation.observer_log import Observation, Process
+from nvccache.observation.stage_inputs import ObservedInputs, Subject
+from nvccache.records import input_record, machine_facts
+from nvccache.records.input_record import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
+from nvccache.store.store import Store
+from nvccache.toolkit import loader, processor
+from nvccache.toolkit.loader import Loaded
+
+LATER = 60 * 10**9  # nanoseconds
+ENVIRON = {"PATH": "bin", "CPATH": "inc", "SECRET": "1"}
+FILE, PIPE, DEVICE = stat.S_IFREG | 0o644, stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o666
+PROGRAMS = ("cc1plus", "g++", "as", "cudafe++", "cicc", "ptxas", "sh", "python3", "cat", "wrapper", "clang")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """`a.h` and its copy `twin.h`, a library, and programs that need nothing, whatever they are called."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in PROGRAMS:
+        (tmp_path / "bin" / name).write_text(name)
+        (tmp_path / "bin" / name).chmod(0o755)
+    for name, text in (("a.h", "int a;"), ("twin.h", "int a;"), ("b.h", "int b;"), ("libx.so", "x")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch" / "a.ii").write_text("")
+    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
+    return tmp_path
+
+
+def inputs(place: Path, since_ns: int = 0) -> ObservedInputs:
+    cache = Store(str(place / "cache"))
+    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER)
+
+
+def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:
+    return Subject(environ, word, **more)
+
+
+def ran(name: str = "cc1plus", *words: str, files=(), **seen) -> Process:
+    """A process that has read these files as they are now."""
+    program = os.path.realpath(f"bin/{name}")
+    read = {path: signatures.of(path) for path in files}
+    return Process(program, [name, *words], os.getcwd(), files=read, **seen)
+
+
+def read_by(place: Path, *processes: Process, written=(), of: Subject | None = None) -> Reading:
+    return inputs(place).reading(Observation([*processes], {*written}), of or subject())
+
+
+def kinds(made: Reading) -> dict[str, str]:
+    return {os.path.relpath(path): kind for path, kind in zip(made.files, made.kinds, strict=True)}
+
+
+def asked(made: Reading) -> set[str]:
+    return {name for name, _ in made.variables} - {
+        *environment.OF_LIBC,
+        *environment.OF_LOADER,
+        *environment.OF_DATES,
+    }
+
+
+def test_files_programs_and_libraries_are_read_with_what_they_hold(place):
+    libx = {f"{place}/libx.so": signatures.of("libx.so")}
+    made = read_by(place, ran(files=["a.h"], loaded=libx), ran("as"))
+    assert kinds(made) == {
+        "a.h": SOURCE, "libx.so": LIBRARY, "bin/cc1plus": PROGRAM, "bin/as": PROGRAM, "bin/g++": PROGRAM,
+    }  # fmt: skip
+    assert made.files == sorted(made.files)
+    assert made.digests == [keys.digest_file(path) for path in made.files]
+    assert made.signatures == [signatures.of(path) for path in made.files]
+    assert made.is_observed
+
+
+def test_what_was_not_observed_in_full_has_no_reading(place):
+    with pytest.raises(UnreadableError, match="could not be observed: it is static"):
+        inputs(place).reading(Observation([ran()], set(), "it is static"), subject())
+
+
+def test_what_the_loader_does_unseen_is_read_too(place, monkeypatch):
+    known = Loaded(
+        "ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",), "/x/ld.so.cache", ("libx.so",)
+    )
+    monkeypatch.setattr(loader, "of_program", lambda *_: known)
+    monkeypatch.setattr(machine_facts, "answer", lambda *_: "an answer")
+    made = read_by(place, ran())
+    assert kinds(made)["libx.so"] == LIBRARY
+    assert (str(place), ["-first"]) in list(zip(made.directories, made.names, strict=True))
+    assert made.machine == [(LIBRARIES, "/x/ld.so.cache:libx.so", "an answer")]
+
+
+def test_a_program_whose_libraries_are_not_known_has_no_reading(place, monkeypatch):
+    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded("", is_known=False))
+    with pytest.raises(UnreadableError, match="libraries"):
+        read_by(place, ran())
+
+
+@pytest.mark.parametrize("change", ["rewritten", "touched", "replaced", "gone"])
+def test_a_file_that_is_another_than_was_opened_has_no_reading(place, change):
+    process = ran(files=["a.h"])
+    time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
+    if change == "rewritten":
+        (place / "a.h").write_text("int z;")
+    elif change == "touched":
+        os.utime("a.h")
+    elif change == "replaced":
+        (place / "b.h").rename("a.h")
+    else:
+        os.unlink("a.h")
+    with pytest.raises(UnreadableError, match="changed while"):
+        read_by(place, process)
+
+
+def test_a_file_that_was_changed_since_the_call_began_has_no_reading(place):
+    """One stage may have read what it held before, and another what it holds now."""
+    began = signatures.of("a.h")[4]
+    with pytest.raises(UnreadableError, match="changed while"):
+        inputs(place, began).reading(Observation([ran(files=["a.h"])], set()), subject())
+    since = began + 21_000_000
+    assert inputs(place, since).reading(Observation([ran(files=["a.h"])], set()), subject())
+
+
+def test_a_library_that_is_another_by_now_has_no_reading(place):
+    with pytest.raises(UnreadableError, match="changed while"):
+        read_by(place, ran(loaded={f"{place}/libx.so": (1, 2, 3, 4, 5)}))
+
+
+def test_a_date_in_the_future_is_no_change(place):
+    os.utime("a.h", (time.time() + 1e6, time.time() + 1e6))
+    assert "a.h" in kinds(read_by(place, ran(files=["a.h"])))
+
+
+def test_what_belongs_to_the_call_is_left_out(place):
+    """Its own files, those that the tools have written, what is in the key, and what the kernel makes up."""
+    own = f"{place}/scratch/a.ii"
+    process = ran(
+        files=[own, "a.h", "b.h", "/proc/self/maps"],
+        found={own: FILE, "a.h": FILE},
+        absent={f"{place}/scratch/b.ii", "/proc/self/never"},
+        links={own},
+        listed={f"{place}/scratch"},
+        others={"/dev/null": DEVICE},
+    )
+    made = read_by(place, process, written={"a.h"}, of=subject(known=frozenset({"b.h"})))
+    assert kinds(made) == {"bin/cc1plus": PROGRAM, "bin/g++": PROGRAM}
+    told = [*made.directories, *(path for path, _ in made.links), *made.plain, *made.listings]
+    assert not [path for path in told if "scratch" in path or path.startswith("/proc")]
+
+
+def test_copies_are_told_with_whether_gcc_would_take_one_for_the_other(place):
+    os.utime("a.h", (5, 5))
+    os.utime("twin.h", (5, 5))
+    assert read_by(place, ran(files=["a.h", "b.h", "twin.h"])).twins == [("a.h", "twin.h", "1")]
+    os.utime("twin.h", (6, 6))
+    assert read_by(place, ran(files=["a.h", "twin.h"])).twins == [("a.h", "twin.h", "0")]
+
+
+@pytest.mark.parametrize("name", ["sh", "cat", "wrapper", "python3"])
+def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, name):
+    words = ["-c", "x"] if name == "sh" else []
+    made = read_by(place, ran(name, *words, found={"a.h": FILE, "b.h": 0}))
+    assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
+    assert made.dates == [("a.h", input_record.status_of("a.h"))]
+    made = read_by(place, ran("cc1plus", found={"a.h": FILE}))
+    assert "a.h" not in kinds(made) and made.dates == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "wanted"),
+    [
+        ("cc1plus", [], {"CPATH"}),
+        ("ptxas", [], {"CPATH"}),
+        ("cat", [], {"CPATH"}),
+        ("wrapper", [], {WHOLE}),
+        ("python3", [], {WHOLE}),
+    ],
+)
+def test_variables_count_that_were_asked_for(place, name, words, wanted):
+    made = read_by(place, ran(name, *words, variables={"CPATH", "PATH", "TMPDIR", "NVCCACHE_DIR"}))
+    assert wanted <= asked(made) <= {WHOLE, "CPATH"}
+    assert dict(made.variables) == {name: environment.digest_of(name, ENVIRON) for name, _ in made.variables}
+    assert (WHOLE in asked(made)) == (len(made.variables) == 1), "all of them is all of them"
+
+
+def test_what_the_c_library_heeds_unseen_counts_always(place):
+    assert {name for name, _ in read_by(place, ran()).variables} == {
+        *environment.OF_LIBC,
+        *environment.OF_LOADER,
+    }
+
+
+def test_colours_count_where_an_option_asks_for_them(place):
+    process = ran(variables={"GCC_COLORS", "COLUMNS", "PWD"})
+    assert asked(read_by(place, process)) == set()
+    assert asked(read_by(place, process, of=subject(asks_for_colours=True))) == {"GCC_COLORS"}
+
+
+def test_of_a_script_the_variables_that_it_names_count(place):
+    (place / "script").write_text("exec g++ $FLAGS")
+    made = read_by(place, ran("sh", "./script", files=["./script"]))
+    assert {"FLAGS", "BASH_ENV"} < asked(made) and WHOLE not in asked(made)
+    made = read_by(place, ran("sh", "-ec", "exec g++ $OTHER"))
+    assert "OTHER" in asked(made)
+    (place / "script").write_text("eval x")
+    assert asked(read_by(place, ran("sh", "./script", files=["./script"]))) == {WHOLE}
+
+
+@pytest.mark.parametrize("text", ["", "x" * 4096, None, "long"])
+def test_a_shell_of_which_the_script_is_not_known_has_no_reading(place, text):
+    """It came from its standard input, was cut, or the call has made it."""
+    (place / "sourced").write_text("x=1")
+    (place / "long").write_text("#" * (1 << 20))
+    if text == "long":
+        process = ran("sh", "long", files=["long"])
+    else:
+        process = ran("sh", *([] if text is None else ["-c", text] if text else ["made"]), files=["sourced"])
+    with pytest.raises(UnreadableError, match="what `sh` runs is not known"):
+        read_by(place, process)
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "reason"),
+    [
+        ("cc1plus", ("time", 0, 1), "`cc1plus` asks for the time"),
+        ("python3", ("time", 0, 1), "`python3` asks for the time"),
+        ("wrapper", ("getrandom", 0, 0), "`wrapper` asks for random numbers"),
+        ("cat", ("clock_gettime", 0, 0), "`cat` asks for the time"),
+        ("cc1plus", ("gettimeofday", 0, 1), ""),
+        ("cicc", ("time", 0, 1), ""),
+        ("ptxas", ("time", 0, 1), ""),
+    ],
+)
+def test_who_asks_for_what_no_reading_can_tell_has_none(place, name, question, reason):
+    process = ran(name, questions={question})
+    if reason:
+        with pytest.raises(UnreadableError, match=reason):
+            read_by(place, process)
+    else:
+        assert read_by(place, process)
+
+
+def test_the_file_that_asks_for_the_time_is_named(place):
+    (place / "b.h").write_text("const char *t = __TIME__;")
+    with pytest.raises(UnreadableError, match=r"\(`b.h` has `__TIME__`\)"):
+        read_by(place, ran(files=["a.h", "b.h"], questions={("time", 0, 1)}))
+
+
+def test_random_numbers_of_a_shell_are_known_by_their_name(place):
+    with pytest.raises(UnreadableError, match="RANDOM"):
+        read_by(place, ran("sh", "-c", "echo $RANDOM"))
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "objecting"),
+    [
+        ("/proc/meminfo", 0, {"cat", "wrapper"}),
+        ("/proc/sys/kernel/hostname", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/uptime", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/environ", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/task/7/environ", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/status", 0, set()),
+        ("/proc/self/maps", FILE, set()),
+        ("/sys/class/net/eth0/address", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/cpuinfo", FILE, set()),
+        ("/dev/null", DEVICE, set()),
+        ("/dev/urandom", DEVICE, {"cat", "wrapper"}),
+        ("/dev/stdin", PIPE, {"cc1plus", "cicc"}),
+        ("/dev/fd/63", PIPE, {"cc1plus", "cicc"}),
+        ("pipe", PIPE, {"cc1plus", "cicc"}),
+    ],
+)
+def test_what_the_kernel_or_a_pipe_says_is_in_no_reading(place, path, mode, objecting):
+    os.mkfifo("pipe")
+    found = set()
+    for name in ("cat", "wrapper", "cc1plus", "cicc", "ptxas"):
+        process = ran(name)
+        if mode:
+            process.others[path] = mode
+        else:
+            process.files[path] = (0, 0, 0, 0, 0)
+        try:
+            read_by(place, process)
+        except UnreadableError as error:
+            assert str(error) == f"`{name}` reads `{path}`"
+            found.add(name)
+    assert found == objecting
+
+
+@pytest.mark.parametrize(
+    ("process", "depends"),
+    [
+        (lambda: ran("g++", "-march=native"), True),
+        (lambda: ran("cc1plus", "--param", "l1-cache-size=48"), True),
+        (lambda: ran("g++", "-march=x86-64-v3", "-DX=nativeness"), False),
+        (lambda: ran("g++", "@options", files=["options"]), True),
+        (lambda: ran("g++", "@outer", files=["outer", "options"]), True),
+        (lambda: ran("g++", "@plain", files=["plain"]), False),
+        (lambda: ran("clang", files=["clang++.cfg"]), True),
+        (lambda: ran("cat", others={"/proc/cpuinfo": FILE}), True),
+        (lambda: ran("g++", others={"/sys/devices/system/cpu/online": FILE}), True),
+        (lambda: ran("cc1plus", files=["a.h"]), False),
+    ],
+)
+def test_what_depends_on_the_processor_says_so(place, process, depends):
+    for name, text in (
+        ("options", "-O2 -march=native"),
+        ("outer", "-O2\n@options -O3"),
+        ("plain", "-O2 @options"),  # it was not opened
+        ("clang++.cfg", "-mcpu=native\n"),
+        ("a.h", 'const char *s = "-march=native";'),
+    ):
+        (place / name).write_text(text)
+    answers = read_by(place, process()).machine
+    digest = keys.digest_bytes(processor.describe().encode())
+    assert answers == ([(machine_facts.NATIVE, "", digest)] if depends else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "topics"),
+    [
+        ("cc1plus", [], set()),
+        ("cat", [], set()),
+        ("sh", ["-c", "g++"], {machine_facts.HOST}),
+        ("sh", ["-c", "g++ -DX=$(pwd)"], {machine_facts.HOST, machine_facts.DIRECTORY}),
+        ("wrapper", [], {machine_facts.HOST, machine_facts.DIRECTORY}),
+    ],
+)
+def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, words, topics):
+    made = read_by(place, ran(name, *words, questions={("uname", 0, 0)}))
+    assert {topic for topic, _, _ in made.machine} == topics
+    assert all(answer for _, _, answer in made.machine)
+
+
+def test_the_working_directory_has_two_names(place, monkeypatch):
+    cache = Store(str(place / "cache"))
+    here = [machine_facts.answer(machine_facts.DIRECTORY, "", {"PWD": pwd}, cache) for pwd in ("/a", "/b")]
+    monkeypatch.chdir(place / "bin")
+    here.append(machine_facts.answer(machine_facts.DIRECTORY, "", {"PWD": "/a"}, cache))
+    assert len({*here}) == 3
+
+
+def test_mathematics_depends_on_the_class_that_each_loader_shows(place, monkeypatch):
+    monkeypatch.setattr(machine_facts, "answer", lambda topic, subject, *_: f"{topic}{subject}")
+    monkeypatch.setattr(processor, "features", lambda *_, **__: "")
+    known = Loaded("/lib/ld.so", (f"{place}/libm.so.6",))
+    (place / "libm.so.6").write_text("")
+    monkeypatch.setattr(loader, "of_program", lambda *_: known)
+    made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
+    assert made.machine == [(machine_facts.FEATURES, "/lib/ld.so", "features/lib/ld.so")]
+    assert read_by(place, ran("ptxas"), of=subject("ptxas")).machine == []
+    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
+    made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
+    assert made.machine == [(machine_facts.NATIVE, "", "native")]
+
+
+def test_a_question_that_nobody_answers_leaves_no_reading(place, monkeypatch):
+    monkeypatch.setattr(machine_facts, "answer", lambda *_: "")
+    with pytest.raises(UnreadableError, match="of the machine"):
+        read_by(place, ran("g++", "-march=native"))
+
+
+def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):
+    made = read_by(place, ran("cat", listed={"bin"}))
+    assert made.listings == [("bin", presence.digest_of_listing("bin"))]
+    time.sleep(0.05)
+    call = inputs(place, time.time_ns())
+    (place / "bin" / "new").write_text("")
+    with pytest.raises(UnreadableError, match="changed while"):
+        call.reading(Observation([ran("cat", listed={"bin"})], set()), subject())
+    assert call.reading(Observation([ran("cat")], set()), subject())
+
+
+def test_the_tool_is_looked_for_as_it_was_called(place):
+    made = read_by(place, ran())
+    assert (made.sought, made.search_path) == (["g++"], "bin")
+    (place / "link").symlink_to("bin/g++")
+    made = read_by(place, ran(), of=subject("./link"))
+    assert made.links == [("./link", f"{place}/bin/g++")]
+    assert kinds(made)["link"] == PROGRAM and made.sought == []
+
+
+def test_a_file_of_a_record_is_not_read_again(place):
+    call = inputs(place)
+    call.reading(Observation([ran(files=["a.h"])], set()), subject())
+    call.remember()
+    second = inputs(place)
+    made = second.reading(Observation([ran(files=["a.h"])], set()), subject())
+    assert made.digests == [keys.digest_file(path) for path in made.files]
+    assert list(Path(place, "cache").glob("digest-*/*/*"))
+
+
+def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place):
+    known = Loaded("ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",))
+    for word in ("ptxas", "bin/ptxas", f"{place}/bin/ptxas"):
+        made = inputs(place).assumed(subject(word, loaded=known), "why")
+        assert made.variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
+        assert (made.files, made.is_observed) == ([], False), "the rest is in its key"
+        with pytest.raises(UnreadableError, match="could not be observed: why"):
+            inputs(place).assumed(subject(word), "why")
+
+
+def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
+    known = Loaded("ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",))
+    made = inputs(place).of_tool(subject("bin/ptxas", loaded=known))
+    assert kinds(made) == {"bin/ptxas": PROGRAM, "libx.so": LIBRARY}
+    assert "-first" in made.names[made.directories.index(str(place))]
+    assert inputs(place).of_tool(subject("bin/ptxas")).files == [], "it is in the stage's own reading"
+
+
+def two_stages(place: Path) -> tuple[ObservedInputs, list[Reading]]:
+    call = inputs(place)
+    one = ran(files=["a.h"], absent={"never.h"}, variables={"CPATH"}, links={"linked"})
+    other = ran(
+        "cat", files=["b.h"], absent={"other.h"}, variables={"SECRET"}, listed={"bin"}, found={"a.h": FILE}
+    )
+    (place / "linked").symlink_to("a.h")
+    return call, [call.reading(Observation([process], set()), subject()) for process in (one, other)]
+
+
+def test_a_call_has_read_what_each_of_its_stages_did(place):
+    call, parts = two_stages(place)
+    made = call.union(parts, ENVIRON, ["twin.h"])
+    assert kinds(made) == {
+        "a.h": SOURCE, "b.h": SOURCE, "twin.h": SOURCE,
+        "bin/cat": PROGRAM, "bin/cc1plus": PROGRAM, "bin/g++": PROGRAM,
+    }  # fmt: skip
+    assert dict(zip(made.directories, made.names, strict=True))["."] == ["+linked", "-never.h", "-other.h"]
+    assert asked(made) == {"CPATH", "SECRET"}
+    assert {path for path, _ in made.links} == {"linked"}
+    assert {"bin"} == {directory for directory, _ in made.listings}
+    assert made.dates == parts[1].dates != []
+    assert (made.sought, made.search_path) == (["g++"], "bin")
+    assert input_record.differences(made, input_record.Present(ENVIRON), False, lambda *_: "") == []
+
+
+def test_the_variables_of_a_call_are_those_that_it_was_given(place):
+    """nvcc sets some for its tools, as its profile says."""
+    call, parts = two_stages(place)
+    given = {"CPATH": "other", "PATH": "/usr/bin"}
+    made = call.union(parts, given)
+    assert dict(made.variables)["CPATH"] == environment.digest_of("CPATH", given)
+    assert not environment.is_set(dict(made.variables)["SECRET"])
+    assert made.search_path == "/usr/bin"
+
+
+def test_the_whole_environment_stands_for_all_variables(place):
+    call, parts = two_stages(place)
+    parts.append(call.reading(Observation([ran("wrapper")], set()), subject()))
+    assert call.union(parts, ENVIRON).variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
+
+
+def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
+    """It held a moment ago; what has changed since the call began would show."""
+    made = Reading()
+    made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 32], [signatures.UNKNOWN]
+    found = inputs(place).union([made], ENVIRON)
+    assert (found.digests, found.signatures) == (["7" * 32], [signatures.of("a.h")])
+    with pytest.raises(UnreadableError, match="changed while"):
+        inputs(place, signatures.of("a.h")[4]).union([made], ENVIRON)
+
+
+def test_a_call_of_no_stages_has_read_nothing(place):
+    made = inputs(place).union([], ENVIRON)
+    assert (made.files, made.directories, made.variables, made.search_path) == ([], [], [], "")

@@ -1,0 +1,166 @@
+"""Running tools so that they are observed, and what is said where they cannot be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+
+import pytest
+
+from nvccache.machine import process
+from nvccache.observation import observer
+from nvccache.observation.watch import Log, Watch
+from nvccache.store.store import Store
+
+ENVIRON = {"PATH": "/usr/bin:/bin"}
+SHELL = os.path.realpath("/bin/sh")
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def scratch(tmp_path) -> str:
+    (tmp_path / "scratch").mkdir()
+    return str(tmp_path / "scratch")
+
+
+@pytest.fixture
+def tried(monkeypatch) -> list[str]:
+    """What was run to see whether anything can be observed."""
+    found: list[str] = []
+    run = process.run
+
+    def run_and_tell(words, *others, **options):
+        found.append(words[0])
+        return run(words, *others, **options)
+
+    monkeypatch.setattr(process, "run", run_and_tell)
+    return found
+
+
+def test_here_tools_can_be_observed_which_is_tried_once(scratch, cache, tried):
+    assert observer.obstacle(scratch, cache) == ""
+    assert observer.obstacle(scratch, Store(cache.root)) == ""
+    assert tried == ["/bin/sh"]
+    assert os.listdir(scratch) == []
+
+
+@pytest.mark.parametrize("mark", [" ", ":", "\t", "\n", "$ORIGIN"])
+def test_what_the_loader_takes_for_more_than_a_name_is_an_obstacle(tmp_path, cache, tried, mark):
+    assert "has a character" in observer.obstacle(str(tmp_path / f"a{mark}b"), cache)
+    assert tried == []
+
+
+def test_without_the_library_there_is_an_obstacle(scratch, cache, monkeypatch):
+    monkeypatch.setattr(observer, "LIBRARY", f"{scratch}/never.so")
+    assert "was not built" in observer.obstacle(scratch, cache)
+
+
+@pytest.mark.parametrize("content", [b"", b"no library", b"\x7fELF"])
+def test_a_library_that_cannot_be_loaded_is_an_obstacle_that_is_remembered(
+    tmp_path, scratch, cache, tried, monkeypatch, content
+):
+    (tmp_path / "observer.so").write_bytes(content)
+    monkeypatch.setattr(observer, "LIBRARY", str(tmp_path / "observer.so"))
+    for _ in range(2):
+        assert "cannot be loaded" in observer.obstacle(scratch, Store(cache.root))
+    assert tried == ["/bin/sh"]
+
+
+def test_another_library_is_tried_anew(tmp_path, scratch, cache, tried, monkeypatch):
+    (tmp_path / "observer.so").write_bytes(b"")
+    original = observer.LIBRARY
+    monkeypatch.setattr(observer, "LIBRARY", str(tmp_path / "observer.so"))
+    assert observer.obstacle(scratch, cache)
+    shutil.copyfile(original, tmp_path / "copy.so")
+    os.rename(tmp_path / "copy.so", tmp_path / "observer.so")
+    assert observer.obstacle(scratch, cache) == ""
+    assert len(tried) == 2
+
+
+def test_where_nothing_can_be_written_there_is_an_obstacle_that_is_not_remembered(scratch, cache):
+    assert "could not be tried" in observer.obstacle(f"{scratch}/never", cache)
+    assert observer.obstacle(scratch, cache) == ""
+
+
+def test_a_tool_is_run_with_one_variable_more_and_observed(scratch):
+    watch = Watch(scratch, "")
+    assert not watch.is_blind
+    completed, log = watch.run(
+        ["sh", "-c", "export -p | grep -c LD_PRELOAD; ls -d / >/dev/null; cd / && test -e never"], ENVIRON
+    )
+    assert (completed.status, completed.stdout, completed.stderr) == (1, b"1\n", b"")
+    seen = log.read()
+    assert seen.incomplete == ""
+    assert seen.processes[0].program == SHELL
+    assert "/never" in seen.processes[0].absent
+    assert "QUOTING_STYLE" in set().union(*(process.variables for process in seen.processes))
+
+
+def test_each_run_has_a_log_of_its_own(scratch):
+    watch = Watch(scratch, "")
+    logs: dict[int, Log] = {}
+
+    def run(number: int) -> None:
+        logs[number] = watch.run(["/bin/sh", "-c", f"test -e /never/{number}"], ENVIRON)[1]
+
+    threads = [threading.Thread(target=run, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, log in logs.items():
+        absent = {path for process in log.read().processes for path in process.absent}
+        assert {path for path in absent if path.startswith("/never")} == {f"/never/{number}"}
+
+
+def test_libraries_of_the_user_come_first(scratch):
+    """AddressSanitizer refuses to be second."""
+    completed, _ = Watch(scratch, "").run(
+        ["sh", "-c", "echo $LD_PRELOAD"], {**ENVIRON, "LD_PRELOAD": "libc.so.6"}
+    )
+    first, _, second = completed.stdout.decode().strip().partition(":")
+    assert first == "libc.so.6" and second.startswith(scratch)
+
+
+def test_what_loaders_say_of_the_library_is_left_out(scratch):
+    link = os.path.join(scratch, "observer.so")
+    ours = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded (wrong ELF class): ignored.\n"
+    others = b"ERROR: ld.so: object 'libuser.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
+    said = b"a.cu:1: warning\n" + ours % os.fsencode(link) + others + ours % b"/another/observer.so"
+    expected = b"a.cu:1: warning\n" + others + ours % b"/another/observer.so"
+    assert observer.without_loader_messages(said, scratch) == expected
+    assert observer.without_loader_messages(expected, scratch) == expected
+
+
+def test_a_tool_that_is_missing_cannot_be_started(scratch):
+    with pytest.raises(OSError):
+        Watch(scratch, "").run(["never"], ENVIRON)
+
+
+def test_a_log_that_is_missing_or_of_another_program_is_incomplete(scratch):
+    assert "log" in Log(f"{scratch}/never", "/bin/sh").read().incomplete
+    _, log = Watch(scratch, "").run(["true"], ENVIRON)
+    assert log.read().incomplete == ""
+    for program in ("", "never", "/bin/sh"):
+        assert Log(f"{scratch}/watched-0", program).read().incomplete
+
+
+def test_a_tool_that_is_killed_was_not_observed_to_its_end(scratch):
+    completed, log = Watch(scratch, "").run(["sh", "-c", "kill -9 $$"], ENVIRON)
+    assert completed.status != 0
+    assert "did not report its end" in log.read().incomplete
+
+
+def test_who_is_blind_runs_tools_as_they_are_and_says_why(scratch):
+    watch = Watch(scratch, "NVCCACHE_OBSERVE=0 is set")
+    assert watch.is_blind
+    completed, log = watch.run(["sh", "-c", "echo $LD_PRELOAD; exit 3"], ENVIRON)
+    assert (completed.status, completed.stdout) == (3, b"\n")
+    seen = log.read()
+    assert (seen.processes, seen.written, seen.incomplete) == ([], set(), "NVCCACHE_OBSERVE=0 is set")
+    assert os.listdir(scratch) == []

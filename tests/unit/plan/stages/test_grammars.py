@@ -1,0 +1,139 @@
+"""How the command lines of the CUDA tools are read: by name, whatever the position."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache.plan.stages import grammar_of, host
+from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
+
+GRAMMAR = Grammar(
+    kind="test",
+    writes={"-o": "output", "--create": "container"},
+    reads={"--id": "module_id"},
+    mentions={"--stub": "stub"},
+    names={"--source": "source name"},
+)
+
+
+def _pieces(*words: str) -> list[Piece]:
+    return list(pieces(["tool", *words], GRAMMAR, "/s"))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["-o", "a.o"], [Piece("-o", "", WORD, ""), Piece("", "a.o", WRITES, "output")]),
+        (["--create=a b"], [Piece("--create=", "a b", WRITES, "container")]),
+        (["--id", "/s/m"], [Piece("--id", "", WORD, ""), Piece("", "/s/m", READS, "module_id")]),
+        (["--stub=x=y"], [Piece("--stub=", "x=y", MENTIONS, "stub")]),
+        (["--source", "-o"], [Piece("--source", "", WORD, ""), Piece("", "-o", NAMES, "source name")]),
+        (["/s/a.ptx"], [Piece("", "/s/a.ptx", READS, "input")]),
+        (["--image=kind=elf,file=/s/a b"], [Piece("--image=kind=elf,file=", "/s/a b", READS, "input")]),
+        (['-DF="/s/f"'], [Piece('-DF="', "/s/f", READS, "input", '"')]),
+        (["-opt", "-o2"], [Piece("-opt", "", WORD, ""), Piece("-o2", "", WORD, "")]),
+        (["/sibling/a"], [Piece("/sibling/a", "", WORD, "")]),
+        (["-o"], [Piece("-o", "", WORD, "")]),
+        ([], []),
+    ],
+)
+def test_a_word_means_what_its_option_says(words, found):
+    assert _pieces(*words) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("/cuda/bin/cudafe++ x", "cudafe"),
+        ("cicc x", "cicc"),
+        ("/a/b/ptxas x", "ptxas"),
+        ("fatbinary x", "fatbinary"),
+        ("gcc -D__CUDA_ARCH_LIST__=800 -E a.cu", "host_preprocess"),
+        ("gcc -D__CUDACC__ -D__NVCC__ -E a.cu", "host_preprocess"),
+        ("clang++-14 -E -D__CUDA_ARCH__=800 a.cu", "device_preprocess"),
+        ("cc -D__CUDA_ARCH__=800 -c /s/a.compute_80.cudafe1.cpp -o a.o", "host_compile"),
+        ("cc -c -x c++ /opt/cuda/bin/crt/link.stub -o a.o", "host_compile"),
+        ("nvlink --arch=sm_80 a.o -o /s/a.cubin", "nvlink"),
+        ("cc -m64 -Wl,--start-group /s/a.o -Wl,--end-group -o a", "host_link"),
+    ],
+)
+def test_a_command_is_known_by_its_tool_or_by_nvccs_macros(line, kind):
+    found = grammar_of(line.split())
+    assert found and found.kind == kind
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvlink-12 x",
+        "tileiras x",
+        "ptxas-12 x",
+        "gcc -c a.cpp",
+        "gcc -D__NVCC__ -c a.cpp -o a.o",
+        "g++ a.o -o a",
+        "ar x",
+    ],
+)
+def test_other_commands_are_not_understood(line):
+    assert grammar_of(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        (["-g"], True),
+        (["-g3"], True),
+        (["-ggdb"], True),
+        (["-gdwarf-4"], True),
+        (["-g", "-g0"], False),
+        (["-g0", "-g"], True),
+        (["-gno-column-info"], False),
+        (["-g", "-gno-column-info"], True),
+        (["-O2"], False),
+    ],
+)
+def test_the_last_level_decides_whether_an_object_names_directories(words, asks):
+    assert host.asks_for_debug_info(["gcc", *words, "-c"]) is asks
+
+
+@pytest.mark.parametrize("word", ["-B/x", "-fplugin=x.so", "-specs=x", "--config=x", "@file", "-wrapper"])
+def test_a_compile_with_programs_that_no_digest_covers_is_not_cached(word):
+    line = ["gcc", "-D__CUDA_ARCH__=800", word, "-c", "/s/a.cudafe1.cpp", "-o", "a.o"]
+    found = grammar_of(line)
+    assert found and not found.is_cached
+
+
+def test_cicc_reads_the_module_id_unless_it_makes_it_up():
+    reading = grammar_of(["cicc", "--module_id_file_name", "m", "--stub_file_name", "s"])
+    writing = grammar_of(
+        ["cicc", "--gen_module_id_file", "--module_id_file_name", "m", "--stub_file_name", "s"]
+    )
+    assert reading and writing
+    assert "--module_id_file_name" in reading.reads
+    assert "--module_id_file_name" in writing.writes
+    assert "module_id" not in writing.unread
+
+
+def test_cicc_without_a_stub_writes_no_module_id():
+    found = grammar_of(["cicc", "--gen_module_id_file", "--module_id_file_name", "m", "-o", "a.ptx"])
+    assert found and "module_id" in found.unread
+
+
+@pytest.mark.parametrize("word", ["-g", "-generate-line-info"])
+def test_line_information_holds_the_working_directory(word):
+    with_lines, without = grammar_of(["cicc", word, "x.ii"]), grammar_of(["cicc", "x.ii"])
+    assert with_lines and with_lines.sees_directory
+    assert without and not without.sees_directory
+
+
+def test_a_debug_cubin_holds_names_of_files():
+    debug, other = grammar_of(["ptxas", "-g", "x.ptx"]), grammar_of(["ptxas", "x.ptx"])
+    assert debug and debug.sees_names
+    assert other and not other.sees_names
+
+
+def test_the_container_is_kept_only_where_it_is_the_product():
+    product = grammar_of(["fatbinary", "--create=m.fatbin"])
+    by_the_way = grammar_of(["fatbinary", "--create=/s/a.fatbin", "--embedded-fatbin=/s/a.fatbin.c"])
+    assert product and not product.unread
+    assert by_the_way and by_the_way.unread == {"fatbin"}

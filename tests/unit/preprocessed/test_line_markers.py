@@ -1,0 +1,68 @@
+"""Line markers: which files a pass names, in which order, and what no marker is."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache.preprocessed import line_markers
+from nvccache.preprocessed.line_markers import listed_files
+
+
+def test_files_are_listed_where_they_are_entered_first():
+    text = b'# 1 "a.cu"\nint a;\n# 1 "b.h" 1\n# 1 "c.h" 1 3\n# 2 "b.h" 2\n# 2 "a.cu" 2\n# 1 "b.h" 1\n'
+    assert listed_files(text) == [(b"a.cu", False), (b"b.h", False), (b"c.h", True)]
+
+
+def test_the_first_marker_names_the_source_and_a_later_line_does_not():
+    assert listed_files(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
+
+
+def test_what_is_no_file_is_not_listed():
+    text = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "<command-line>" 1\n# 1 "/usr/x.h" 1 3 4\n'
+    assert listed_files(text) == [(b"a.cu", False), (b"/usr/x.h", True)]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (b'q\\"uote.h', b'q"uote.h'),
+        (b"b\\\\s.h", b"b\\s.h"),
+        (b"\\303\\274.h", "ü.h".encode()),
+        (b"a b.h", b"a b.h"),
+    ],
+)
+def test_escapes_in_names_of_markers_are_undone(written, name):
+    assert listed_files(b'# 1 "a.cu"\n# 1 "' + written + b'" 1\n')[1] == (name, False)
+
+
+def test_text_that_resembles_a_marker_is_none():
+    text = b'# 1 "a.cu"\nconst char *s = " 1\n";\nputs("x # 1 \\"no.h\\" 1");\n #1 "y.h" 1\n'
+    assert listed_files(text) == [(b"a.cu", False)]
+
+
+def test_without_markers_there_are_no_files():
+    assert listed_files(b"") == []
+    assert listed_files(b"int x;\n") == []
+
+
+def test_names_are_the_bytes_of_the_markers():
+    assert listed_files(b'# 1 "\xff.cu"\n') == [(b"\xff.cu", False)]
+
+
+def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
+    first = [(b"a", False), (b"b", True)]
+    second = [(b"b", False), (b"c", False)]
+    assert line_markers.union([first, second]) == [(b"a", False), (b"b", True), (b"b", False), (b"c", False)]
+
+
+def test_what_is_listed_has_a_first_line():
+    text = b'# 0 "a.cu"\n# 1 "/made//"\n# 1 "<odd>"\n# 0 "no.h" 1\n# 1 "b.h" 1\n# 1 "/dev/stdin"\nint x;\n'
+    text += b'# 12 "c.h"\n# 1 "d.h" 3\n# 1 "b.h" 3\n# 1 "back\\\\.h"\n# 1 "" 2\n'
+    listed = [(b"a.cu", False), (b"b.h", False), (b"/dev/stdin", False), (b"d.h", True), (b"back\\.h", False)]
+    assert listed_files(text) == [*listed[:4], (b"b.h", True), listed[4], (b"", False)]
+    assert listed_files(b"int x;\n") == []
+
+
+def test_the_text_alone_has_no_names_of_files():
+    text = b'# 1 "/base/a.cu"\nint x; # 1 "/kept"\n# 1 "/base/b\\"q.h" 1 3 4\nint y;\n# 2 "/base/a.cu" 2\n'
+    assert line_markers.without_markers(text) == b'int x; # 1 "/kept"\nint y;\n'

@@ -1,0 +1,113 @@
+"""Whether where lines are matters to a call: every option counts that was not tried without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hand_made_plans import CICC, COMPILE, CUDAFE, FATBINARY, PIPELINE, PTXAS, planned
+from nvccache.preprocessed import lines
+from nvccache.values import replace
+
+HOST_COMPILE = COMPILE.replace("-c -x c++", "-c -x c++ -m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17")
+CUDAFE_WORDS = (
+    " --c++17 --static-host-stub --device-hidden-visibility --gnu_version=120200 --diag_suppress 177"
+    " --promote_warnings --context_limit=0 --pending_instantiations=2048 --colors"
+    " --allow_managed --extended-lambda --relaxed_constexpr --m64 --parse_templates "
+)
+CICC_WORDS = (
+    " --c++17 --context_limit=0 --pending_instantiations=2048 --brief_diagnostics"
+    " --device-c -arch compute_80 -kernel-params-are-restrict -m64 --no-version-ident -ftz=1"
+    " -prec_div=0 -prec_sqrt=0 -fmad=1 -fast-math --gen_div_approx_ftz -maxreg 32 -tused "
+)
+# What no list of ours may hold: options by which lines were seen to reach a result, and unknown ones.
+OTHERS_OF_CICC = """
+-g; -g -O0; -lineinfo; -generate-line-info; -O0; -O1; -opt=0; --Ofast-compile=max; -show-src;
+-olto f; --emit-optix-ir; -lto; -split-compile 2; --unknown; -arch=x -unknown; --gen_optix_ir;
+--nvvmir-library f; -w -g; -ftz2=1; --enable-tile; -device-c
+"""
+OTHERS_OF_THE_HOST = """
+-g; -g1; -ggdb; -gdwarf-4; -g0; -gsplit-dwarf; -Og; -flto; -flto=auto; -pg; -p;
+-fsanitize=undefined; -fsanitize=address; -fsanitize-undefined-trap-on-error; -fprofile-arcs;
+--coverage; -finstrument-functions; -fopenacc; -fopenmp-simd; -Wa,-g; -Wp,-C; -Wl,-r; -C; -CC;
+-P; -traditional-cpp; -fdirectives-only; -fpreprocessed; -S; -save-temps;
+-frecord-gcc-switches; -fverbose-asm; -fcf-protection; -mfentry; --param x; -Xassembler -g;
+-ftemplate-anything; -falign-loops-9; -flto=4; -fmerge-constants-x;
+-fno-such-thing; -fcontracts; -O2 -g; -march=native -flto; -fPICK; -O4; -m65; -fvisibility
+"""
+ORDINARY = """
+-O2; -O3; -Os; -Ofast; -fPIC; -fno-exceptions; -fopenmp; -pthread; -pipe; -w; -Wall; -Wextra
+-Werror=return-type; -march=native; -mavx2; -mno-red-zone; -fvisibility=hidden; -ffast-math;
+-ffunction-sections -fdata-sections; -fdiagnostics-color=always; -U X; -iquote i;
+-ftemplate-backtrace-limit=0; -ftemplate-depth-2048; -ftemplate-depth=900; -fmax-errors=3; -fno-lto;
+-fconstexpr-ops-limit=1000; -faligned-new; -fno-gnu-unique; -fno-show-column; -mprefer-vector-width=256;
+-fstack-clash-protection; -falign-functions=32; -fno-builtin; -pedantic-errors; -fno-tree-slp-vectorize;
+-ffile-prefix-map=/a=/b; -fstack-protector-strong; -D_GLIBCXX_ASSERTIONS; -std=gnu++20
+"""
+
+
+def each(options: str) -> list[str]:
+    return [" ".join(option.split()) for option in options.split(";")]
+
+
+def matter(*, cudafe: str = "", cicc: str = "", host: str = "", others: str = "") -> bool:
+    """Whether lines matter to a call whose stages have these words more."""
+    stages = [
+        *PIPELINE[:1],
+        CUDAFE.replace("cudafe++ ", f"cudafe++ {CUDAFE_WORDS} {cudafe} "),
+        *PIPELINE[2:3],
+        CICC.replace("cicc ", f"cicc {CICC_WORDS} {cicc} "),
+        PTXAS.replace("ptxas ", f"ptxas {others} "),
+        FATBINARY,
+        HOST_COMPILE.replace("-c -x", f"-c {host} -x"),
+    ]
+    return lines.matter_to(planned(*stages).stages)
+
+
+def test_they_do_not_matter_to_an_ordinary_call():
+    assert not matter()
+
+
+@pytest.mark.parametrize("options", each(OTHERS_OF_CICC))
+def test_they_matter_to_cicc_with_any_other_option(options):
+    assert matter(cicc=options)
+
+
+@pytest.mark.parametrize("options", ["--debug_mode", "-g", "--unknown=1", "-tused2", "--sys_include i"])
+def test_they_matter_to_cudafe_with_any_other_option(options):
+    assert matter(cudafe=options)
+
+
+@pytest.mark.parametrize("options", each(OTHERS_OF_THE_HOST))
+def test_they_matter_to_the_host_compile_with_any_other_option(options):
+    assert matter(host=options)
+
+
+@pytest.mark.parametrize("options", each(ORDINARY))
+def test_they_do_not_matter_with_what_builds_are_made_with(options):
+    assert not matter(host=options)
+
+
+@pytest.mark.parametrize("options", ["-lineinfo", "-g", "-O0", "-v", "--unknown"])
+def test_ptxas_reads_no_lines_of_the_source(options):
+    assert not matter(others=options)
+
+
+def test_one_stage_to_which_they_matter_is_enough():
+    """Of two architectures, too: one of the passes would be the old one."""
+    second = [line.replace("/s/a.", "/s/b.") for line in (PIPELINE[2], CICC)]
+    second[1] = second[1].replace("b.module_id", "a.module_id").replace("cicc ", "cicc -O0 ")
+    stages = planned(*PIPELINE[:2], *second, *PIPELINE[2:]).stages
+    assert lines.matter_to(stages)
+    assert not lines.matter_to(stage for stage in stages if "-O0" not in stage.words)
+
+
+@pytest.mark.parametrize("options", ["-include x.h", "-imacros x.h"])
+def test_they_matter_where_the_host_compile_includes_more(options):
+    assert matter(host=options)
+
+
+def test_they_matter_to_a_command_that_is_not_understood():
+    stages = planned(*PIPELINE).stages
+    grammar = replace(stages[-1].grammar, kind="opaque")
+    opaque = replace(stages[-1], grammar=grammar, words=("tool", "-g", *stages[-1].inputs))
+    assert lines.matter_to([*stages[:-1], opaque])

@@ -1,0 +1,67 @@
+"""Facts about a preprocessor pass: which files it names, and whether its text is free of a checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from nvccache.preprocessed import passes
+from nvccache.preprocessed.passes import Pass, of_facts, of_text
+
+MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
+
+
+def test_files_that_were_entered_are_known():
+    assert of_text(MARKERS, "").listed == ((b"a.cu", False), (b"/base/one/x.h", False))
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "free_of"),
+    [
+        (MARKERS, "/base", "/base"),
+        (MARKERS + b'const char *f = "/base/one/x.h";\n', "/base", ""),
+        (MARKERS + b"/base", "/base", ""),
+        (MARKERS, "", ""),
+        (MARKERS + b'"/bas"\n', "/base", "/base"),
+    ],
+)
+def test_a_text_names_the_base_directory_or_is_free_of_it(text, base, free_of):
+    """Line markers name it all the time, and are no part of what is compiled."""
+    assert of_text(text, base).free_of == free_of
+
+
+def test_a_base_directory_that_is_no_text_is_looked_for():
+    base = os.fsdecode(b"/b\xff")
+    assert of_text(MARKERS, base).free_of == base
+    assert of_text(MARKERS + b'"/b\xff/x"', base).free_of == ""
+
+
+def test_facts_come_back_through_json():
+    listed = ((b"a \xff\n.cu", False), (b"/usr/x.h", True), (b"/usr/x.h", False))
+    known = Pass(listed, "/base/\udcff", "what it says")
+    assert of_facts(json.loads(json.dumps(known.facts()))) == known
+    assert of_facts(json.loads(json.dumps(Pass((), "").facts()))) == Pass((), "")
+
+
+def test_names_that_a_line_directive_makes_up_come_back_too():
+    known = of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n', "")
+    assert known.listed == ((b"a.cu", False), (b"/dev/stdin", False), (b"b.h", True))
+    assert of_facts(json.loads(json.dumps(known.facts()))) == known
+
+
+@pytest.mark.parametrize("name", ["listed", "free_of", "meaning"])
+def test_facts_without_a_part_are_refused(name):
+    facts = Pass((), "").facts()
+    del facts[name]
+    with pytest.raises(KeyError):
+        passes.of_facts(facts)
+
+
+@pytest.mark.parametrize(
+    "listed", [None, "x", 1, {}, [["a"]], [[1, 2, 3]], [["\u20ac", True]], [None], [["a", True, []]]]
+)
+def test_facts_that_are_none_are_refused(listed):
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        passes.of_facts({"listed": listed, "free_of": "", "meaning": ""})

@@ -1,0 +1,192 @@
+"""The levels that need no process: which one answers, and what the next call finds after it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from nvccache import config
+from nvccache.commandline.invocation import Invocation, parse
+from nvccache.files import keys, signatures
+from nvccache.records import direct, levels, manifest, replay
+from nvccache.records.base_dir import Relocation
+from nvccache.records.call_result import Answer
+from nvccache.records.input_record import SOURCE, Present, Reading
+from nvccache.records.levels import Outcome
+from nvccache.records.manifest import Found
+from nvccache.store import store
+from nvccache.store.store import Store
+
+LINE = ["-c", "a.cu", "-o", "a.o"]
+OBJECT = b"\x7fELF object"
+SECOND = 10**9
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working directory, with a call recorded as one that read `a.cu`, and its product stored."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # no counting of what is in the cache
+    (tmp_path / "work" / "a.cu").write_text("int a;\n")
+    cache = Store(str(tmp_path / "cache"))
+    cache.add_blob(keys.digest_bytes(OBJECT), OBJECT, compress=False)
+    call = parse(LINE, {})
+    assert isinstance(call, Invocation)
+    given = Answer()
+    given.products, given.seconds_saved = [("a.o", keys.digest_bytes(OBJECT), True)], 1.5
+    nowhere = Relocation("", os.getcwd())
+    attached = direct.attach(given, [], call, nowhere)
+    assert attached
+    found = Found(keys.digest_bytes(b"reading"), reading_of_source(), attached)
+    manifest.add(
+        direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), found, cache, nowhere, time.time_ns()
+    )
+    return tmp_path / "work"
+
+
+def reading_of_source() -> Reading:
+    made = Reading()
+    made.files, made.kinds, made.digests = ["a.cu"], SOURCE, [keys.digest_file("a.cu")]
+    made.signatures = [signatures.UNKNOWN]
+    return made
+
+
+def answer(place, words=LINE, **settings: str) -> Outcome:
+    environ = {"NVCCACHE_DIR": str(place.parent / "cache"), **settings}
+    return levels.answer("nvcc", list(words), config.load(environ), {})
+
+
+def replay_record(place, words=LINE) -> bytes | None:
+    key = replay.key_of("nvcc", words, os.getcwd(), {}, "")
+    return Store(str(place.parent / "cache")).find_record(store.REPLAY, key)
+
+
+def settle() -> None:
+    """Wait until what was written is old enough for its signature to be trusted."""
+    time.sleep(0.15)
+
+
+def test_a_call_is_answered_by_its_meaning_and_then_as_it_was_typed(place, monkeypatch):
+    settle()
+    assert answer(place).answer.products == [("a.o", keys.digest_bytes(OBJECT), True)]
+    assert (place / "a.o").read_bytes() == OBJECT
+    assert replay_record(place)
+    monkeypatch.setattr(levels, "_answer_by_meaning", lambda *_: pytest.fail("the replay was enough"))
+    (place / "a.o").unlink()
+    assert answer(place).answer.seconds_saved == 1.5
+    assert (place / "a.o").read_bytes() == OBJECT
+
+
+def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(place):
+    settle()
+    answer(place)
+    os.utime("a.cu")
+    assert answer(place).answer
+    (place / "a.cu").write_text("int b;\n")
+    outcome = answer(place)
+    assert (outcome.answer, outcome.bypass) == (None, None)
+    assert outcome.invocation.inputs == ("a.cu",)
+
+
+def test_a_file_changed_a_moment_ago_is_not_replayed(place):
+    os.utime("a.cu")
+    assert answer(place).answer
+    assert replay_record(place) is None
+
+
+def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
+    """However long digests took: a change within the same tick of the clock would not show."""
+    now = Present({})
+    held = reading_of_source()
+    os.utime("a.cu")
+    looked_at = time.time_ns()
+    assert now.signatures(held.files) != [None]
+    monkeypatch.setattr(time, "time_ns", lambda: looked_at + 5 * SECOND)
+    levels._record_again(held, now, looked_at)
+    assert held.signatures == [signatures.UNKNOWN]
+
+
+def test_a_product_that_was_evicted_is_no_answer_at_any_level(place):
+    settle()
+    answer(place)
+    (place / "a.o").write_text("old")
+    cache = Store(str(place.parent / "cache"))
+    cache.remove_damaged(store.BLOB, keys.digest_bytes(OBJECT))
+    outcome = answer(place)
+    assert outcome.answer is None and outcome.invocation and not outcome.bypass
+    assert (place / "a.o").read_text() == "old"
+
+
+@pytest.mark.parametrize("is_replay", [False, True])
+def test_a_product_that_cannot_be_written_is_left_to_nvcc(place, is_replay):
+    settle()
+    if is_replay:
+        answer(place)
+        (place / "a.o").unlink()
+    (place / "a.o").mkdir()
+    outcome = answer(place)
+    assert (outcome.answer, outcome.bypass.reason) == (None, "unwritable_output")
+
+
+def test_of_a_program_nothing_is_given_before_it_is_linked(place):
+    """The record names what the link reads; the call asks for more than that."""
+    settle()
+    given = Answer()
+    given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
+    given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
+    made = reading_of_source()
+    made.signatures = [signatures.of("a.cu")]
+    line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
+    key = replay.key_of("nvcc", line, os.getcwd(), {}, "")
+    replay.add(key, made, given, line, {}, Store(str(place.parent / "cache")))
+    outcome = answer(place, line)
+    assert outcome.answer is None
+    assert outcome.program.intermediates == given.intermediates
+    assert outcome.invocation.output == "a"
+    assert os.listdir(place) == ["a.cu"]
+
+
+def test_recaching_asks_no_record(place):
+    settle()
+    answer(place)
+    outcome = answer(place, NVCCACHE_RECACHE="1")
+    assert outcome.answer is None and outcome.invocation and not outcome.bypass
+
+
+def test_a_readonly_cache_answers_and_takes_nothing(place):
+    settle()
+    assert answer(place, NVCCACHE_READONLY="1").answer
+    assert replay_record(place) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [(["-lib", "a.o"], "library"), (["--version"], "information"), (["-c"], "information")],
+)
+def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, words, reason):
+    outcome = answer(place, words)
+    assert (outcome.answer, outcome.invocation, outcome.bypass.reason) == (None, None, reason)
+
+
+def test_another_output_of_a_known_call_is_answered(place):
+    settle()
+    words = ["-c", "a.cu", "-o", "b.o"]
+    assert answer(place, words).answer.products[0][0] == "b.o"
+    assert (place / "b.o").read_bytes() == OBJECT
+    assert not (place / "a.o").exists()
+    assert replay_record(place, words) and not replay_record(place)
+
+
+def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(place):
+    held = reading_of_source()
+    (place / "old").mkdir()
+    held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
+    held.directory_signatures = [signatures.UNKNOWN] * 2
+    now = time.time_ns()
+    levels._record_again(held, Present({}), now)
+    assert held.directory_signatures == [signatures.UNKNOWN] * 2
+    levels._record_again(held, Present({}), now + 10 * SECOND)
+    assert held.directory_signatures == [signatures.of("old"), signatures.UNKNOWN]

@@ -1,0 +1,181 @@
+"""Manifests: a command may be answered without running it while it would read the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from nvccache.files import keys, signatures
+from nvccache.records import input_record, manifest
+from nvccache.records.base_dir import Relocation
+from nvccache.records.input_record import ABSENT, SOURCE, Present, Reading
+from nvccache.records.manifest import Found
+from nvccache.store import sections, store
+from nvccache.store.store import Store
+
+FRONT = keys.digest_bytes(b"front")
+OTHER_FRONT = keys.digest_bytes(b"other")
+NOWHERE = Relocation("", "/")
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def header(tmp_path) -> Path:
+    path = tmp_path / "x.h"
+    path.write_text("int x;\n")
+    return path
+
+
+def _read(*paths: Path, absent: Path | None = None) -> Reading:
+    """The reading of a command that has just read these files."""
+    made = Reading()
+    made.files = [str(path) for path in paths]
+    made.kinds = SOURCE * len(paths)
+    made.digests = [keys.digest_file(str(path)) for path in paths]
+    made.signatures = [signatures.of(str(path)) for path in paths]
+    if absent:
+        made.directories, made.names = [str(absent.parent)], [[ABSENT + absent.name]]
+        made.directory_signatures = [signatures.UNKNOWN]
+    return made
+
+
+def _add(cache: Store, made: Reading, front: str = FRONT, attached: bytes = b"") -> str:
+    key = input_record.key_of(front, made)
+    manifest.add(front, Found(key, made, attached), cache, NOWHERE, time.time_ns())
+    return key
+
+
+def _find(cache: Store, front: str = FRONT) -> str:
+    """The key under which the result of a command is found, or empty."""
+    found = manifest.find(front, cache, NOWHERE, Present({}), lambda topic, subject: "an answer")
+    return found.key if found else ""
+
+
+def _keys(cache: Store) -> list[str]:
+    return [found.key for found in manifest.readings(FRONT, cache, NOWHERE)]
+
+
+def test_a_reading_is_found_while_everything_is_as_it_was(header, cache):
+    key = _add(cache, _read(header), attached=b"beside\0it")
+    found = manifest.find(FRONT, cache, NOWHERE, Present({}), lambda: "")
+    assert (found.key, found.attached, found.reading.files) == (key, b"beside\0it", [str(header)])
+
+
+def test_an_unknown_command_has_no_reading(cache):
+    assert _find(cache) == ""
+    assert _keys(cache) == []
+
+
+def test_a_changed_header_is_noticed_and_one_changed_back_is_as_it_was(header, cache):
+    key = _add(cache, _read(header))
+    header.write_text("int z;\n")
+    assert _find(cache) == ""
+    header.write_text("int x;\n")
+    assert _find(cache) == key
+
+
+def test_each_state_of_the_headers_has_its_own_reading(header, cache):
+    first = _add(cache, _read(header))
+    header.write_text("int z;\n")
+    second = _add(cache, _read(header))
+    assert first != second
+    assert _find(cache) == second
+    header.write_text("int x;\n")
+    assert _find(cache) == first
+    header.write_text("int y;\n")
+    assert _find(cache) == ""
+
+
+def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
+    key = _add(cache, _read(header, absent=tmp_path / "early.h"))
+    assert key != _add(cache, _read(header))
+    assert key != input_record.key_of(FRONT, _read(header, absent=tmp_path / "other.h"))
+
+
+def test_the_same_state_is_recorded_once(header, cache):
+    assert _add(cache, _read(header)) == _add(cache, _read(header))
+    assert len(_keys(cache)) == 1
+
+
+def test_the_newest_reading_is_tried_first_and_the_oldest_are_dropped(header, cache):
+    added = []
+    for number in range(12):
+        header.write_text(f"int x{number};\n")
+        added.append(_add(cache, _read(header)))
+    assert _keys(cache) == added[:3:-1]
+    header.write_text("int x5;\n")
+    again = _add(cache, _read(header))
+    assert _keys(cache)[0] == again == added[5]
+    assert len(_keys(cache)) == 8
+
+
+def test_another_command_has_its_own_readings(header, cache):
+    key = _add(cache, _read(header))
+    assert _find(cache, OTHER_FRONT) == ""
+    assert _add(cache, _read(header), OTHER_FRONT) != key
+
+
+def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_path):
+    """The file could be changed again within the tick of the clock that stamped it."""
+    settled = tmp_path / "settled.h"
+    settled.write_text("")
+    made = _read(header, settled)
+    made.signatures[1] = (1, 2, 3, 4, 5)
+    _add(cache, made)
+    (found,) = manifest.readings(FRONT, cache, NOWHERE)
+    assert found.reading.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
+
+
+def test_a_reading_that_is_lost_is_passed_over(header, cache):
+    first = _add(cache, _read(header))
+    header.write_text("int z;\n")
+    second = _add(cache, _read(header))
+    os.unlink(cache.path(store.READING, second))
+    assert _keys(cache) == [first]
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 31, b"x" * 33, b"/" * 32, bytes(32), "é".encode() * 16])
+def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
+    key = _add(cache, _read(header))
+    cache.add_record(store.MANIFEST, FRONT, body)
+    assert _keys(cache) == []
+    assert _add(cache, _read(header)) == key
+    assert _find(cache) == key
+
+
+def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
+    key = _add(cache, _read(header))
+    whole = cache.find_record(store.READING, key)
+    parts = sections.unpack("reading-4", whole, input_record.SECTIONS + 1)
+    foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
+    for at, foreign in foreign_parts:
+        cache.add_record(
+            store.READING, key, sections.pack("reading-4", [*parts[:at], foreign, *parts[at + 1 :]])
+        )
+        assert _find(cache) == ""
+        assert not os.path.exists(cache.path(store.READING, key))
+    cache.add_record(store.READING, key, whole.replace(b"reading-4", b"reading-9", 1))
+    assert _find(cache) == ""
+    cache.add_record(store.READING, key, whole)
+    assert _find(cache) == key
+
+
+def test_below_the_base_directory_a_reading_holds_in_another_checkout(cache, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.h").write_text("int x;\n")
+    places = [Relocation(str(tmp_path), str(tmp_path / name)) for name in ("one", "two")]
+    made = _read(tmp_path / "one" / "x.h")
+    manifest.add(FRONT, Found(input_record.key_of(FRONT, made), made, b""), cache, places[0], time.time_ns())
+    found = manifest.find(FRONT, cache, places[1], Present({}), lambda: "")
+    assert found.reading.files == [str(tmp_path / "two" / "x.h")]
+    (tmp_path / "two" / "x.h").write_text("int y;\n")
+    assert manifest.find(FRONT, cache, places[1], Present({}), lambda: "") is None
+    assert manifest.find(FRONT, cache, places[0], Present({}), lambda: "")

@@ -1,0 +1,274 @@
+"""The cache directory as a place that is not trusted: whose it is, what is opened there, who may read it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+import unprivileged
+from nvccache.files import keys
+from nvccache.store import cachedir_tag, locks, store
+from nvccache.store.cachedir_tag import ForeignDirectoryError
+from nvccache.store.directory import Directory, StrangeFileError
+from nvccache.store.store import BUCKETS, STAGE, Store
+
+KEY = keys.digest_bytes(b"a key")
+NAME = f"{STAGE}/{KEY[:2]}/{KEY}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def cache(root) -> Directory:
+    return Directory(str(root))
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def test_a_directory_is_made_and_claimed(root, cache):
+    cache.prepare()
+    assert _files(root) == [cachedir_tag.NAME]
+
+
+@pytest.mark.parametrize("there", [[], ["lost+found"], [".nvccache-tag-0123"]])
+def test_an_empty_directory_is_claimed(root, cache, there):
+    root.mkdir()
+    for name in there:
+        (root / name).mkdir()
+    cache.prepare()
+    assert (root / cachedir_tag.NAME).is_file()
+
+
+@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "stage-v5", cachedir_tag.NAME, ".hidden"])
+def test_a_directory_of_somebody_else_s_is_neither_read_nor_written(root, there):
+    """A cache of another program has a tag, too."""
+    root.mkdir()
+    (root / there).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n")
+    before = _files(root)
+    cache = Store(str(root))
+    cache.add_record(STAGE, KEY, b"body")
+    assert cache.fault == "foreign_directory"
+    assert cache.find_record(STAGE, KEY) is None
+    with pytest.raises(ForeignDirectoryError):
+        Directory(str(root)).list()
+    assert Directory(str(root)).problem(BUCKETS) == "foreign_directory"
+    assert _files(root) == before
+
+
+def test_a_cache_without_its_tag_is_no_cache(root, cache):
+    cache.write(NAME, b"content")
+    (root / cachedir_tag.NAME).unlink()
+    with pytest.raises(ForeignDirectoryError):
+        Directory(str(root)).read(NAME, 100)
+
+
+def test_a_tag_that_is_a_link_makes_no_cache(root, tmp_path):
+    Directory(str(tmp_path / "other")).prepare()
+    root.mkdir()
+    (root / cachedir_tag.NAME).symlink_to(tmp_path / "other" / cachedir_tag.NAME)
+    with pytest.raises(ForeignDirectoryError):
+        Directory(str(root)).prepare()
+
+
+def test_a_cache_may_be_reached_by_a_link(root, tmp_path):
+    Directory(str(root)).write(NAME, b"content")
+    (tmp_path / "link").symlink_to(root)
+    assert Directory(str(tmp_path / "link")).read(NAME, 100)[0] == b"content"
+
+
+def test_a_cache_that_is_removed_and_made_again_goes_on(root, cache):
+    import shutil
+
+    cache.write(NAME, b"first")
+    shutil.rmtree(root)
+    with pytest.raises(FileNotFoundError):
+        cache.read(NAME, 100)
+    cache.write(NAME, b"second")
+    assert cache.read(NAME, 100)[0] == b"second"
+    assert (root / NAME).read_bytes() == b"second"
+
+
+@pytest.mark.parametrize("part", [STAGE, f"{STAGE}/{KEY[:2]}", NAME, "tmp"])
+def test_no_link_is_followed(root, cache, tmp_path, part):
+    cache.write(NAME, b"ours")
+    outside = tmp_path / "outside"
+    (root / part).rename(outside)
+    (root / part).symlink_to(outside)
+    fresh = Directory(str(root))
+    if part != "tmp":
+        with pytest.raises(OSError):
+            fresh.read(NAME, 100)
+    if part != NAME:
+        with pytest.raises(OSError):
+            fresh.write(NAME, b"written")
+        assert all(path.read_bytes() == b"ours" for path in outside.rglob("*") if path.is_file())
+    else:
+        fresh.write(NAME, b"written")
+        assert (outside.read_bytes(), (root / NAME).read_bytes()) == (b"ours", b"written")
+
+
+def test_what_is_no_regular_file_is_not_waited_for(root, cache):
+    cache.write(NAME, b"ours")
+    (root / NAME).unlink()
+    os.mkfifo(root / NAME)
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        with pytest.raises(StrangeFileError):
+            cache.open(NAME, flags)
+
+
+def test_a_file_is_read_up_to_what_it_may_have(root, cache):
+    cache.write(NAME, bytes(100))
+    assert cache.read(NAME, 100)[0] == bytes(100)
+    with pytest.raises(StrangeFileError):
+        cache.read(NAME, 99)
+
+
+def test_a_second_name_of_a_file_outside_is_not_touched(root, cache, tmp_path):
+    cache.write(NAME, b"ours")
+    os.link(root / NAME, tmp_path / "second")
+    os.utime(tmp_path / "second", (1, 1))
+    cache.read(NAME, 100)
+    assert (tmp_path / "second").stat().st_mtime == 1
+    (root / "locks").mkdir()
+    os.link(tmp_path / "second", root / "locks" / "0.lock")
+    with locks.shard_lock(cache, "0"):  # which is another file now
+        assert not os.path.samefile(tmp_path / "second", root / "locks" / "0.lock")
+
+
+def test_a_cache_that_is_removed_while_something_is_stored_stays_no_cache_of_nobody(root, cache, monkeypatch):
+    """The tag goes first, and then others may still write: what they leave must not be in the way of all."""
+    cache.write(NAME, b"first")
+    (root / cachedir_tag.NAME).unlink()
+    with pytest.raises(ForeignDirectoryError):
+        cache.write(NAME, b"second")
+    (root / NAME).unlink()
+    (root / "locks").mkdir()
+    cache.write(NAME, b"third")
+    assert Directory(str(root)).read(NAME, 100)[0] == b"third"
+    rename = os.rename
+
+    def removed_meanwhile(*paths: str, **folders: int) -> None:
+        rename(*paths, **folders)
+        (root / cachedir_tag.NAME).unlink(missing_ok=True)
+
+    monkeypatch.setattr(os, "rename", removed_meanwhile)
+    with pytest.raises(FileNotFoundError):
+        cache.write(NAME, b"fourth")
+    assert not (root / NAME).exists()
+
+
+@pytest.mark.parametrize("inner", ["stats", "a/b"])
+def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cache, inner):
+    """As NVCCACHE_STATS_DIR below NVCCACHE_DIR; scratch directories may lie there as well."""
+    Directory(str(root / inner)).prepare()
+    (root / "nvccache-0123456789abcdef").mkdir()
+    (root / "nvccache-0123456789abcdef" / "a.ii").write_text("")
+    cache.prepare()
+    assert (root / cachedir_tag.NAME).is_file()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another user are made by root alone")
+@pytest.mark.parametrize(("mode", "is_believed"), [(0o755, False), (0o775, True), (0o1777, True)])
+def test_files_of_others_are_believed_where_others_may_write(root, mode, is_believed):
+    Directory(str(root)).write(NAME, b"content")
+    os.chown(root / NAME, unprivileged.NOBODY, unprivileged.NOBODY)
+    root.chmod(mode)
+    cache = Directory(str(root))
+    if is_believed:
+        assert cache.read(NAME, 100)[0] == b"content"
+    else:
+        with pytest.raises(StrangeFileError, match="somebody else"):
+            cache.read(NAME, 100)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another user are made by root alone")
+def test_files_of_the_directory_s_owner_are_believed(root):
+    Directory(str(root)).write(NAME, b"content")
+    for path in (root, root / NAME):
+        os.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+    assert Directory(str(root)).read(NAME, 100)[0] == b"content"
+
+
+@pytest.mark.parametrize(
+    ("directory_mode", "umask", "of_folders", "of_files"),
+    [
+        (0o755, None, 0o755, 0o644),  # the umask of the process
+        (0o2775, None, 0o2775, 0o664),  # the directory's own
+        (0o1777, None, 0o777, 0o666),
+        (0o755, 0o002, 0o775, 0o664),
+        (0o2775, 0o077, 0o2700, 0o600),
+    ],
+)
+def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_files):
+    root.mkdir()
+    root.chmod(directory_mode)
+    if directory_mode & stat.S_ISGID:
+        os.chown(root, -1, os.getgid())
+        root.chmod(directory_mode)
+    previous = os.umask(0o022)
+    try:
+        cache = Store(Directory(str(root), umask))
+        cache.add_record(STAGE, KEY, b"body")
+    finally:
+        os.umask(previous)
+    assert not cache.trouble
+    for name in (STAGE, f"{STAGE}/{KEY[:2]}", "locks", "tmp"):
+        assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
+    for name in (NAME, cachedir_tag.NAME):
+        assert oct((root / name).stat().st_mode & 0o7777) == oct(of_files), name
+    # Who may not write must not be able to lock either.
+    of_locks = 0o600 | (of_files & 0o020 and 0o060) | (of_files & 0o002 and 0o006)
+    assert oct((root / "locks" / f"{KEY[0]}.lock").stat().st_mode & 0o7777) == oct(of_locks)
+
+
+def test_how_a_user_compiles_is_for_that_user_alone(root):
+    root.mkdir()
+    root.chmod(0o2775)
+    cache = Store(str(root))
+    cache.add_record(store.OBJECT, KEY, b"body")
+    assert stat.S_IMODE(os.stat(cache.path(store.OBJECT, KEY)).st_mode) == 0o600
+
+
+def test_a_cache_that_cannot_be_read_is_a_problem(root, cache):
+    cache.write(NAME, b"content")
+    assert cache.problem(BUCKETS) == ""
+    with unprivileged.unreadable(root) as copy:
+        assert Directory(copy).problem(BUCKETS) == "unusable_cache"
+    with unprivileged.read_only(root) as copy:
+        assert Directory(copy).problem(BUCKETS) == ""
+        os.seteuid(0) if os.getuid() == 0 else None
+        os.chmod(f"{copy}/{STAGE}", 0o700)
+        os.seteuid(unprivileged.NOBODY) if os.getuid() == 0 else None
+        assert Directory(copy).problem(BUCKETS) == ("unusable_cache" if os.getuid() == 0 else "")
+
+
+def test_a_cache_that_is_not_there_is_none(cache):
+    assert cache.problem(BUCKETS) == ""
+
+
+def test_the_locks_of_a_call_are_waited_for_together(root, cache, monkeypatch):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.3)
+    waiting = Store(cache)
+    with locks.shard_lock(Directory(str(root)), KEY[0]):
+        waiting.add_record(STAGE, KEY, b"body")
+        assert waiting.fault == "lock_timeout"
+        # What another lock is for is not stored either: who was stopped may hold that one as well.
+        other = next(key for key in map(_key, range(100)) if key[0] != KEY[0])
+        waiting.add_record(STAGE, other, b"body")
+    assert cache.seconds_waited < 10 * 0.3
+    assert Store(str(root)).find_record(STAGE, other) is None
+    with pytest.raises(locks.LockTimeoutError), locks.shard_lock(Directory(str(root)), "a"), \
+            locks.shard_lock(cache, "a"):  # fmt: skip
+        pass
+
+
+def _key(number: int) -> str:
+    return keys.digest_bytes(b"%d" % number)

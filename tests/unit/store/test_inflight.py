@@ -1,0 +1,140 @@
+"""Claims on stages: one process runs, others see it, and whatever becomes of the holder frees them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nvccache.store import inflight
+from nvccache.store.inflight import ENDED, FREE, HELD, Claim, Claims, Wait
+
+KEY = "0123456789abcdef" * 2
+HOLDER = """
+import sys, time
+from nvccache.store.inflight import Claims
+claims = Claims(sys.argv[1])
+claim = claims.take(sys.argv[2])
+print("held", flush=True)
+while True:
+    time.sleep(0.05)
+    claim.beat()
+"""
+
+
+@pytest.fixture
+def claims(tmp_path) -> Claims:
+    return Claims(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the claim and shows that it goes on."""
+    words = [sys.executable, "-c", HOLDER, str(tmp_path / "cache"), KEY]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as child:
+        assert child.stdout and child.stdout.readline() == b"held\n"
+        yield child
+        child.kill()
+
+
+def files_in(root: Path) -> list[Path]:
+    return list((root / "cache" / "locks" / "running").iterdir())
+
+
+def test_a_stage_is_claimed_once(claims, tmp_path):
+    assert isinstance(claims.take(KEY), Claim)
+    other = Claims(str(tmp_path / "cache")).take(KEY)
+    assert isinstance(other, Wait)
+    assert other.look() == HELD
+
+
+def test_another_stage_is_free(claims):
+    assert isinstance(claims.take(KEY), Claim)
+    assert isinstance(claims.take(KEY[::-1]), Claim)
+
+
+def test_who_waits_learns_that_the_holder_came_to_an_end(claims, tmp_path):
+    claim = claims.take(KEY)
+    waiting = Claims(str(tmp_path / "cache")).take(KEY)
+    claims.give_up(claim)
+    assert waiting.look() == ENDED
+    assert files_in(tmp_path) == []
+
+
+def test_a_claim_given_up_can_be_taken_again(claims):
+    claims.give_up(claims.take(KEY))
+    assert isinstance(claims.take(KEY), Claim)
+
+
+def test_giving_up_all_leaves_nothing(claims, tmp_path):
+    claims.take(KEY)
+    claims.take(KEY[::-1])
+    claims.give_up_all()
+    assert files_in(tmp_path) == []
+
+
+def test_a_killed_holder_frees_its_claim_for_one(claims, holder):
+    first, second = claims.take(KEY), claims.take(KEY)
+    assert first.look() == second.look() == HELD
+    holder.kill()
+    holder.wait()
+    assert first.look() == FREE
+    assert second.look() == HELD, "the first one has it now"
+    first.leave()
+    assert second.look() == FREE
+    second.leave()
+    assert isinstance(claims.take(KEY), Claim)
+
+
+def test_a_stopped_holder_is_not_waited_for(claims, holder, monkeypatch):
+    monkeypatch.setattr(inflight, "_PATIENCE_SECONDS", 0.5)
+    waiting = claims.take(KEY)
+    holder.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
+    while waiting.look() == HELD:
+        pass
+    assert waiting.look() == ENDED
+
+
+def test_a_holder_that_goes_on_is_waited_for(claims, holder, monkeypatch):
+    monkeypatch.setattr(inflight, "_PATIENCE_SECONDS", 1.0)
+    waiting = claims.take(KEY)
+    looks = [waiting.look() for _ in range(20) if not holder.poll() and not _sleep(0.1)]
+    assert set(looks) == {HELD}
+
+
+def _sleep(seconds: float) -> None:
+    import time
+
+    time.sleep(seconds)
+
+
+def test_nobody_is_waited_for_without_end(claims, holder, monkeypatch):
+    monkeypatch.setattr(inflight, "_LONGEST_SECONDS", 0.0)
+    assert claims.take(KEY).look() == ENDED
+
+
+def test_the_stamp_moves_while_a_claim_is_held(claims, tmp_path, monkeypatch):
+    monkeypatch.setattr(inflight, "_BEAT_SECONDS", 0.0)
+    claims.take(KEY)
+    (path,) = files_in(tmp_path)
+    os.utime(path, (1, 1))
+    claims.beat()
+    assert path.stat().st_mtime > 1
+
+
+def test_a_cache_that_cannot_be_written_to_has_no_claims(tmp_path):
+    (tmp_path / "cache").write_text("no directory")
+    assert Claims(str(tmp_path / "cache")).take(KEY) is None
+
+
+def test_a_file_left_by_a_killed_holder_is_taken_over(claims, holder, tmp_path):
+    holder.kill()
+    holder.wait()
+    assert len(files_in(tmp_path)) == 1
+    claims.give_up(claims.take(KEY))
+    assert files_in(tmp_path) == []

@@ -1,0 +1,61 @@
+"""The record of one call: appended at little cost, and never in the way of a call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nvccache import outcomes
+from nvccache.store import journal, journal_line
+from nvccache.store.journal_line import Call
+
+MISS = Call(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
+
+
+@pytest.fixture
+def cache_dir(tmp_path):
+    return str(tmp_path / "cache")
+
+
+def test_only_a_large_log_is_folded_on_a_miss(cache_dir, monkeypatch):
+    log = os.path.join(cache_dir, "journal", "calls-v3.log")
+    journal_line.append(cache_dir, MISS)
+    journal_line.fold_if_large(cache_dir)
+    assert os.path.exists(log)
+    monkeypatch.setattr(journal_line, "LARGE", 10)
+    journal_line.fold_if_large(cache_dir)
+    assert not os.path.exists(log)
+    assert journal.totals(cache_dir)["calls"]["miss"] == 1
+
+
+def test_unusable_directory_is_silent_for_a_call(tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    journal_line.append(str(in_the_way), MISS)
+    journal_line.fold_if_large(str(in_the_way))
+    assert in_the_way.read_text() == ""
+
+
+def test_appending_imports_nothing_heavy(cache_dir):
+    program = (
+        "import os, sys, __future__; before = set(sys.modules); sys.path[:0] = sys.argv[2:]\n"
+        "from nvccache.store import journal_line as calls\n"
+        "calls.append(sys.argv[1], calls.Call('miss'))\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+    )
+    source = os.path.dirname(os.path.dirname(os.path.dirname(journal_line.__file__)))
+    command = [sys.executable, "-I", "-S", "-c", program, cache_dir, source]
+    loaded = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.split()
+    assert set(loaded) == {
+        b"errno",
+        b"nvccache",
+        b"nvccache.files",
+        b"nvccache.store",
+        b"nvccache.store.cachedir_tag",
+        b"nvccache.store.journal_line",
+        b"nvccache.store.directory",
+        b"nvccache.files.untrusted",
+    }

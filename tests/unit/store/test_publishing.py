@@ -1,0 +1,164 @@
+"""How files get into the cache directory: at once and whole, for everybody whom the umask allows."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nvccache.files import keys
+from nvccache.store import entries, locks, publishing
+from nvccache.store.directory import Directory
+from nvccache.store.store import BLOB, REPLAY, STAGE, Store, StoreError
+
+KEY = keys.digest_bytes(b"a key")
+OTHER_KEY = keys.digest_bytes(b"another key")
+CONTENT = b"\x7fELF" + bytes(range(256)) * 40
+DIGEST = keys.digest_bytes(CONTENT)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def cache(root) -> Store:
+    return Store(str(root))
+
+
+def _temporary_files(root: Path) -> list[Path]:
+    return list((root / "tmp").glob("*"))
+
+
+def test_the_directory_says_that_it_is_a_cache(root, cache):
+    cache.add_memo(KEY, "x")
+    assert (root / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
+
+
+@pytest.mark.parametrize("blocked", ["", "tmp", "locks", STAGE])
+def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
+    (root / blocked).parent.mkdir(parents=True, exist_ok=True)
+    (root / blocked).write_text("in the way")
+    cache.add_record(STAGE, KEY, b"body")
+    assert cache.trouble
+    assert cache.find_record(STAGE, KEY) is None
+
+
+def test_what_is_stored_obeys_the_umask(cache):
+    previous = os.umask(0o027)
+    try:
+        cache.add_record(STAGE, KEY, b"body")
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE(os.stat(cache.path(STAGE, KEY)).st_mode) == 0o640
+
+
+def test_no_temporary_file_is_left(root, cache):
+    cache.add_record(STAGE, KEY, b"body")
+    cache.add_blob(DIGEST, CONTENT, compress=True)
+    assert not _temporary_files(root)
+
+
+def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
+    def fail(*paths, **folders):
+        raise OSError(28, "No space left on device")
+
+    cache.add_memo(OTHER_KEY, "x")
+    monkeypatch.setattr(os, "rename", fail)
+    cache.add_record(STAGE, KEY, b"body")
+    assert "No space left" in cache.trouble
+    assert cache.fault == "disk_full"
+    assert not _temporary_files(root)
+
+
+def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
+    with locks.shard_lock(Directory(str(root)), KEY[0]):
+        cache.add_record(STAGE, KEY, b"body")
+        assert "holds the lock" in cache.trouble
+        assert cache.fault == "lock_timeout"
+        with (
+            pytest.raises(StoreError, match="holds the lock"),
+            locks.shard_lock(Directory(str(root)), KEY[0]),
+        ):
+            pass
+    assert cache.find_record(STAGE, KEY) is None
+
+
+def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
+    with locks.shard_lock(Directory(str(root)), KEY[0]):
+        for body in (b"first", b"second"):
+            cache.add_record(REPLAY, KEY, body, lock=False)
+            assert cache.find_record(REPLAY, KEY) == body
+    assert not cache.trouble
+
+
+def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
+    path = cache.name(BLOB, DIGEST)
+    for content, replace, is_written in (
+        (b"first", False, True),
+        (b"second", False, False),
+        (b"third", True, True),
+    ):
+        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) is is_written
+    assert (root / path).read_bytes() == b"third"
+
+
+def test_what_is_compressed_comes_back(cache):
+    for content in (b"", CONTENT):
+        digest = keys.digest_bytes(content)
+        assert publishing.decompress(publishing.compress(content), digest) == content
+        assert publishing.decompress(publishing.compress(content + b"x"), digest) is None
+
+
+@pytest.mark.parametrize("size", [None, (1 << 30) + 1])
+def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
+    import zstandard
+
+    frame = zstandard.ZstdCompressor(write_content_size=size is not None).compressobj(size=size or -1)
+    blocks = [frame.compress(bytes(1 << 20)) for _ in range((size or 1 << 20) >> 20)]
+    content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
+    digest = keys.digest_chunks([bytes(1 << 20)] * len(blocks) + [bytes((size or 0) & 1)])
+    assert publishing.decompress(content, digest) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"no frame", publishing.compress(CONTENT)[:-1]])
+def test_what_is_not_compressed_raises(content):
+    with pytest.raises(ValueError):
+        publishing.decompress(content, DIGEST)
+
+
+WRITER = """
+import sys
+from nvccache.store import entries; from nvccache.files import keys
+from nvccache.store.entries import Entry
+from nvccache.store.store import Store
+cache = Store(sys.argv[1])
+for number in range(60):
+    content = b"%d " % (number % 20) * 500
+    digest = keys.digest_bytes(content)
+    cache.add_blob(digest, content, number % 2 == 0)
+    entries.add(cache, keys.digest_bytes(b"key %d" % (number % 20)), Entry({"object": digest}))
+    cache.add_record("replay-v4", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
+    found = cache.read_blob(digest)
+    assert found == content, number
+assert not cache.trouble, cache.trouble
+"""
+
+
+def test_processes_that_publish_at_the_same_time_do_not_disturb_each_other(root):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root)]) for _ in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    cache = Store(str(root))
+    for number in range(20):
+        key, content = keys.digest_bytes(b"key %d" % number), b"%d " % number * 500
+        entry = entries.find(cache, key)
+        assert entry and cache.read_blob(entry.outputs["object"]) == content
+        assert cache.find_record(REPLAY, key) == content
+    assert not _temporary_files(root)

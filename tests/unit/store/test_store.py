@@ -1,0 +1,186 @@
+"""The cache directory: what comes back is what was put in, or nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import unprivileged
+from nvccache.files import keys
+from nvccache.store.store import BLOB, BUCKETS, STAGE, TOOL, Store
+
+KEY = keys.digest_bytes(b"a key")
+OTHER_KEY = keys.digest_bytes(b"another key")
+CONTENT = b"\x7fELF" + bytes(range(256)) * 40
+DIGEST = keys.digest_bytes(CONTENT)
+BODY = b"a body\nof two lines\xff"
+RECORDS = [bucket for bucket in BUCKETS if bucket != BLOB]
+DAMAGES = {
+    "emptied": lambda content: b"",
+    "cut": lambda content: content[:-1],
+    "cut to its first line": lambda content: content.partition(b"\n")[0],
+    "lengthened": lambda content: content + b"x",
+    "one bit flipped": lambda content: content[:-5] + bytes([content[-5] ^ 1]) + content[-4:],
+    "zeros": lambda content: bytes(len(content)),
+    "text": lambda content: b"hello\nworld\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def cache(root) -> Store:
+    return Store(str(root))
+
+
+def _path(root: Path, bucket: str, name: str) -> Path:
+    return root / bucket / name[:2] / name
+
+
+def _files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("bucket", RECORDS)
+def test_a_record_comes_back_as_it_was_put_in(cache, bucket):
+    for body in (b"first", BODY, b""):
+        cache.add_record(bucket, KEY, body)
+        assert cache.find_record(bucket, KEY) == body
+        assert cache.find_record(bucket, OTHER_KEY) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../../../etc/passwd", "/etc/passwd", KEY + "x", "a\0b", "." * 32]
+)
+def test_a_name_that_is_no_key_leads_nowhere(root, cache, name):
+    """Records name blobs and other records, and may have been tampered with."""
+    assert Path(cache.path(BLOB, name)).parent.parent == root / BLOB
+    assert cache.read_blob(name) is None
+    assert cache.find_record(STAGE, name) is None
+
+
+def test_a_memo_comes_back_as_it_was_put_in(cache):
+    cache.add_memo(KEY, "line\nünï")
+    assert cache.find_memo(KEY) == "line\nünï"
+    assert cache.find_memo(OTHER_KEY) == ""
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_blob_comes_back_as_it_was_put_in(cache, compress):
+    assert not cache.has_blob(DIGEST)
+    cache.add_blob(DIGEST, CONTENT, compress)
+    assert cache.has_blob(DIGEST)
+    assert cache.read_blob(DIGEST) == CONTENT
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_an_empty_blob_comes_back(cache, compress):
+    digest = keys.digest_bytes(b"")
+    cache.add_blob(digest, b"", compress)
+    assert cache.read_blob(digest) == b""
+
+
+def test_a_product_is_kept_as_it_is_so_that_its_blocks_can_be_shared(cache):
+    cache.add_blob(DIGEST, CONTENT, compress=False)
+    assert Path(cache.path(BLOB, DIGEST)).read_bytes() == CONTENT
+
+
+def test_an_intermediate_is_kept_compressed(root, cache):
+    cache.add_blob(DIGEST, CONTENT, compress=True)
+    (name,) = [name for name in _files(root) if name.startswith(BLOB)]
+    assert (root / name).stat().st_size < len(CONTENT)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("bucket", RECORDS)
+def test_a_damaged_record_is_absent_and_removed(root, cache, bucket, damage):
+    cache.add_record(bucket, KEY, BODY)
+    path = _path(root, bucket, KEY)
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.find_record(bucket, KEY) is None
+    assert not path.exists()
+    assert "damaged" in cache.trouble
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_damaged_blob_is_absent_and_removed(root, cache, compress, damage):
+    cache.add_blob(DIGEST, CONTENT, compress)
+    path = _path(root, BLOB, DIGEST + (".zst" if compress else ""))
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    if compress and damage == "lengthened":  # nothing that is read is damaged
+        assert cache.read_blob(DIGEST) == CONTENT
+    else:
+        assert cache.read_blob(DIGEST) is None
+        assert not path.exists()
+
+
+def test_a_record_under_another_key_is_absent(root, cache):
+    cache.add_record(STAGE, KEY, BODY)
+    moved = _path(root, STAGE, OTHER_KEY)
+    moved.parent.mkdir(exist_ok=True)
+    _path(root, STAGE, KEY).rename(moved)
+    assert cache.find_record(STAGE, OTHER_KEY) is None
+
+
+def test_a_directory_in_the_place_of_a_file_is_absent(root, cache):
+    for bucket in (STAGE, BLOB):
+        _path(root, bucket, KEY).mkdir(parents=True)
+    assert cache.find_record(STAGE, KEY) is None
+    assert cache.read_blob(KEY) is None
+
+
+def test_what_is_used_counts_as_used_now(root, cache):
+    cache.add_record(STAGE, KEY, BODY)
+    cache.add_blob(DIGEST, CONTENT, compress=False)
+    for path in (_path(root, STAGE, KEY), _path(root, BLOB, DIGEST)):
+        os.utime(path, (1, 1))
+    cache.find_record(STAGE, KEY)
+    cache.read_blob(DIGEST)
+    for path in (_path(root, STAGE, KEY), _path(root, BLOB, DIGEST)):
+        assert path.stat().st_mtime > 1
+
+
+def test_looking_makes_no_directory(root, cache):
+    assert (cache.find_record(STAGE, KEY), cache.read_blob(DIGEST), cache.find_memo(KEY)) == (None, None, "")
+    assert not root.exists()
+
+
+def test_a_readonly_store_writes_nothing(root):
+    cache = Store(str(root), is_readonly=True)
+    cache.add_record(STAGE, KEY, BODY)
+    cache.add_blob(DIGEST, CONTENT, compress=True)
+    assert not root.exists()
+
+
+def test_a_readonly_store_reads_and_removes_nothing(root, cache):
+    cache.add_record(STAGE, KEY, BODY)
+    cache.add_memo(OTHER_KEY, "x")
+    _path(root, TOOL, OTHER_KEY).write_bytes(b"damaged")
+    readonly = Store(str(root), is_readonly=True)
+    assert readonly.find_record(STAGE, KEY) == BODY
+    assert readonly.find_memo(OTHER_KEY) == ""
+    assert _path(root, TOOL, OTHER_KEY).exists()
+
+
+def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache):
+    cache.add_record(STAGE, KEY, BODY)
+    Store(str(root)).add_blob(DIGEST, CONTENT, compress=True)
+    with unprivileged.read_only(root) as copy:
+        there = Store(copy)
+        assert there.find_record(STAGE, KEY) == BODY
+        assert there.read_blob(DIGEST) == CONTENT
+        there.add_memo(OTHER_KEY, "x")
+        assert there.trouble
+        assert Store(copy).find_memo(OTHER_KEY) == ""
+
+
+def test_what_was_added_is_counted_once(root, cache):
+    cache.add_blob(DIGEST, CONTENT, compress=False)
+    cache.add_blob(DIGEST, CONTENT, compress=False)
+    assert cache.added_bytes == len(CONTENT)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache.real_nvcc import SHIM_MARK
+from nvccache.toolkit import discovery
+from nvccache.toolkit.discovery import find_nvcc, is_real, release_of
+
+
+@pytest.fixture(autouse=True)
+def only_path(monkeypatch):
+    """Toolkits of this machine do not count."""
+    monkeypatch.setattr(discovery.glob, "glob", lambda pattern: [])
+    monkeypatch.setattr(discovery, "_in_wheels", lambda: iter(()))
+    monkeypatch.setattr(discovery, "_DEFAULT_NVCC", "/nowhere/nvcc")
+
+
+@pytest.fixture
+def make_nvcc(tmp_path):
+    def make(folder, release="13.0", name="nvcc"):
+        path = tmp_path / folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.88'\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def path_of(*programs):
+    return {"PATH": ":".join(os.path.dirname(program) for program in programs)}
+
+
+def test_first_on_path_is_found(make_nvcc):
+    first, second = make_nvcc("a"), make_nvcc("b")
+    assert find_nvcc(path_of(first, second)) == first
+    assert find_nvcc({"PATH": "/nowhere::"}) is None
+
+
+def test_shims_and_links_to_nvccache_are_passed_over(make_nvcc, tmp_path):
+    shim, real, program = make_nvcc("a"), make_nvcc("c"), make_nvcc("bin", name="nvccache")
+    with open(shim, "rb+") as stream:
+        stream.write(b"#!" + b"x" * 4000 + b"\n" + SHIM_MARK)
+    (tmp_path / "b").mkdir()
+    os.symlink(program, tmp_path / "b" / "nvcc")
+    assert find_nvcc(path_of(shim, str(tmp_path / "b" / "nvcc"), real)) == real
+
+
+def test_what_cannot_be_run_is_not_real(make_nvcc, tmp_path):
+    path = make_nvcc("a")
+    os.chmod(path, 0o644)
+    assert not is_real(path)
+    assert not is_real(str(tmp_path))
+    assert not is_real(str(tmp_path / "missing"))
+
+
+def test_release_is_asked_for_by_its_first_numbers(make_nvcc):
+    old, new = make_nvcc("a", "1.3"), make_nvcc("b", "13.5")
+    assert find_nvcc(path_of(old, new), release="13") == new
+    assert find_nvcc(path_of(old, new), release="13.5") == new
+    assert find_nvcc(path_of(old, new), release="13.0") is None
+    assert release_of(old) == "1.3"
+    assert release_of("/nowhere") == ""
+
+
+def test_nothing_but_the_setting_counts_when_it_is_set(make_nvcc):
+    on_path, named, elsewhere = make_nvcc("a"), make_nvcc("a", name="nvcc-13"), make_nvcc("b")
+    assert find_nvcc(path_of(on_path), configured=elsewhere) == elsewhere
+    assert find_nvcc(path_of(on_path), configured="nvcc-13") == named
+    assert find_nvcc(path_of(on_path), configured="/nowhere/nvcc") is None
+    assert find_nvcc(path_of(on_path), configured="nvcc-14") is None
+
+
+def test_newest_toolkit_and_then_the_wheels_are_found_outside_of_path(make_nvcc, monkeypatch):
+    toolkits = [make_nvcc(f"cuda-{release}") for release in ("9.2", "12.4", "13.0")]
+    wheel = make_nvcc("wheel")
+    monkeypatch.setattr(discovery, "_in_wheels", lambda: iter([wheel]))
+    assert find_nvcc({"PATH": "/nowhere"}) == wheel
+    monkeypatch.setattr(discovery.glob, "glob", lambda pattern: toolkits)
+    assert find_nvcc({"PATH": "/nowhere"}) == toolkits[-1]

@@ -1,0 +1,207 @@
+"""What the dynamic loader says of a program's libraries and of the processor, and when it is asked again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nvccache.machine import process
+from nvccache.store.store import Store
+from nvccache.toolkit import library_cache, loader, processor
+
+PROGRAM = os.path.realpath(sys.executable)
+LOADER = loader.interpreter(PROGRAM) or ""
+FMA, AVX2, SSE4_1 = 1 << 12, 1 << 5, 1 << 19
+pytestmark = pytest.mark.skipif(not LOADER, reason="this Python has no dynamic loader")
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[list[str]]:
+    """What has been run."""
+    commands: list[list[str]] = []
+    run = process.run
+
+    def run_and_tell(words, *others, **options):
+        commands.append(list(words))
+        return run(words, *others, **options)
+
+    monkeypatch.setattr(process, "run", run_and_tell)
+    return commands
+
+
+@pytest.fixture(scope="module")
+def computing(tmp_path_factory):
+    """A program that calls libm."""
+    place = tmp_path_factory.mktemp("computing")
+    source = place / "a.c"
+    source.write_text("#include <math.h>\nint main(int n, char **v) { return (int)sin(n); }\n")
+    subprocess.run(["gcc", "-fno-builtin", source, "-lm", "-o", place / "a"], check=True)
+    time.sleep(0.15)
+    return place
+
+
+def environ(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("LD_")} | more
+
+
+def test_libraries_come_in_the_order_of_the_search_for_symbols(computing, cache, tmp_path):
+    (tmp_path / "libx.so").symlink_to(shutil.which("true"))  # no library: the loader says so and goes on
+    loaded = loader.of_program(str(computing / "a"), environ(), cache)
+    names = [os.path.basename(path) for path in loaded.files]
+    assert names.index("libm.so.6") < names.index("libc.so.6") < names.index(os.path.basename(LOADER))
+    assert loaded.has_libm
+    assert loaded.names == ("libm.so.6", "libc.so.6")
+
+
+def test_the_loader_is_asked_once(computing, cache, asked, tmp_path, monkeypatch):
+    first = loader.of_program(str(computing / "a"), environ(), cache)
+    assert len(asked) == 2, "for the libraries and for the processor"
+    monkeypatch.chdir(tmp_path)
+    assert loader.of_program(str(computing / "a"), environ(), Store(cache.root)) == first
+    assert len(asked) == 2
+
+
+def test_the_loader_is_asked_again_where_it_would_find_another_library(computing, cache, asked, tmp_path):
+    searched = environ(LD_LIBRARY_PATH=f"{tmp_path}/one:{tmp_path}/two")
+    first = loader.of_program(str(computing / "a"), searched, cache)
+    original = next(path for path in first.files if "libm." in path)
+    for number, place in enumerate(("two", "one"), 3):
+        (tmp_path / place).mkdir()
+        assert loader.of_program(str(computing / "a"), searched, cache).files, "an empty directory"
+        copy = shutil.copyfile(original, tmp_path / place / "libm.so.6")
+        time.sleep(0.15)
+        found = loader.of_program(str(computing / "a"), searched, cache)
+        assert str(copy) in found.files
+        assert len(asked) >= number
+        before = len(asked)
+        assert loader.of_program(str(computing / "a"), searched, cache) == found
+        assert len(asked) == before
+
+
+def test_a_static_program_computes_by_itself(computing, cache):
+    """Its content is known otherwise; how it chooses is not."""
+    words = ["gcc", "-fno-builtin", "-static", computing / "a.c", "-lm", "-o", computing / "static"]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("there are no static libraries")
+    loaded = loader.of_program(str(computing / "static"), environ(), cache)
+    assert loaded == loader.Loaded("")
+    assert loaded.is_known and not loaded.has_libm
+
+
+def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, asked, monkeypatch):
+    first = loader.of_program(str(computing / "a"), environ(), cache)
+    monkeypatch.setattr(loader, "_KIND", "loaded-0")
+    before = len(asked)
+    assert loader.of_program(str(computing / "a"), environ(), Store(cache.root)) == first
+    assert len(asked) == before + 1
+
+
+def test_a_loader_that_does_not_answer_is_not_known(computing, cache, tmp_path):
+    program = tmp_path / "a"
+    program.write_bytes(
+        (computing / "a").read_bytes().replace(LOADER.encode(), b"/bin/false".ljust(len(LOADER), b"\0"))
+    )
+    assert not loader.of_program(str(program), environ(), cache).is_known
+    assert not loader.of_program(PROGRAM, environ(LD_AUDIT="x"), cache).is_known
+
+
+def test_what_is_missing_is_not_known(computing, cache):
+    missing = environ(LD_PRELOAD="/nowhere/lib.so")
+    loaded = loader.of_program(str(computing / "a"), missing, cache)
+    assert "/nowhere" in loaded.absent
+
+
+def entry(start: int, strings: bytes, name: bytes, path: bytes, hardware: int = 0) -> bytes:
+    where = [start + strings.index(part + b"\0") for part in (name, path)]
+    return struct.pack("<iIIIQ", 0x303, *where, 0, hardware)
+
+
+def loaders_cache(tmp_path, *lines: tuple[bytes, bytes], older: bytes = b"") -> str:
+    strings = b"".join(part + b"\0" for line in lines for part in line)
+    start = 48 + 24 * len(lines)
+    table = b"".join(entry(start, strings, *line) for line in lines)
+    head = b"glibc-ld.so.cache1.1" + struct.pack("<II20x", len(lines), len(strings))
+    path = tmp_path / "ld.so.cache"
+    path.write_bytes(older + head + table + strings)
+    return str(path)
+
+
+LIBM, LIBX = (b"libm.so.6", b"/lib/libm.so.6"), (b"libx.so.1", b"/lib/libx.so.1")
+
+
+def test_only_what_the_loaders_cache_says_of_the_names_counts(tmp_path):
+    def said(*lines, **more):
+        return library_cache.said_of(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
+
+    alone = said(LIBM)
+    assert said(LIBM, LIBX) == alone
+    assert said(LIBX, LIBM, older=b"ld.so-1.7.0\0") == alone
+    assert said((b"libm.so.6", b"/opt/libm.so.6")) != alone
+    assert said(LIBM, (b"libm.so.6", b"/opt/libm.so.6")) != alone
+    assert said(LIBX) != alone
+
+
+def test_a_cache_of_another_form_counts_as_a_whole(tmp_path):
+    path = tmp_path / "ld.so.cache"
+    found = set()
+    for content in (b"", b"ld.so-1.7.0", b"glibc-ld.so.cache1.1" + b"\xff" * 40):
+        path.write_bytes(content)
+        found.add(library_cache.said_of(str(path), ["libm.so.6"]))
+    path.unlink()
+    assert len({*found, library_cache.said_of(str(path), []), library_cache.said_of("", [])}) == 5
+
+
+def diagnostics(**bits: int) -> bytes:
+    """What x86-64's loader says: leaf and register of a name such as `a0_2`, and what is active of it."""
+    active = {(0, 2): 0, (1, 1): 0, (2, 2): 0, (0, 3): 0} | {
+        (int(name[1]), int(name[3])): value for name, value in bits.items()
+    }
+    lines = [f"x86.cpu_features.features[{leaf:#x}].active[{register:#x}]={value:#x}"
+             for (leaf, register), value in active.items()]  # fmt: skip
+    return "\n".join(["dl_hwcap=0x2", *lines, "x86.cpu_features.isa_1=0xf", ""]).encode()
+
+
+def test_the_class_is_what_libm_chooses_by():
+    none = loader.class_in(diagnostics(), (2, 36))
+    for bits in ({"a0_2": FMA}, {"a0_2": SSE4_1}, {"a1_1": AVX2}, {"a2_2": 1 << 16}):
+        assert loader.class_in(diagnostics(**bits), (2, 36)) != none
+    for bits in ({"a0_2": 1}, {"a1_1": 1 << 16}, {"a0_3": 1}):
+        assert loader.class_in(diagnostics(**bits), (2, 36)) == none
+
+
+def test_of_a_glibc_that_is_not_known_all_features_count():
+    assert loader.class_in(diagnostics(a1_1=1 << 16), (3, 0)) != loader.class_in(diagnostics(), (3, 0))
+
+
+def test_of_another_architecture_all_capabilities_count():
+    said = b'dl_hwcap=0x%d\ndl_hwcap2=0x7\ndl_platform="aarch64"\naarch64.cpu_features.midr_el1=0x%d\n'
+    assert loader.class_in(said % (1, 1), (2, 36)) == loader.class_in(said % (1, 2), (2, 36))
+    assert loader.class_in(said % (1, 1), (2, 36)) != loader.class_in(said % (2, 1), (2, 36))
+    assert loader.class_in(b"", (2, 36)) == ""
+
+
+def test_a_loader_that_does_not_say_leaves_all_of_the_processor(cache, monkeypatch):
+    monkeypatch.setattr(loader, "features", lambda *_: "")
+    found = processor.features(LOADER, {"GLIBC_TUNABLES": "x=y"}, cache)
+    assert found == f"{processor.describe()}GLIBC_TUNABLES=x=y"
+
+
+def test_tunables_reach_the_class(cache):
+    whole = processor.features(LOADER, {}, cache)
+    less = processor.features(LOADER, {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA"}, cache)
+    if "GLIBC_TUNABLES" not in less and "FMA" in processor.describe().upper():
+        assert less != whole
+    assert processor.features(LOADER, {"GLIBC_TUNABLES": "glibc.malloc.perturb=1"}, cache) == whole or (
+        "GLIBC_TUNABLES" in whole
+    )
