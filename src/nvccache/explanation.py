@@ -235,6 +235,8 @@ def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str
         return f"{path} has appeared"
     if difference.what == "relisted":
         return f"{path} holds other names"
+    if difference.what == "unreadable":
+        return f"{path} may not be read"
     if difference.what == "redated":
         return f"the date of {path} changed"
     return f"{path} leads to another file"

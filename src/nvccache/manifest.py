@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nvccache.relocation import Relocation
     from nvccache.store import Store
 
-_KIND = "reading-4"
+_KIND = "reading-5"
 _MOST_READINGS = 8
 _KEY_LENGTH = 32
 

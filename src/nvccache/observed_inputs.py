@@ -331,10 +331,10 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 
 def _twins(made: Reading) -> list[tuple[str, ...]]:
-    """Copies of a file: gcc takes one for the other if their dates agree and it says `#pragma once`."""
+    """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
     first: dict[str, str] = {}
     twins: list[tuple[str, ...]] = []
     for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):
         if kind == SOURCE and first.setdefault(digest, path) != path:
-            twins.append((first[digest], path, reading.same_date(first[digest], path)))
+            twins.append((first[digest], path, reading.likeness(first[digest], path)))
     return twins

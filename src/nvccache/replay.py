@@ -11,7 +11,7 @@ record is (see sections.py for the form):
     links           (path, where it led)
     plain           directories that must not be links
     listings        (directory, digest of the names in it)
-    variables       the digest of their values, then the names of those that were asked for
+    variables       the digest of their values, who could read all this, and the names of those asked for
     machine         which one it was since which start, then (topic, subject, answer) of machine.py
     products        (destination, digest, "1" to unlink an existing file first)
     dependency file its path, and its content
@@ -28,7 +28,7 @@ import os
 
 from nvccache import environment, keys, outputs, sections, signatures, store
 from nvccache.answer import Answer
-from nvccache.presence import ABSENT, digest_of_listing, state_of
+from nvccache.presence import ABSENT, digest_of_listing, reader, state_of
 from nvccache.variables import OF_ARGUMENTS
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nvccache.reading import Reading
     from nvccache.store import Store
 
-_KIND = "replay-4"
+_KIND = "replay-5"
 _SECTIONS = 17
 
 
@@ -82,8 +82,8 @@ def find(
 
 def _holds(parts: list[bytes], environ: Mapping[str, str], ask: Callable[[str, str], str]) -> bool:
     paths, numbers, absent, present, links, plain, listings, variables, machine = parts[:9]
-    digest, *names = sections.split(variables)
-    if environment.digest_of_all(names, environ) != digest:
+    digest, recorded_for, *names = sections.split(variables)
+    if environment.digest_of_all(names, environ) != digest or recorded_for != reader():
         return False
     now = signatures.all_of(sections.split_bytes(paths))
     if now is None or signatures.to_bytes(now) != numbers:
@@ -174,7 +174,7 @@ def add(
         sections.join([part for pair in reading.links for part in pair]),
         sections.join(reading.plain),
         sections.join([part for pair in reading.listings for part in pair]),
-        sections.join([environment.digest_of_all(reading.asked, environ), *reading.asked]),
+        sections.join([environment.digest_of_all(reading.asked, environ), reader(), *reading.asked]),
         _part_of_machine(reading),
         sections.join(_parts_of_products(answer)),
         os.fsencode(answer.dependency_file),
