@@ -79,7 +79,7 @@ class Reading:
     each name behind what was found under it. A directory without a signature is looked at name by name.
     `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs
     `sought` were looked for. `reader` is who could read all this. `cache_signatures` are those of
-    `caches`, for a     replay only, and not kept.
+    `caches`, for a replay only, and not kept.
     Without `is_observed` it is what a stage is known to read, and does for this stage alone.
     """
 
