@@ -330,7 +330,10 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
         ("cat", [], set()),
         ("sh", ["-c", "g++"], {machine.HOST}),
         ("sh", ["-c", "g++ -DX=$(pwd)"], {machine.HOST, machine.DIRECTORY}),
-        ("wrapper", [], {machine.HOST, machine.DIRECTORY}),
+        ("wrapper", [], {machine.HOST, machine.DIRECTORY, machine.CALLER}),
+        ("sh", ["-c", "g++ -DX=$(umask)"], {machine.HOST, machine.CALLER}),
+        ("sh", ["-c", "[ -w x ] && g++ -x c++ -w x"], {machine.HOST, machine.CALLER}),
+        ("sh", ["-c", "g++ -x c++ -w x -t 5"], {machine.HOST}),
     ],
 )
 def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, words, topics):

@@ -226,6 +226,8 @@ def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str
         return "the processor is another one"
     if difference.what in (machine.HOST, machine.DIRECTORY):
         return f"the {'machine' if difference.what == machine.HOST else 'working directory'} is another one"
+    if difference.what == machine.CALLER:
+        return "a script or program may see that the user, limits, processors or standard input are others"
     if difference.what == "libraries":
         return f"{path} names other libraries"
     if difference.what in ("changed", "gone"):

@@ -233,6 +233,8 @@ class _StageInputs:
             questions += [(machine.NATIVE, "")] if observed_process.depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = observed_process.scripts_of(process) if kind == SHELL else []
+            if known_programs.asks_for_caller(kind, scripts):
+                questions.append((machine.CALLER, ""))
             if known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)

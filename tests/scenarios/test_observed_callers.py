@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -123,6 +124,74 @@ def test_descriptors_that_are_handed_down(bench: Workspace, how: str) -> None:
         made.append((done.status, done.stderr, (bench.directory / "a.ptx").read_bytes()))
         (bench.directory / "a.ptx").unlink()
     assert made[0][0] == 0 and made[0] == made[1] == made[2]
+
+
+SHOWING = '#!/bin/bash\nx=$({show}); exec {gxx} "-DVALUE=${x//[^0-9]/}" "$@"\n'
+STATES = {  # what a wrapper looks at, and what is run before the call, once this and once that
+    "the number of open files": ("ulimit -n", "ulimit -Sn 900", "ulimit -Sn 800"),
+    "the umask": ("umask", "umask 22", "umask 27"),
+    "how nice it is": ("nice", "renice -n 2 $$ >/dev/null", "renice -n 3 $$ >/dev/null"),
+    "what standard input is": ("[ -p /dev/stdin ] && echo 1 || echo 2", "exec </dev/null", "exec < <(:)"),
+    "groups": ("id -G", "", ""),
+    "processors": ("nproc", "taskset -cp 0 $$ >/dev/null", "taskset -cp 0,1 $$ >/dev/null"),
+    "the name of the machine": ("uname -n", "hostname a1", "hostname a2"),
+}
+
+
+@pytest.mark.parametrize("what", STATES)
+def test_what_a_wrapper_sees_of_the_caller(bench: Workspace, what: str) -> None:
+    show, *states = STATES[what]
+    path = wrapper(bench, SHOWING.replace("{show}", show))
+    made = []
+    for state in states:
+        before = (str(shutil.which("bash")), "-c", f'{state}\nexec "$@"', "bash")
+        if what == "groups":
+            if os.geteuid() != 0:
+                pytest.skip("only root can have other groups")
+            before = ("setpriv", "--groups", "5" if made else "6")
+        if what == "the name of the machine":
+            before = ("unshare", "--uts", *before)
+            if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
+                pytest.skip("no other name can be given here")
+        expected = compile_to_ptx(bench, "-ccbin", path, cached=False, before=before)
+        for _ in range(2):
+            assert compile_to_ptx(bench, "-ccbin", path, before=before) == expected
+            time.sleep(OLD_ENOUGH)
+        made.append(expected)
+    assert made[0] != made[1] or (what == "processors" and os.cpu_count() == 1)
+
+
+def test_a_host_compiler_may_call_nvccache_again(bench: Workspace) -> None:
+    """By the bare name that it has on PATH, which leads to the nvcc that is at work already."""
+    text = '#!/bin/bash\n[ "$1" = -E ] || {again} nvcc -cubin b.cu -o b.cubin || exit 9\nexec {gxx} "$@"\n'
+    bench.write("b.cu", KERNEL.replace("VALUE", "1"))
+    path = str(Path(bench.nvcc).parent) + ":/usr/bin:/bin"
+    made = []
+    for launcher in ("", f"{sys.executable} -m nvccache"):
+        place = wrapper(bench, text.replace("{again}", launcher))
+        words = [*launcher.split(), "nvcc", "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", place]
+        done = bench.run(words, PATH=path)
+        made.append((done.status, done.stderr, (bench.directory / "b.cubin").exists()))
+        (bench.directory / "b.cubin").unlink(missing_ok=True)
+    assert made[0] == made[1] == (0, b"", True)
+
+
+@pytest.mark.parametrize("option", ["-Xcompiler -v", "-ccbin {wrapper}"])
+def test_what_a_tool_says_of_its_product_is_of_this_product(bench: Workspace, option: str) -> None:
+    text = '#!/bin/bash\n[[ $* == *" -c "* ]] && echo "  CC  $(basename "${@: -1}")" >&2\nexec {gxx} "$@"\n'
+    option = option.replace("{wrapper}", wrapper(bench, text))
+    for name in ("one.o", "two.o", "deep/three.o"):
+        (bench.directory / "deep").mkdir(exist_ok=True)
+        line = ["-c", "a.cu", "-o", name, *option.split()]
+        expected = told_of_products(bench.plain(*line).stderr)
+        assert expected
+        for _ in range(2):
+            assert told_of_products(bench.cached(*line).stderr) == expected
+
+
+def told_of_products(stderr: bytes) -> list[bytes]:
+    """What the wrapper, or gcc of its options, says."""
+    return re.findall(rb"(?:CC  |'-o' ')([\w/.]+\.o)\b", stderr)
 
 
 def forbid(path: Path) -> None:
