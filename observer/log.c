@@ -300,6 +300,7 @@ void observer_after_fork(void)
 
 void observer_end(int status)
 {
+    observer_streams();
     ADD_WORD('Q', "", status);
     pid_that_ended = raw_getpid();
     observer_flush();

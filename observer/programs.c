@@ -54,6 +54,7 @@ static const char *find_program(const char *name, char *room)
 static void before_exec(const char *path)
 {
     observer_new_objects();
+    observer_streams();
     observer_add('x', FROM_ROOT, path, 0, NULL);
     observer_flush();
 }

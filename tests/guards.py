@@ -137,7 +137,7 @@ GUARDS = [
           "tests/test_reading.py", "link"),
     Guard("dates in line tables", "reading.py", "if date_and_size(path) != date]", "if False]", FILES,
           "date_that_the_cubin"),
-    Guard("dates of copies", "reading.py", "if same_date(one, other) != same]", "if False]", FILES,
+    Guard("dates of copies", "reading.py", "if likeness(one, other) != same]", "if False]", FILES,
           "date_decides_what_is_included_once"),
     Guard("the processor", "reading.py", "if not answer or ask(topic, subject) != answer:",
           "if False:",

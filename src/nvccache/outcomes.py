@@ -44,7 +44,7 @@ REASONS = {
     "preprocessed_product": "the product is preprocessed text that names intermediate files (-cuda)",
     "names_temporary_file": "the product would name a temporary file (device links of .cubin and .ptx)",
     "run": "the call runs or cleans what it built",
-    "standard_input": "a source is read from standard input",
+    "standard_input": "a file is read from standard input or from another open descriptor",
     "standard_output": "a product is written to standard output or to a device file",
     "unknown_option": "an option is not in the table of nvcc's options",
     "unreadable_option_file": "an option file could not be read the way nvcc reads it",

@@ -33,18 +33,25 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     nvcc finds its toolkit from the name it is called by, and names headers so.
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
+
+    def times(path: str) -> int:
+        return tried.count(os.path.abspath(path))
+
     name = typed or configured or "nvcc"
     if "/" in name:
         if not _is_program(name):
             return ""
         # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
         # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
-        if not is_ours(name) and tried.count(os.path.abspath(name)) < (_NESTED if typed else 1):
+        if not is_ours(name) and times(name) < (_NESTED if typed else 1):
             return name
-    for candidate in _on_path(_sought(name), environ):
-        if os.path.abspath(candidate) not in tried and _is_program(candidate) and not is_ours(candidate):
-            return candidate
-    return ""
+    behind_us = [
+        candidate
+        for candidate in _on_path(_sought(name), environ)
+        if _is_program(candidate) and not is_ours(candidate)
+    ]
+    # What was tried comes last: a wrapper wants the next one, but a host compiler may call the same again.
+    return next((path for most in (1, _NESTED) for path in behind_us if times(path) < most), "")
 
 
 def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:

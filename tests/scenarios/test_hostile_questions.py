@@ -130,9 +130,9 @@ def forge(
 
     cache = Store(str(recorded.cache))
     if level == store.REPLAY:
-        rewrite(cache, store.REPLAY, "replay-4", 17, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+        rewrite(cache, store.REPLAY, "replay-5", 17, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
         return
-    rewrite(cache, store.READING, "reading-4", 16, lambda parts: change(parts, MACHINE_OF_READING))
+    rewrite(cache, store.READING, "reading-5", 16, lambda parts: change(parts, MACHINE_OF_READING))
     for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
         path.unlink()
 

@@ -119,7 +119,7 @@ def forged_replay(choose: random.Random, right: set[str], holding: list[bytes]) 
         sections.join(intermediates),
         b"",
     ]
-    return sections.pack("replay-4", [*holding, *given])
+    return sections.pack("replay-5", [*holding, *given])
 
 
 def forged_answer(choose: random.Random, right: set[str]) -> bytes:
@@ -198,7 +198,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache = Store(str(workspace.cache))
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
-        rewrite(cache, store.REPLAY, "replay-4", 17, lambda parts, name=victim: swap(parts, 9, name))
+        rewrite(cache, store.REPLAY, "replay-5", 17, lambda parts, name=victim: swap(parts, 9, name))
         for path in workspace.cache.glob(f"{store.READING}/*/*"):
             body = cache.find_record(store.READING, path.name)
             if body and b"nvccache answer-" in body:

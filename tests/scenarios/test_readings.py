@@ -33,10 +33,10 @@ SOURCES = {
 def recorded(workspace: Workspace, source: str) -> input_record.Reading:
     """The reading of the one call that has been recorded."""
     cache = store.Store(str(workspace.cache))
-    for path in workspace.cache.glob("reading-v4/*/*"):
+    for path in workspace.cache.glob("reading-v5/*/*"):
         record = cache.find_record(store.READING, path.name)
         assert record
-        *parts, attached = sections.unpack("reading-4", record, input_record.SECTIONS + 1)
+        *parts, attached = sections.unpack("reading-5", record, input_record.SECTIONS + 1)
         if attached:
             return input_record.decode(parts, Relocation("", str(workspace.directory)))
     raise AssertionError("no call was recorded")
@@ -113,11 +113,11 @@ def test_each_stage_has_a_reading_of_its_own_run(workspace: Workspace) -> None:
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
     assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
     cache = store.Store(str(workspace.cache))
-    readings = [path.name for path in workspace.cache.glob("reading-v4/*/*")]
+    readings = [path.name for path in workspace.cache.glob("reading-v5/*/*")]
     assert readings
     for key in readings:
         *parts, _ = sections.unpack(
-            "reading-4", cache.find_record(store.READING, key) or b"", input_record.SECTIONS + 1
+            "reading-5", cache.find_record(store.READING, key) or b"", input_record.SECTIONS + 1
         )
         made = input_record.decode(parts, Relocation("", str(workspace.directory)))
         assert "LANG" in [name for name, _ in made.variables], made.files

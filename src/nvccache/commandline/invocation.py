@@ -64,6 +64,8 @@ _LATE_OBJECTIONS = (
 
 # They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
 # three are in our dryrun already, and nvcc would warn of another directory.
+# Whose content is not the same when it is read again.
+_OF_DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 _REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
@@ -329,6 +331,10 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
             return Bypass("standard_output", value)
         if value == "":
             return Bypass("unwritable_output", f"--{name}")
+    for argument in arguments:
+        for token in argument.tokens:
+            if any(name in token for name in _OF_DESCRIPTORS):
+                return Bypass("standard_input", token)  # several passes would read what is there once
     return None
 
 

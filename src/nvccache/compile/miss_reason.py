@@ -220,6 +220,8 @@ def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str
         return "the machine is another one"
     if difference.what == machine_facts.DIRECTORY:
         return "the working directory is another one"
+    if difference.what == machine_facts.CALLER:
+        return "a script or program may see that the user, limits, processors or standard input are others"
     if difference.what == "libraries":
         return f"{path} names other libraries"
     if difference.what in ("changed", "gone"):
@@ -229,6 +231,8 @@ def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str
         return f"{path} has appeared"
     if difference.what == "relisted":
         return f"{path} holds other names"
+    if difference.what == "unreadable":
+        return f"{path} may not be read"
     if difference.what == "redated":
         return f"the date of {path} changed"
     return f"{path} leads to another file"

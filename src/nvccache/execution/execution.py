@@ -186,6 +186,10 @@ class Execution:
         directory = os.fsencode(self.plan.scratch)
         if any(content is None or directory in content for content in contents.values()):
             return f"a product of {stage.kind} names the scratch directory"
+        if any(
+            scratch.is_named(out.destination, completed.stdout + completed.stderr) for out in stage.outputs
+        ):
+            return f"what {stage.kind} says names its product"  # which is called otherwise the next time
         if self.finder.front_key(stage) != lookup.front_key:
             return stage_inputs.CHANGED_MEANWHILE
         is_silent = not completed.stdout and not completed.stderr
@@ -269,6 +273,9 @@ class Execution:
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics as they may be told and kept."""
+        if os.fsencode(self.plan.scratch) in text:
+            for output in (output for _, output in self.outputs.values() if output.destination):
+                text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
         return scratch.hide(text, self.plan.scratch, self._context.environ)
 
     def read_by(self, stage: Stage) -> list[str]:

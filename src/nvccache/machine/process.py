@@ -8,7 +8,10 @@ wrapper scripts do not end what they have started, so the whole family is told.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -43,6 +46,11 @@ class Interrupted(BaseException):
 
 
 _SPARED: set[int] = set()
+_POLL_MILLISECONDS = 50
+_AT_ONCE = 1 << 16  # bytes
+_MOST_READS = (
+    32  # of what is left when a tool has ended: twice the largest pipe, for something else may write on
+)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -159,25 +167,105 @@ def run(
     """
     started = time.monotonic()
     terminal = _terminal_like_ours() if on_terminal else None
-    with subprocess.Popen(
-        words,
-        executable=executable,
-        env=dict(environ),
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=terminal.tools if terminal else subprocess.PIPE,
-    ) as child:
+    stderr = terminal.tools if terminal else subprocess.PIPE
+    with _start(words, executable, environ, cwd, stderr) as child:
         try:
             if handle:
                 handle.hold(child)
             if terminal:
                 terminal.begin()
-            stdout, stderr = child.communicate()
-            stderr = terminal.told() if terminal else stderr
+            assert child.stdout
+            told_on = terminal.ours if terminal else child.stderr.fileno() if child.stderr else -1
+            written = _written_by(child, (child.stdout.fileno(), told_on))
         except BaseException:
             child.terminate()
             raise
-    return Completed(child.returncode, stdout, stderr, time.monotonic() - started)
+        finally:
+            if terminal:
+                terminal.end()
+    return Completed(child.returncode, written[0], written[1], time.monotonic() - started)
+
+
+def _start(
+    words: Sequence[str], executable: str | None, environ: Mapping[str, str], cwd: str | None, stderr: int
+) -> subprocess.Popen[bytes]:
+    """Start a tool with the descriptors that it would have from nvcc; raises OSError."""
+
+    def start(words: Sequence[str], executable: str | None) -> subprocess.Popen[bytes]:
+        # What this process has opened is closed on exec; what it was given is for the tools, too.
+        return subprocess.Popen(
+            words,
+            executable=executable,
+            env=dict(environ),
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            close_fds=False,
+        )
+
+    try:
+        return start(words, executable)
+    except OSError as error:
+        script = executable or shutil.which(words[0], path=environ.get("PATH", ""))
+        if error.errno != errno.ENOEXEC or not script:
+            raise
+    return start(["/bin/sh", script, *words[1:]], None)  # a script without #!, as the shell of nvcc starts it
+
+
+def _written_by(child: subprocess.Popen[bytes], descriptors: Sequence[int]) -> list[bytes]:
+    """What a tool writes until it ends.
+
+    What it leaves behind, such as a compile server, may keep the descriptors open for ever; nvcc does not
+    wait for that.
+    """
+    written = {descriptor: bytearray() for descriptor in descriptors}
+    still_open = set(descriptors)
+    end = _descriptor_of(child)
+    waiting = select.poll()
+    for descriptor in (*descriptors, end):
+        if descriptor >= 0:
+            waiting.register(descriptor, select.POLLIN)
+    try:
+        while still_open:
+            ready = {descriptor for descriptor, _ in waiting.poll(None if end >= 0 else _POLL_MILLISECONDS)}
+            has_ended = child.poll() is not None
+            for descriptor in tuple(still_open if has_ended else still_open & ready):
+                if not _read_into(written[descriptor], descriptor, has_ended):
+                    still_open.discard(descriptor)
+                    waiting.unregister(descriptor)
+            if has_ended:
+                break
+    finally:
+        if end >= 0:
+            os.close(end)
+    child.wait()
+    return [bytes(part) for part in written.values()]
+
+
+def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:
+    """Read a part of what is there, or all of it once the tool has ended; whether more may come."""
+    os.set_blocking(descriptor, False)
+    try:
+        for _ in range(_MOST_READS if has_ended else 1):
+            part = os.read(descriptor, _AT_ONCE)
+            if not part:
+                return False
+            written += part
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno != errno.EIO:  # the last writer to a terminal has gone
+            raise
+        return False
+    return True
+
+
+def _descriptor_of(child: subprocess.Popen[bytes]) -> int:
+    """What can be read once a process has ended; -1 where there is no such thing."""
+    try:
+        return os.pidfd_open(child.pid)
+    except (AttributeError, OSError):  # before Linux 5.3, or another C library
+        return -1
 
 
 def _terminal_like_ours() -> Pseudoterminal:

@@ -6,43 +6,30 @@ import fcntl
 import os
 import pty
 import termios
-import threading
 
 from nvccache.machine import terminals
 
 
 class Pseudoterminal:
-    """What a tool writes to it is collected."""
+    """What is written to `tools` can be read from `ours`."""
 
     def __init__(self) -> None:
         """Raises OSError where the system has no terminal left."""
-        self._ours, self.tools = pty.openpty()
+        self.ours, self.tools = pty.openpty()
         modes = termios.tcgetattr(self.tools)
         modes[1] &= ~termios.OPOST  # line ends stay as they are
         termios.tcsetattr(self.tools, termios.TCSANOW, modes)
         size = terminals.size_of(2)
         if size:
             fcntl.ioctl(self.tools, termios.TIOCSWINSZ, size)
-        self._told = bytearray()
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._is_ours_alone = False
 
     def begin(self) -> None:
         """The tool has its end now, and this process gives up its own."""
+        self._is_ours_alone = True
         os.close(self.tools)
-        self._reader.start()
 
-    def told(self) -> bytes:
-        """All that was written, once nobody can write any more."""
-        self._reader.join()
-        return bytes(self._told)
-
-    def _read(self) -> None:
-        while True:
-            try:
-                part = os.read(self._ours, 65536)
-            except OSError:  # EIO: the last writer has gone
-                break
-            if not part:
-                break
-            self._told += part
-        os.close(self._ours)
+    def end(self) -> None:
+        if not self._is_ours_alone:
+            os.close(self.tools)
+        os.close(self.ours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 from nvccache.machine import leftovers, process
@@ -60,6 +61,14 @@ def hide(text: bytes, path: str, environ: Mapping[str, str]) -> bytes:
     users = environ.get("TMPDIR") or "/tmp"
     text = text.replace(os.fsencode(temporary_below(path)) + b"/", os.fsencode(users) + b"/")
     return text.replace(os.fsencode(path) + b"/", b"")
+
+
+def is_named(path: str, text: bytes) -> bool:
+    """Whether diagnostics hold the base name of a product, by itself or at the end of another path."""
+    name = os.fsencode(os.path.basename(path))
+    if not name or name not in text:
+        return False
+    return re.search(rb"(?<![\w.+-])%s(?![\w+-]|\.\w)" % re.escape(name), text) is not None
 
 
 def _put_away(path: str, guardian: Guardian | None) -> None:

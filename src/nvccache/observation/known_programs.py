@@ -58,6 +58,9 @@ _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
 _DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+")
+_CALLER_IN_SHELL = re.compile(
+    rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s|/proc/self|/dev/std|/dev/fd"
+)
 _INCLUDES_MORE = "--preinclude"
 
 
@@ -92,6 +95,13 @@ def clock_of(process: Process, kind: str) -> str:
 def asks_for_machine(process: Process, kind: str) -> bool:
     """Whether a process may have been told what machine it runs on, beyond its processor's instructions."""
     return kind in (UNKNOWN, INTERPRETER, SHELL) and any(name in _MACHINE for name, _, _ in process.questions)
+
+
+def asks_for_caller(kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process may see users, limits and the like, which the C library is not asked for by name."""
+    if kind == SHELL:
+        return any(_CALLER_IN_SHELL.search(text) for text in scripts)
+    return kind in (UNKNOWN, INTERPRETER)
 
 
 def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:

@@ -25,19 +25,18 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-VERSION = 1  # LOG_VERSION in observer/observer.h
+VERSION = 2  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
 _COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys("CAgSwx!", (0,)),
     **dict.fromkeys("QedlrDXpfnk", (1,)),
-    **dict.fromkeys("Bsahy", (2,)),
+    **dict.fromkeys("Bsahyi", (2,)),
     "m": (6,),
     "o": (2, 8),
 }
-_TAKEN: tuple[str, ...] = ("files", "others", "denied", "loaded", "absent", "executable", "links", "resolved")
-_TAKEN += ("listed", "variables", "questions", "sought")
+_SETS = ("absent", "executable", "links", "resolved", "listed", "variables", "questions", "sought", "inputs")
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
 LINK = "observer.so"  # beside the log, made just before the run
@@ -69,6 +68,7 @@ class Process:
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
     sought: set[str] = field(default_factory=set)  # libraries asked for by name
+    inputs: set[tuple[int, int]] = field(default_factory=set)  # standard inputs that were read: device, inode
     started: list[str] = field(default_factory=list)
 
     def take(self, child: Process) -> None:
@@ -77,16 +77,7 @@ class Process:
             getattr(self, name).update(getattr(child, name))
         for path, mode in child.found.items():
             self.found[path] = mode or self.found.get(path, 0)
-        for name in (
-            "absent",
-            "executable",
-            "links",
-            "resolved",
-            "listed",
-            "variables",
-            "questions",
-            "sought",
-        ):
+        for name in _SETS:
             getattr(self, name).update(getattr(child, name))
         self.started += child.started
 
@@ -213,6 +204,9 @@ class _Reader:
             return
         if kind == "y":
             process.questions.add((text, numbers[0], numbers[1]))
+            return
+        if kind == "i":
+            process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
             return
         if kind == "A":
             process.arguments.append(text)

@@ -41,6 +41,8 @@ _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 def object_to(process: Process, kind: str) -> None:
     """Raise UnreadableError where a result may hold what no reading can tell."""
     program = os.path.basename(process.program)
+    if _standard_input() in process.inputs:
+        raise UnreadableError(f"`{program}` reads its standard input")
     asked = known_programs.clock_of(process, kind)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
@@ -57,6 +59,15 @@ def object_to(process: Process, kind: str) -> None:
         is_stream = kind in (HOST, EDG) and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
         if kind != DEVICE and (path.startswith(OF_KERNEL) or is_stream) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
+
+
+def _standard_input() -> tuple[int, int] | None:
+    """What tells the standard input of this call, and so of its tools, unless nothing comes from there."""
+    try:
+        status, nothing = os.fstat(0), os.stat(os.devnull)
+    except OSError:
+        return None
+    return None if status.st_rdev == nothing.st_rdev else (status.st_dev, status.st_ino)
 
 
 def _perhaps_for(process: Process) -> str:

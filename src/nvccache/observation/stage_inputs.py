@@ -224,6 +224,8 @@ class _StageInputs:
             questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
             questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
+            if known_programs.asks_for_caller(kind, scripts):
+                questions.append((machine_facts.CALLER, ""))
             if known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
@@ -322,10 +324,10 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 
 def _twins(made: Reading) -> list[tuple[str, ...]]:
-    """Copies of a file: gcc takes one for the other if their dates agree and it says `#pragma once`."""
+    """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
     first: dict[str, str] = {}
     twins: list[tuple[str, ...]] = []
     for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):
         if kind == SOURCE and first.setdefault(digest, path) != path:
-            twins.append((first[digest], path, input_record.same_date(first[digest], path)))
+            twins.append((first[digest], path, input_record.likeness(first[digest], path)))
     return twins

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Ingredient = tuple[str, tuple[str, ...]]
 # What they are is their content and the libraries that they load: wherever they lie, they do the same.
+_FORBIDDEN = "forbidden"  # in place of a digest
 _LOCATED_ANYWHERE = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
 
 
@@ -116,7 +117,10 @@ def _file_parts(stage: Stage) -> list[str]:
     for path in stage.possible_files:
         if toolchain.is_regular_file(path):
             is_linked = stage.grammar.searches_libraries
-            parts += [path, device_code.digest_of(path) if is_linked else keys.digest_file(path)]
+            try:
+                parts += [path, device_code.digest_of(path) if is_linked else keys.digest_file(path)]
+            except PermissionError:
+                parts += [path, _FORBIDDEN]  # to the tool as well
     return parts
 
 

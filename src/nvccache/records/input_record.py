@@ -21,6 +21,7 @@ from nvccache.files.presence import (
     PRESENT,
     UNREACHABLE,
     digest_of_listing,
+    reader,
     state_of,
 )
 from nvccache.files.signatures import UNKNOWN
@@ -64,7 +65,8 @@ class Difference:
 
     __slots__ = ("path", "what")
 
-    # changed, gone, appeared, redated, moved, relisted, variable, processor, or a topic of machine_facts.py
+    # changed, gone, appeared, redated, moved, relisted, unreadable, variable, processor; or a topic of
+    # machine_facts.py
     what: str
     path: str
 
@@ -79,7 +81,8 @@ class Reading:
     `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
     each name behind what was found under it. A directory without a signature is looked at name by name.
     `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs
-    `sought` were looked for. `cache_signatures` are those of `caches`, for a replay only, and not kept.
+    `sought` were looked for. `reader` is who could read all this. `cache_signatures` are those of
+    `caches`, for a replay only, and not kept.
     Without `is_observed` it is what a stage is known to read, and does for this stage alone.
     """
 
@@ -97,6 +100,7 @@ class Reading:
         "machine",
         "names",
         "plain",
+        "reader",
         "search_path",
         "signatures",
         "sought",
@@ -115,9 +119,10 @@ class Reading:
     plain: list[str]
     listings: list[tuple[str, ...]]  # (directory, digest of the names in it)
     dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
-    twins: list[tuple[str, ...]]  # (path, path of a copy, "1" if they have the same date)
+    twins: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
     search_path: str
+    reader: str
     sought: list[str]
     machine: list[tuple[str, ...]]  # (topic, subject, answer)
     cache_signatures: list[Signature]
@@ -128,6 +133,7 @@ class Reading:
         self.directories, self.directory_signatures, self.names = [], [], []
         self.links, self.plain, self.listings, self.dates, self.twins = [], [], [], [], []
         self.variables, self.search_path, self.sought = [], "", []
+        self.reader = reader()
         self.machine, self.cache_signatures = [], []
         self.is_observed = True
 
@@ -185,7 +191,7 @@ def differences(
 ) -> list[Difference]:
     """What is not as it was; at most one difference if that is enough. `ask`: see machine_facts.py."""
     found: list[Difference] = []
-    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_twins)
+    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_twins, _of_reader)
     for check in checks:
         for difference in check(reading, now):
             found.append(difference)
@@ -274,13 +280,43 @@ def _of_dates(reading: Reading, now: Present) -> list[Difference]:
 
 
 def _of_twins(reading: Reading, now: Present) -> list[Difference]:
-    return [Difference("redated", one) for one, other, same in reading.twins if same_date(one, other) != same]
+    return [
+        Difference("redated", one)
+        for one, other, same in reading.twins
+        if likeness(one, other) not in ("", same)  # one that is gone has been told already
+    ]
 
 
-def same_date(one: str, other: str) -> str:
-    """Whether gcc would take two copies for one file where it heeds `#pragma once`: "1" or "0"."""
-    dates = [date_and_size(path).rpartition(":")[0].rpartition(":")[2] for path in (one, other)]
-    return "1" if dates[0] == dates[1] else "0"
+def _of_reader(reading: Reading, now: Present) -> list[Difference]:
+    """What somebody else may not read: signatures say nothing of that."""
+    if reading.reader == reader():
+        return []
+    wanted = [
+        *(
+            (path, os.X_OK if kind == PROGRAM else os.R_OK)
+            for path, kind in zip(reading.files, reading.kinds, strict=True)
+        ),
+        *((path, os.X_OK) for path in reading.directories),
+        *((path, os.R_OK) for path, _ in reading.listings),
+    ]
+    return [
+        Difference("unreadable", path)
+        for path, mode in wanted
+        if not os.access(path, mode, effective_ids=True)
+    ]
+
+
+def likeness(one: str, other: str) -> str:
+    """What decides whether a compiler that heeds `#pragma once` takes two copies for one file.
+
+    Two digits: whether they have the same date, for gcc, and whether they are the same file, for clang.
+    """
+    try:
+        first, second = os.stat(one), os.stat(other)
+    except (OSError, ValueError):
+        return ""
+    is_one = (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+    return f"{int(first.st_mtime) == int(second.st_mtime):d}{is_one:d}"
 
 
 def date_and_size(path: str) -> str:
@@ -332,7 +368,7 @@ def encode(reading: Reading, places: Relocation) -> list[bytes]:
         f"{signatures.to_text(reading.signatures)}\n{signatures.to_text(reading.directory_signatures)}".encode(),
         sections.join([move(path) for path in reading.directories]),
         sections.join(["/".join(names) for names in reading.names]),
-        sections.join(["1" if reading.is_observed else "", reading.search_path]),
+        sections.join(["1" if reading.is_observed else "", reading.reader, reading.search_path]),
         *lists,
     ]
 
@@ -357,7 +393,7 @@ def decode(parts: list[bytes], places: Relocation) -> Reading:
     reading.directories = _moved(directories, move)
     reading.directory_signatures = signatures.from_text(of_directories.decode("ascii"))
     reading.names = [joined.split("/") if joined else [] for joined in sections.split(names)]
-    observed, reading.search_path = sections.split(other)
+    observed, reading.reader, reading.search_path = sections.split(other)
     reading.is_observed = observed == "1"
     for (name, width, is_path), section in zip(_LISTS, lists, strict=True):
         flat = _moved(section, move) if is_path else sections.split(section)

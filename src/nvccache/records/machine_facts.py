@@ -1,12 +1,13 @@
 """What a record of a call says of the machine beside its files, and whether that is still so.
 
-Behind the hot path: a replay asks only when the machine has been started anew since. A question is a topic
-and a subject; the answer is a digest.
+Behind the hot path: most that a replay asks it asks only when the machine has been started anew since. A
+question is a topic and a subject; the answer is a digest.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from nvccache.files import keys, signatures
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 
 HOST = "host"  # its name, kernel and number of processors; the subject is empty
 NATIVE = "native"  # all of the processor; the subject is empty
+CALLER = (
+    "caller"  # what this process was given: users, limits, processors, standard input; the subject is empty
+)
 DIRECTORY = "directory"  # in which it is compiled, by its names; the subject is empty
 FEATURES = "features"  # the class of the processor that the loader of this path shows
 # The last is reading.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
 # with `:` between them) says of these names.
+# Lines of /proc/self/status.
+_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
@@ -37,6 +43,8 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
         said = processor.describe()
     elif topic == HOST:
         said = " ".join([*os.uname(), str(os.cpu_count())])
+    elif topic == CALLER:
+        said = _said_of_caller()
     elif topic == DIRECTORY:
         said = f"{os.getcwd()}\0{environ.get('PWD', '')}"
     elif topic == FEATURES:
@@ -46,6 +54,26 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     else:
         return ""
     return keys.digest_bytes(said.encode(errors="surrogateescape")) if said else ""
+
+
+def _said_of_caller() -> str:
+    """What the kernel says of this process and gives to each that it starts; empty if it does not say it."""
+    try:
+        status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
+    except OSError:
+        return ""
+    try:
+        typed = os.fstat(0)
+    except OSError:  # it is closed
+        typed = None
+    kept = [line for line in status.split("\n") if line.partition(":")[0] in _OF_CALLER]
+    stream = f"{stat.S_IFMT(typed.st_mode)} {typed.st_rdev}" if typed else ""
+    return "\0".join([*kept, limits, str(os.getpriority(os.PRIO_PROCESS, 0)), stream])
+
+
+def _text_of_kernel(path: str) -> str:
+    with open(path, "rb") as stream:
+        return stream.read().decode("utf-8", "surrogateescape")
 
 
 def _said_of_libraries(subject: str, cache: Store) -> str:

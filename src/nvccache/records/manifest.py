@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_record import Present, Reading
     from nvccache.store.store import Store
 
-_KIND = "reading-4"
+_KIND = "reading-5"
 _MOST_READINGS = 8
 _KEY_LENGTH = 32
 

@@ -11,7 +11,7 @@ record is (see sections.py for the form):
     links           (path, where it led)
     plain           directories that must not be links
     listings        (directory, digest of the names in it)
-    variables       the digest of their values, then the names of those that were asked for
+    variables       the digest of their values, who could read all this, and the names of those asked for
     machine         which one it was since which start, then (topic, subject, answer) of machine_facts.py
     products        (destination, digest, "1" to unlink an existing file first)
     dependency file its path, and its content
@@ -29,7 +29,7 @@ import os
 from nvccache import environment
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.files import keys, signatures
-from nvccache.files.presence import ABSENT, digest_of_listing, state_of
+from nvccache.files.presence import ABSENT, digest_of_listing, reader, state_of
 from nvccache.records import output_names
 from nvccache.records.call_result import Answer
 from nvccache.store import sections, store
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from nvccache.records.input_record import Reading
     from nvccache.store.store import Store
 
-_KIND = "replay-4"
+_KIND = "replay-5"
 _SECTIONS = 17
+_OF_PROCESS = ("host", "caller")  # topics of machine_facts.py whose answer may be another in each process
 
 
 def key_of(
@@ -85,8 +86,8 @@ def find(
 
 def _holds(parts: list[bytes], environ: Mapping[str, str], ask: Callable[[str, str], str]) -> bool:
     paths, numbers, absent, present, links, plain, listings, variables, machine = parts[:9]
-    digest, *names = sections.split(variables)
-    if environment.digest_of_all(names, environ) != digest:
+    digest, recorded_for, *names = sections.split(variables)
+    if environment.digest_of_all(names, environ) != digest or recorded_for != reader():
         return False
     now = signatures.all_of(sections.split_bytes(paths))
     if now is None or signatures.to_bytes(now) != numbers:
@@ -112,10 +113,11 @@ def _holds(parts: list[bytes], environ: Mapping[str, str], ask: Callable[[str, s
 def _is_same_machine(recorded: bytes, ask: Callable[[str, str], str]) -> bool:
     """Without a look at the processor as long as the machine has not been started anew."""
     boot, _, answers = recorded.partition(b"\0")
-    if boot and boot.decode("ascii") == signatures.of_boot():
-        return True
-    questions = sections.split_tuples(answers, 3)
-    return all(answer and ask(topic, subject) == answer for topic, subject, answer in questions)
+    is_as_started = boot and boot.decode("ascii") == signatures.of_boot()
+    return all(
+        (is_as_started and topic not in _OF_PROCESS) or (answer and ask(topic, subject) == answer)
+        for topic, subject, answer in sections.split_tuples(answers, 3)
+    )
 
 
 def _answer(parts: list[bytes]) -> Answer:
@@ -177,7 +179,7 @@ def add(
         sections.join([part for pair in reading.links for part in pair]),
         sections.join(reading.plain),
         sections.join([part for pair in reading.listings for part in pair]),
-        sections.join([environment.digest_of_all(reading.asked, environ), *reading.asked]),
+        sections.join([environment.digest_of_all(reading.asked, environ), reader(), *reading.asked]),
         _part_of_machine(reading),
         sections.join(_parts_of_products(answer)),
         os.fsencode(answer.dependency_file),

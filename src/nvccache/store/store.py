@@ -2,9 +2,9 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v4/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      replay-v5/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
       manifest-v4/ab/<key>       the readings of a command, newest first
-      reading-v4/ab/<key>        what a command was observed to read, with digests; for a call also its answer
+      reading-v5/ab/<key>        what a command was observed to read, with digests; for a call also its answer
       stage-v5/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
-REPLAY, READING, OBJECT, DIGEST = "replay-v4", "reading-v4", "object-v2", "digest-v1"
+REPLAY, READING, OBJECT, DIGEST = "replay-v5", "reading-v5", "object-v2", "digest-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"

@@ -38,8 +38,8 @@ def test_what_was_left_goes(left):
 
 def test_what_is_in_use_stays_until_its_call_is_dead(tmp_path):
     path = tmp_path / leftovers.new_name()
-    script = "import sys, time\nfrom nvccache.machine import leftovers\nleftovers.make(sys.argv[1]); print(flush=True)"
-    command = [sys.executable, "-c", script + "; time.sleep(1000)", str(path)]
+    script = "import sys, time\nfrom nvccache.machine import leftovers\nleftovers.make(sys.argv[1])\n"
+    command = [sys.executable, "-c", script + "print(flush=True)\ntime.sleep(1000)", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline()

@@ -210,6 +210,49 @@ def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
     assert not [path for path in found.processes[0].loaded if "observer.so" in path]
 
 
+@pytest.fixture
+def typed(tmp_path):
+    """The standard input of this process is a pipe, in which there is something; its device and inode."""
+    reads, writes = os.pipe()
+    os.write(writes, b"one\ntwo\n")
+    os.close(writes)
+    kept = os.dup(0)
+    os.dup2(reads, 0)
+    os.close(reads)
+    status = os.fstat(0)
+    yield status.st_dev, status.st_ino
+    os.dup2(kept, 0)
+    os.close(kept)
+
+
+READING = {
+    "a shell": ("bash", "-c", "read line"),
+    "a copy of the descriptor": ("bash", "-c", "exec 3<&0 0</dev/null; read line <&3"),
+    "cat": ("sh", "-c", "cat >/dev/null"),
+    "streams": ("sh", "-c", "awk 'END {}'"),
+    "Python": (sys.executable, "-IS", "-c", "import sys; sys.stdin.read(1)"),
+    "a child": ("sh", "-c", "(head -n 1 >/dev/null); :"),
+}
+
+
+@pytest.mark.parametrize("what", READING)
+def test_reading_the_standard_input(run, typed, what):
+    program, *words = READING[what]
+    _, found = run(str(shutil.which(program)), *words)
+    assert not found.incomplete
+    assert any(typed in process.inputs for process in found.processes)
+
+
+@pytest.mark.parametrize(
+    "text", ["read line <file", "cat file >out", "printf x | cat >out", "while read l; do :; done <file"]
+)
+def test_reading_another_standard_input(run, typed, text):
+    (run.directory / "file").write_text("x\n")
+    done, found = run(str(shutil.which("bash")), "-c", text)
+    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
+    assert not any(typed in process.inputs for process in found.processes)
+
+
 def test_libraries_that_do_not_see_the_observer(run, program):
     done, found = run(program, "load-apart", "libdl.so.2")
     assert (done.status, done.stderr) == (0, b"")

@@ -79,6 +79,7 @@ def test_every_kind_has_its_place(observe_one):
         f"m 1 9 {REGULAR} 8 7 6\t/lib.so",
         "D 0\tlibname.so.1",
         "D 1\t/plugin.so",
+        "i 3 -1\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
@@ -90,6 +91,7 @@ def test_every_kind_has_its_place(observe_one):
     assert found.executable == {"/program", "/no-program"}
     assert found.links == {"/linked", "/read-link", "/no-link"}
     assert (found.resolved, found.listed) == ({"/resolved"}, {"/listed"})
+    assert found.inputs == {(3, 2**64 - 1)}
     assert (found.variables, found.questions) == ({"CPATH"}, {("clock_gettime", 7, 1)})
     assert (found.loaded, found.sought) == ({"/lib.so": (1, 9, 8, 7, 6)}, {"libname.so.1"})
 

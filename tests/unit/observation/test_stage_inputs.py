@@ -164,9 +164,9 @@ def test_what_belongs_to_the_call_is_left_out(place):
 def test_copies_are_told_with_whether_gcc_would_take_one_for_the_other(place):
     os.utime("a.h", (5, 5))
     os.utime("twin.h", (5, 5))
-    assert read_by(place, ran(files=["a.h", "b.h", "twin.h"])).twins == [("a.h", "twin.h", "1")]
+    assert read_by(place, ran(files=["a.h", "b.h", "twin.h"])).twins == [("a.h", "twin.h", "10")]
     os.utime("twin.h", (6, 6))
-    assert read_by(place, ran(files=["a.h", "twin.h"])).twins == [("a.h", "twin.h", "0")]
+    assert read_by(place, ran(files=["a.h", "twin.h"])).twins == [("a.h", "twin.h", "00")]
 
 
 @pytest.mark.parametrize("name", ["sh", "cat", "wrapper", "python3"])
@@ -336,7 +336,10 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
         ("cat", [], set()),
         ("sh", ["-c", "g++"], {machine_facts.HOST}),
         ("sh", ["-c", "g++ -DX=$(pwd)"], {machine_facts.HOST, machine_facts.DIRECTORY}),
-        ("wrapper", [], {machine_facts.HOST, machine_facts.DIRECTORY}),
+        ("wrapper", [], {machine_facts.HOST, machine_facts.DIRECTORY, machine_facts.CALLER}),
+        ("sh", ["-c", "g++ -DX=$(umask)"], {machine_facts.HOST, machine_facts.CALLER}),
+        ("sh", ["-c", "[ -w x ] && g++ -x c++ -w x"], {machine_facts.HOST, machine_facts.CALLER}),
+        ("sh", ["-c", "g++ -x c++ -w x -t 5"], {machine_facts.HOST}),
     ],
 )
 def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, words, topics):

@@ -56,7 +56,7 @@ def taken(signed: bool = True) -> Reading:
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("late/x.h", input_record.date_and_size("late/x.h")), ("never", "")]
     made.plain, made.listings = ["bin"], [("bin", presence.digest_of_listing("bin"))]
-    made.twins = [("late/x.h", "link", "1")]
+    made.twins = [("late/x.h", "late/x.h", "11")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
     made.machine = list(MACHINE)
@@ -207,7 +207,7 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
     (place / "other").write_text("")
     for path in ("one", "other"):
         os.utime(path, (5, 5))
-    made.twins = [("one", "other", input_record.same_date("one", "other"))]
+    made.twins = [("one", "other", input_record.likeness("one", "other"))]
     assert unlike(made) == []
     os.utime("other", (5, 6))
     assert unlike(made) == [("redated", "one")]
@@ -417,8 +417,8 @@ def test_damaged_readings_are_refused_or_can_be_compared(place):
         (5, b"-x.h\0x.h\0"),
         (5, b"-x.h\0+x.h//-y\0"),
         (6, b""),
-        (6, b"1\0"),
-        (6, b"1\0/bin\0more\0"),
+        (6, b"1\0reader\0"),
+        (6, b"1\0reader\0/bin\0more\0"),
         (7, b"link\0"),
         (8, b"no end"),
         (9, b"bin\0"),
@@ -458,7 +458,7 @@ def test_everything_but_the_hints_is_in_the_key(place):
     assert len(found) == 1 + len(COUNTING)
 
 
-HINTS = ("signatures", "directory_signatures", "cache_signatures")
+HINTS = ("signatures", "directory_signatures", "cache_signatures", "reader")
 COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings", "dates",
             "twins", "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
 

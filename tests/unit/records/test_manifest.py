@@ -153,15 +153,15 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
 def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.READING, key)
-    parts = sections.unpack("reading-4", whole, input_record.SECTIONS + 1)
+    parts = sections.unpack("reading-5", whole, input_record.SECTIONS + 1)
     foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
     for at, foreign in foreign_parts:
         cache.add_record(
-            store.READING, key, sections.pack("reading-4", [*parts[:at], foreign, *parts[at + 1 :]])
+            store.READING, key, sections.pack("reading-5", [*parts[:at], foreign, *parts[at + 1 :]])
         )
         assert _find(cache) == ""
         assert not os.path.exists(cache.path(store.READING, key))
-    cache.add_record(store.READING, key, whole.replace(b"reading-4", b"reading-9", 1))
+    cache.add_record(store.READING, key, whole.replace(b"reading-5", b"reading-9", 1))
     assert _find(cache) == ""
     cache.add_record(store.READING, key, whole)
     assert _find(cache) == key
