@@ -1,0 +1,1 @@
+"""The checks that must not be taken out, a table for each package of the source; see tests/guards.py."""

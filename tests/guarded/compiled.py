@@ -1,0 +1,126 @@
+"""Checks of what is written in C."""
+
+from __future__ import annotations
+
+from guarded.table import OBSERVER, START, Guard
+
+GUARDS = [
+    Guard("launcher: isolation", "launcher/nvccache.c", '"-IS', '"-S', START, "no_say"),
+    Guard("launcher: isolation by sh", "launcher/nvccache.sh", "options=-IS", "options=-S", START, "no_say"),
+    Guard(
+        "launcher: no byte code on request",
+        "launcher/nvccache.c",
+        "no_cache && *no_cache",
+        "0",
+        START,
+        "byte_code",
+    ),
+    Guard(
+        "launcher: an interpreter started by sh",
+        "launcher/nvccache.c",
+        "strncmp(second, by_shell, sizeof by_shell - 1) == 0",
+        "0",
+        START,
+        "first_lines and program",
+    ),
+    Guard(
+        "launcher: links are resolved",
+        "launcher/nvccache.c",
+        '!realpath("/proc/self/exe", folder) && !realpath(started, folder)',
+        "!strcpy(folder, started)",
+        START,
+        "links and program",
+    ),
+    Guard(
+        "launcher: the name it was started by",
+        "launcher/nvccache-python",
+        "sys.argv[0] = started_as",
+        "pass",
+        START,
+        "links and program",
+    ),
+    Guard(
+        "launcher: modules found by Python's rules",
+        "launcher/nvccache-python",
+        "sys.meta_path.append(SitePackages(folders))",
+        "pass",
+        START,
+        "editable or without_an_environment",
+    ),
+    Guard(
+        "observer: handlers of signals", "observer/log.c", "if (is_inside) {", "if (0) {", OBSERVER, "signal"
+    ),
+    Guard(
+        "observer: the size of the log",
+        "observer/log.c",
+        "if (!has_room(descriptor)) {",
+        "if (0) {",
+        OBSERVER,
+        "too_long",
+    ),
+    Guard(
+        "observer: equal paths of another directory",
+        "observer/raw.c",
+        "observer_has_moved = 1;",
+        ";",
+        OBSERVER,
+        "relative_paths",
+    ),
+    Guard(
+        "observer: places on PATH",
+        "observer/programs.c",
+        "ADD('a', room, -result, X_OK);",
+        ";",
+        OBSERVER,
+        "children",
+    ),
+    Guard(
+        "observer: who calls dlopen",
+        "observer/programs.c",
+        "JUMP return real(name, flags);",
+        "void *found = real(name, flags); observer_new_objects(); return found;",
+        OBSERVER,
+        "its_caller",
+    ),
+    Guard(
+        "observer: what was unloaded",
+        "observer/programs.c",
+        "observer_new_objects();\n    return real(handle);",
+        "return real(handle);",
+        OBSERVER,
+        "its_caller",
+    ),
+    Guard(
+        "observer: what a loader is told to run",
+        "observer/process.c",
+        "if (is_loader)",
+        "if (0)",
+        OBSERVER,
+        "loader_runs",
+    ),
+    Guard(
+        "observer: libraries that audit",
+        "observer/process.c",
+        '"LD_AUDIT=", 9',
+        '"LD_AUDIT=!", 10',
+        OBSERVER,
+        "that_audit",
+    ),
+    Guard(
+        "observer: programs of Go",
+        "observer/process.c",
+        "if (is_of_go(object))",
+        "if (0)",
+        OBSERVER,
+        "past_the_c_library",
+    ),
+    Guard(
+        "observer: questions before the input",
+        "observer/files.c",
+        "observer_opened(path);",
+        ";",
+        OBSERVER,
+        "before_and_after",
+    ),
+    Guard("observer: errno", "observer/questions.c", "errno = kept;", "errno = 0;", OBSERVER, "errno"),
+]

@@ -1,0 +1,51 @@
+"""Checks of `machine`."""
+
+from __future__ import annotations
+
+from guarded.table import LEFTOVERS, TERMINALS, Guard
+
+GUARDS = [
+    Guard(
+        "terminals: its width", "terminals.py", "size_of(2).hex(), size_of(0).hex(), ", "", TERMINALS, "wide"
+    ),
+    Guard(
+        "the guardian has left the process group",
+        "watchdog.py",
+        "if not _is_ready(ours, pid):",
+        "if False:",
+        "test_watchdog.py",
+        "left_the_process_group",
+    ),
+    Guard(
+        "leftovers: what is in use",
+        "leftovers.py",
+        "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        LEFTOVERS,
+        "in_use",
+    ),
+    Guard(
+        "leftovers: what others left",
+        "leftovers.py",
+        "if found.st_uid != os.geteuid():",
+        "if False:",
+        LEFTOVERS,
+        "others_left",
+    ),
+    Guard(
+        "leftovers: what other machines left",
+        "leftovers.py",
+        "if not is_from_here and",
+        "if False and",
+        LEFTOVERS,
+        "another_machine",
+    ),
+    Guard(
+        "leftovers: what is swept before it is locked",
+        "leftovers.py",
+        "if os.path.samestat(os.stat(path), os.fstat(descriptor)):",
+        "if True:",
+        LEFTOVERS,
+        "before_it_is",
+    ),
+]

@@ -1,0 +1,48 @@
+"""Checks of `toolkit`."""
+
+from __future__ import annotations
+
+from guarded.table import QUESTIONS, Guard
+
+GUARDS = [
+    Guard(
+        "which loader is run for a record",
+        "processor.py",
+        "if not is_of_tool and not asked.may_be_run(loader):",
+        "if False:",
+        QUESTIONS,
+        "known_without or record_has_a_program",
+    ),
+    Guard(
+        "which loader a memo names",
+        "loader.py",
+        "if os.fsdecode(loader) != named:",
+        "if False:",
+        QUESTIONS,
+        "memo_has_a_program",
+    ),
+    Guard(
+        "who may write a loader",
+        "loader.py",
+        "status.st_uid == 0 and not",
+        "True or not",
+        QUESTIONS,
+        "others_may_write",
+    ),
+    Guard(
+        "what a loader's cache is called",
+        "library_cache.py",
+        "if os.path.basename(path) != _NAME:",
+        "if False:",
+        QUESTIONS,
+        "of_regular_files",
+    ),
+    Guard(
+        "what is remembered of the loader",
+        "loader.py",
+        "any(map(os.path.exists, known.absent))",
+        "False",
+        "test_loader.py",
+        "asked_again",
+    ),
+]
