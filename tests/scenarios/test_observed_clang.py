@@ -21,7 +21,8 @@ OWN = "-ccbin {work}/clang/bin/clang++"
 
 @pytest.fixture
 def clang(bench: Workspace) -> str:
-    found = shutil.which("clang++")
+    names = ("clang++", *(f"clang++-{version}" for version in range(21, 10, -1)))
+    found = next(filter(None, map(shutil.which, names)), None)
     if not found:
         pytest.skip("there is no clang++")
     bench.write("probe.cu", KERNEL.replace("VALUE", "1"))
@@ -72,3 +73,21 @@ def test_a_header_of_the_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: 
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     change = write("gcc/include/c++/12/h.h", value(2))
     check(bench, Case(change, {"a.cu": uses("#include <h.h>")}, call(options), prepare=gcc_of(12, 1)))
+
+
+@pytest.mark.parametrize("becomes_one", [False, True])
+def test_headers_that_are_one_file_or_not(bench: Workspace, clang: str, becomes_one: bool) -> None:
+    """Under `#pragma once` clang tells files by device and inode."""
+    text = "#pragma once\n#ifdef VALUE\n#undef VALUE\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
+    files = {"a.cu": uses('#include "x/h.h"\n#include "y/h.h"'), "x/h.h": text, "y/h.h": text}
+
+    def one(workspace: Workspace) -> None:
+        (workspace.directory / "y/h.h").unlink()
+        os.link(workspace.directory / "x/h.h", workspace.directory / "y/h.h")
+
+    def two(workspace: Workspace) -> None:
+        (workspace.directory / "y/h.h").unlink()
+        workspace.write("y/h.h", text)
+
+    change, prepare = (one, two) if becomes_one else (two, one)
+    check(bench, Case(change, files, call(f"-ccbin {clang}"), prepare=prepare))

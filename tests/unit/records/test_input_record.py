@@ -213,6 +213,18 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
     assert unlike(made) == [("redated", "one")]
 
 
+def test_copies_that_become_one_file_are_told(place):
+    """As a store of packages does that saves space; clang takes them for one then."""
+    made = Reading()
+    for name in ("one", "other"):
+        (place / name).write_text("")
+        os.utime(place / name, (5, 5))
+    made.twins = [("one", "other", input_record.likeness("one", "other"))]
+    (place / "other").unlink()
+    os.link("one", "other")
+    assert unlike(made) == [("redated", "one")]
+
+
 @pytest.mark.parametrize(
     ("name", "state"),
     [
