@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.plan import plan
-from nvccache.plan.plan import Plan
+from nvccache.plan import build
+from nvccache.plan.model import Plan
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Transcript
 
@@ -37,7 +37,7 @@ def built(lines, words="-c a.cu", scratch="/s") -> Plan | Bypass:
     assert isinstance(transcript, Transcript)
     parsed = invocation.parse(words.split(), {})
     assert isinstance(parsed, Invocation)
-    return plan.build(transcript, parsed, scratch)
+    return build.plan_of(transcript, parsed, scratch)
 
 
 def planned(*lines, words="-c a.cu", scratch="/s") -> Plan:

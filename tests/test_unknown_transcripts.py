@@ -11,8 +11,8 @@ import pytest
 
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.plan import plan
-from nvccache.plan.plan import OPAQUE, Plan
+from nvccache.plan import build
+from nvccache.plan.model import OPAQUE, Plan
 from nvccache.toolkit import dryrun
 from scenarios.other_nvcc import ALTERATIONS
 
@@ -61,7 +61,7 @@ def planned(lines: list[str]) -> Plan | Bypass:
         return read
     parsed = invocation.parse(["-c", "a.cu"], {})
     assert isinstance(parsed, Invocation)
-    return plan.build(read, parsed, SCRATCH)
+    return build.plan_of(read, parsed, SCRATCH)
 
 
 def transcript_of(release: str) -> list[str]:

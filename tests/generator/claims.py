@@ -22,8 +22,8 @@ from nvccache.commandline.host_options import host_objection
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.commandline.options import SPELLINGS
 from nvccache.commandline.tokens import FORWARDED, INPUT
-from nvccache.plan import plan
-from nvccache.plan.plan import OPAQUE, Plan, Stage
+from nvccache.plan import build
+from nvccache.plan.model import OPAQUE, Plan, Stage
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Transcript
@@ -108,7 +108,7 @@ def examine(line: RandomLine, site: Site) -> Case:
     transcript = dryrun.transcribe(site.nvcc, call.dryrun_arguments, site.scratch, environ)
     if isinstance(transcript, Bypass):
         return Case(line, plain, (), transcript, call, None, None)
-    planned = plan.build(transcript, call, site.scratch)
+    planned = build.plan_of(transcript, call, site.scratch)
     if isinstance(planned, Bypass):
         return Case(line, plain, (), planned, call, transcript, None)
     commands = tuple(dry_runs.split_by_shell(plain, site.directory)) if plain.status == 0 else ()

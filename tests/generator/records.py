@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from generator import dry_runs
 from generator.claims import WRITING, Case, Site, products_of
-from nvccache.plan.plan import OPAQUE
+from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import Answer

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.plan import plan
+from nvccache.plan import build
+from nvccache.plan.model import Plan
 from nvccache.toolkit import dryrun
 
 SCRATCH = "/scratch"
@@ -74,8 +75,8 @@ def kept(stderr: bytes, directory: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def outcome(case: Case) -> tuple[Invocation | None, plan.Plan | Bypass]:
-    """What becomes of a recorded call up to its plan, as in `call.carry_out`."""
+def outcome(case: Case) -> tuple[Invocation | None, Plan | Bypass]:
+    """What becomes of a recorded call up to its plan, as in `pipeline.carry_out`."""
     parsed = invocation.parse(case.arguments, case.environ)
     if isinstance(parsed, Bypass):
         return None, parsed
@@ -84,4 +85,4 @@ def outcome(case: Case) -> tuple[Invocation | None, plan.Plan | Bypass]:
     transcript = dryrun.read(kept(case.stderr, case.environ.get("TMPDIR", "/tmp")))
     if isinstance(transcript, Bypass):
         return parsed, transcript
-    return parsed, plan.build(transcript, parsed, SCRATCH)
+    return parsed, build.plan_of(transcript, parsed, SCRATCH)

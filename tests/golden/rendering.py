@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from nvccache.commandline.invocation import Bypass
-from nvccache.plan.plan import DependencyFile, Plan, Stage
+from nvccache.plan.model import DependencyFile, Plan, Stage
 
 _WIDTH = 100
 

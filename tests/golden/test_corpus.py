@@ -16,7 +16,7 @@ import recordings
 
 from nvccache import outcomes
 from nvccache.commandline.invocation import LINKS, Bypass, Invocation
-from nvccache.plan.plan import OPAQUE, Plan, Stage
+from nvccache.plan.model import OPAQUE, Plan, Stage
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Command, Transcript
 

@@ -17,8 +17,8 @@ from rendering import render
 
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.plan import plan
-from nvccache.plan.plan import Plan
+from nvccache.plan import build
+from nvccache.plan.model import Plan
 from nvccache.toolkit import dryrun
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def _outcome(path: Path) -> Plan | Bypass:
     if status != b"## exit: 0":
         return Bypass("dryrun_failed")
     read = dryrun.read(transcript)
-    return read if isinstance(read, Bypass) else plan.build(read, parsed, SCRATCH)
+    return read if isinstance(read, Bypass) else build.plan_of(read, parsed, SCRATCH)
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -39,7 +39,7 @@ GUARDS = [
     ),
     Guard(
         "links: what nvlink adds to",
-        "plan.py",
+        "src/nvccache/plan/build.py",
         "if output.role in _ADDED_TO:",
         "if False:",
         LINKS,

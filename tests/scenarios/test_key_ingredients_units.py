@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from nvccache.commandline import invocation
-from nvccache.plan import plan, stage_key
+from nvccache.plan import build, stage_key
+from nvccache.plan.model import Plan
 from nvccache.store.store import Store
 from nvccache.toolkit import dryrun
 from nvccache.values import replace
@@ -95,8 +96,8 @@ class Stages:
         os.makedirs(scratch, exist_ok=True)
         transcript = dryrun.transcribe(self.workspace.nvcc, parsed.dryrun_arguments, scratch, environ)
         assert isinstance(transcript, dryrun.Transcript), transcript
-        planned = plan.build(transcript, parsed, scratch)
-        assert isinstance(planned, plan.Plan), planned
+        planned = build.plan_of(transcript, parsed, scratch)
+        assert isinstance(planned, Plan), planned
         return planned, {**environ, **transcript.variables}
 
     def keys(self, *arguments: str, **variables: str) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from nvccache.execution import execution
 from nvccache.machine import jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
-from nvccache.plan import plan
+from nvccache.plan import build
 from nvccache.records.base_dir import Relocation
 from nvccache.store import directory, eviction, store
 from nvccache.store.inflight import Claims
@@ -81,7 +81,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     )
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
-    planned = plan.build(transcript, request.invocation, path)
+    planned = build.plan_of(transcript, request.invocation, path)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
     context = execution.Context(

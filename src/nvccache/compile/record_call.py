@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nvccache.compile.request import Request
     from nvccache.execution.execution import Execution
     from nvccache.observation.watch import Log
-    from nvccache.plan.plan import Plan, Stage
+    from nvccache.plan.model import Plan, Stage
 
 _PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
 

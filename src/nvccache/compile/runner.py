@@ -14,7 +14,7 @@ from nvccache.compile.report import Report
 from nvccache.compile.schedule import Schedule, State
 from nvccache.execution import unlike_ids
 from nvccache.execution.execution import Execution
-from nvccache.plan.plan import HOST_LINK, DependencyFile
+from nvccache.plan.model import HOST_LINK, DependencyFile
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products
 from nvccache.records.products import Product
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nvccache.execution.execution import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
-    from nvccache.plan.plan import Stage
+    from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
 
 # Stages whose failure is the user's error, told on standard error, and which leave no product behind.

@@ -14,7 +14,7 @@ import signal
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.machine import memory, watchdog
 from nvccache.machine.process import Completed
-from nvccache.plan.plan import OPAQUE, Stage
+from nvccache.plan.model import OPAQUE, Stage
 from nvccache.store import inflight
 from nvccache.store.inflight import Claim, Claims, Wait
 

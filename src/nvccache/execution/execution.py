@@ -20,7 +20,7 @@ from nvccache.module_id.own_ids import ROLE, independent, source_paths
 from nvccache.observation import stage_inputs
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import device_code, line_table, stage_key
-from nvccache.plan.plan import HOST_LINK, OPAQUE, Output, Plan, Stage
+from nvccache.plan.model import HOST_LINK, OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages import host, nvlink
 from nvccache.preprocessed import passes
 from nvccache.preprocessed.passes import Pass

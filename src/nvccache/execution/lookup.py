@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nvccache.execution.execution import Execution
-    from nvccache.plan.plan import Output, Stage
+    from nvccache.plan.model import Output, Stage
     from nvccache.plan.stage_key import Ingredient
     from nvccache.records.input_record import Reading
     from nvccache.records.manifest import Found

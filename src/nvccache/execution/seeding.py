@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nvccache.execution.workspace import Workspace
     from nvccache.machine.process import Completed
-    from nvccache.plan.plan import Output, Plan, Stage
+    from nvccache.plan.model import Output, Plan, Stage
     from nvccache.store.store import Store
 
 _INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # as -I and -isystem, to the preprocessor

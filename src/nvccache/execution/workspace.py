@@ -11,7 +11,7 @@ import os
 
 from nvccache.files import keys
 from nvccache.module_id import ids
-from nvccache.plan.plan import Output
+from nvccache.plan.model import Output
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
 
 TYPE_CHECKING = False

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.plan.plan import Stage
+    from nvccache.plan.model import Stage
 
 GENERATE_OPTION = "--gen_module_id_file"
 _SEED_OPTION = "--frandom-seed"

@@ -12,7 +12,7 @@ the call is carried out in nvcc's way.
 from __future__ import annotations
 
 from nvccache.module_id import ids
-from nvccache.plan.plan import DependencyFile, Output, Plan, Stage
+from nvccache.plan.model import DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
 from nvccache.values import replace
 

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nvccache.plan.plan import Stage
+    from nvccache.plan.model import Stage
     from nvccache.store.store import Store
 
 Ingredient = tuple[str, tuple[str, ...]]

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nvccache.plan.plan import Stage
+    from nvccache.plan.model import Stage
 
 _CUDA_OPTIONS = frozenset(
     (

@@ -14,7 +14,7 @@ from nvccache.execution.lookup import Lookup
 from nvccache.machine import memory
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
-from nvccache.plan.plan import OPAQUE, Output, Plan, Stage
+from nvccache.plan.model import OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.store import inflight
 from nvccache.store.entries import Entry

@@ -10,7 +10,7 @@ from nvccache.execution.workspace import Workspace
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan import stage_key
-from nvccache.plan.plan import Output, Stage
+from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
 from nvccache.store.store import Store
 

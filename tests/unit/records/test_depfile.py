@@ -10,8 +10,8 @@ import pytest
 
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
-from nvccache.plan import plan
-from nvccache.plan.plan import Plan
+from nvccache.plan import build
+from nvccache.plan.model import Plan
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile
 from nvccache.records.depfile import render, target
@@ -84,7 +84,7 @@ def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
     assert isinstance(parsed, Invocation) and parsed.dependencies is not None
     transcript = dryrun.transcribe(nvcc, parsed.dryrun_arguments, str(directory), os.environ)
     assert isinstance(transcript, dryrun.Transcript)
-    planned = plan.build(transcript, parsed, str(directory))
+    planned = build.plan_of(transcript, parsed, str(directory))
     assert isinstance(planned, Plan)
     found = {}
     for step in planned.dependency_files:

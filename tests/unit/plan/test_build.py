@@ -18,7 +18,7 @@ from hand_made_plans import (
     planned,
 )
 from nvccache.commandline.invocation import Bypass
-from nvccache.plan.plan import OPAQUE, DependencyFile, Plan, Stage
+from nvccache.plan.model import OPAQUE, DependencyFile, Plan, Stage
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
 from nvccache.toolkit import dryrun
 

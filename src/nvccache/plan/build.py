@@ -1,0 +1,176 @@
+"""From a transcript to a plan: the stages, and which file flows from which to which.
+
+Files are read by name and producer, never by position: an edge is a file that an earlier command writes.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.commandline.invocation import Bypass, Invocation
+from nvccache.plan import keep, verify
+from nvccache.plan.model import ADDED, OPAQUE, DependencyFile, Output, Plan, Stage
+from nvccache.plan.stages import grammar_of
+from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
+from nvccache.toolkit.dryrun import Command, Transcript
+from nvccache.values import replace
+
+_ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
+_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
+
+
+def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
+    """The plan of a call, verified; or why there is none."""
+    steps: list[Stage | DependencyFile] = []
+    preprocessed: list[str] = []
+    versions = _Versions()
+    for step in transcript.steps:
+        if isinstance(step, Command):
+            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps)))
+            if invocation.keeps_in is not None:
+                stage = keep.keeping(stage, invocation.keeps_in)
+            if stage.is_preprocessor:
+                preprocessed += [output.path for output in stage.outputs]
+            steps.append(stage)
+        else:
+            steps.append(DependencyFile(step.path, tuple(preprocessed)))
+            preprocessed = []
+    stages = [step for step in steps if isinstance(step, Stage)]
+    included = _inclusions(stages, scratch)
+    problem = verify.problem(steps, included, transcript, invocation, scratch)
+    if problem:
+        return problem
+    destinations = _destinations(stages, included)
+    return Plan(tuple(steps), included, destinations, scratch)
+
+
+class _Versions:
+    """A file that several nvlinks write, each adding to what the last one wrote, is a new file each time."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, str] = {}  # nvcc's name for it -> where it is now
+
+    def rename(self, command: Command) -> Command:
+        """The command with the names that its files have now."""
+        words = command.words
+        for name, now in self._latest.items():
+            words = tuple(word.replace(name, now) for word in words)
+        return Command(words)
+
+    def note(self, stage: Stage) -> Stage:
+        """The stage, writing a new file where it would add to one."""
+        for output in stage.outputs:
+            if output.role in _ADDED_TO:
+                stage = self._written_again(stage, output)
+        return stage
+
+    def _written_again(self, stage: Stage, output: Output) -> Stage:
+        name = next((name for name, now in self._latest.items() if now == output.path), "")
+        if not name:
+            self._latest[output.path] = output.path
+            return stage
+        path = self._latest[name] = output.path + ADDED
+        added_to = replace(output, path=path, begins_as=output.path)
+        return replace(
+            stage,
+            words=tuple(word.replace(output.path, path) for word in stage.words),
+            inputs=(*stage.inputs, output.path),
+            outputs=tuple(added_to if other is output else other for other in stage.outputs),
+        )
+
+
+def _read_stage(command: Command, scratch: str, number: int) -> Stage:
+    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, keeps_place=True)
+    words = [command.words[0]]
+    key_words: list[str] = []
+    inputs: list[str] = []
+    outputs: list[Output] = []
+    mentions: list[str] = []
+    names: list[tuple[str, str]] = []
+    possible_files: list[str] = []
+    for piece in pieces(command.words, grammar, scratch):
+        value = shown = piece.value
+        if piece.use == WRITES:
+            outputs.append(_output(piece.role, value, scratch, number))
+            value, shown = outputs[-1].path, f"<{piece.role}>"
+        elif piece.use == READS:
+            inputs.append(value)
+            shown = f"<{piece.role}>"
+        elif piece.use == MENTIONS:
+            mentions.append(value)
+            value = shown = grammar.placeholders.get(piece.role, value)
+        elif piece.use == NAMES:
+            names.append((piece.role, value))
+            shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
+        elif piece.use == WORD:
+            possible_files += _possible_files(piece.prefix)
+        words.append(piece.prefix + value + piece.suffix)
+        key_words.append(piece.prefix + shown + piece.suffix)
+    return Stage(
+        grammar,
+        tuple(words),
+        tuple(key_words),
+        tuple(inputs),
+        tuple(outputs),
+        tuple(mentions),
+        tuple(names),
+        tuple(possible_files),
+    )
+
+
+def _output(role: str, path: str, scratch: str, number: int) -> Output:
+    if path.startswith(scratch + "/"):
+        return Output(role, path)
+    # Never where the user wants it: another process could change it before it is stored.
+    return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
+
+
+def _possible_files(word: str) -> list[str]:
+    """The parts of a word that could name a file: all of it, or what follows `=` or `,file=`."""
+    if not word.startswith("-"):
+        return [word] if word else []
+    return [part for part in (word.partition("=")[2], word.partition(",file=")[2]) if part]
+
+
+def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]:
+    """Which intermediates an intermediate includes, directly or through others.
+
+    What a command not understood has written may include any text that was written before.
+    """
+    direct: dict[str, tuple[str, ...]] = {}
+    written: dict[str, None] = {}
+    texts: list[str] = []
+    for stage in stages:
+        if stage.kind == "host_compile":
+            for path in stage.inputs:
+                if path not in written:
+                    direct[path] = tuple(texts)
+        written |= dict.fromkeys(output.path for output in stage.outputs)
+        texts += [output.path for output in stage.outputs if output.role in _INCLUDED]
+        mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
+        for output in stage.outputs:
+            # cudafe++ mentions the stub in the C++ file; cicc mentions the fatbin's text in the stub.
+            if output.role in ("cudafe1.cpp", "stub"):
+                direct[output.path] = mentioned
+    included = dict(direct)
+    for path, mentioned in direct.items():
+        deeper = [
+            inner for name in mentioned for inner in (direct.get(name, ()) if name in written else texts)
+        ]
+        included[path] = tuple(dict.fromkeys((*mentioned, *deeper)))
+    return included
+
+
+def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """For each intermediate, the products it ends up in."""
+    flows: dict[str, set[str]] = {}
+    for stage in reversed(stages):
+        ends = {output.destination for output in stage.outputs if output.destination}
+        if stage.kind == "host_compile" and stage.name("program"):
+            ends.add(stage.name("program"))
+        for output in stage.outputs:
+            ends |= flows.get(output.path, set())
+        for path in stage.inputs:
+            for read in (path, *included.get(path, ())):
+                flows.setdefault(read, set()).update(ends)
+    return {path: tuple(sorted(ends)) for path, ends in flows.items()}

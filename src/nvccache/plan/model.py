@@ -1,0 +1,102 @@
+"""A plan: stages with what they read and write, in nvcc's order. Values only; see build.py."""
+
+from __future__ import annotations
+
+from nvccache.plan.stages.grammar import Grammar
+from nvccache.values import dataclass, field
+
+OPAQUE = "opaque"
+HOST_LINK = "host_link"
+ADDED = "+"  # behind the name of an output that a stage adds to
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
+
+    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it. `kept_as` is
+    where the user wants an intermediate.
+    """
+
+    role: str
+    path: str
+    destination: str = ""
+    begins_as: str = ""
+    kept_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command, and what it reads and writes.
+
+    `words` is the command as it is run; `key_words` has roles in the place of intermediate files.
+    """
+
+    grammar: Grammar
+    words: tuple[str, ...]
+    key_words: tuple[str, ...]
+    inputs: tuple[str, ...]  # intermediate files, in the order of the command line
+    outputs: tuple[Output, ...]
+    mentions: tuple[str, ...]  # base names of the files that an output will include
+    names: tuple[tuple[str, str], ...]  # (role, value)
+    possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
+
+    @property
+    def kind(self) -> str:
+        return self.grammar.kind
+
+    @property
+    def is_preprocessor(self) -> bool:
+        return self.kind.endswith("_preprocess")
+
+    def output(self, role: str) -> Output | None:
+        return next((output for output in self.outputs if output.role == role), None)
+
+    def name(self, role: str) -> str:
+        return dict(self.names).get(role, "")
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyFile:
+    """Write the dependency file from the line markers of these preprocessed files."""
+
+    path: str
+    preprocessed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps, in nvcc's order."""
+
+    steps: tuple[Stage | DependencyFile, ...]
+    included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
+    destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
+    scratch: str
+    own_ids: dict[str, str] = field(default_factory=dict)  # see own_ids.py
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Stage))
+
+    @property
+    def keeps_intermediates(self) -> bool:
+        return any(output.kept_as for stage in self.stages for output in stage.outputs)
+
+    @property
+    def host_link(self) -> Stage | None:
+        """The link of a program by the host's linker, if that comes last and reads what was made before."""
+        last = self.steps[-1]
+        if isinstance(last, Stage) and last.kind == HOST_LINK and last.inputs:
+            return last
+        return None
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The files the user wants, as nvcc names them."""
+        written = [out.destination for stage in self.stages for out in stage.outputs if out.destination]
+        linked = [stage.name("program") for stage in self.stages]
+        return (*written, *(path for path in linked if path))
+
+    @property
+    def dependency_files(self) -> tuple[DependencyFile, ...]:
+        return tuple(step for step in self.steps if isinstance(step, DependencyFile))
