@@ -1,4 +1,4 @@
-"""Figures of the structure: modules of each package, imports between packages, cycles, long files and functions.
+"""Figures of the structure: modules of each package, imports between them, circles, and what is too long.
 
 python scripts/structure.py [FOLDER]     FOLDER holds the package, by default src
 """

@@ -93,7 +93,7 @@ def modules_of_the_package():
             yield str(folder), path.stem
 
 
-@pytest.mark.parametrize(("folder", "name"), modules_of_the_package())
+@pytest.mark.parametrize(("folder", "name"), list(modules_of_the_package()))
 def test_every_module_is_on_the_map(folder, name):
     rows = read("docs", "development", "architecture.md").splitlines()
     where = f"| `{folder}/` |" if folder != "." else "| `"
