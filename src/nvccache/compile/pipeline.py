@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nvccache.machine.process import Completed
     from nvccache.machine.watchdog import Guardian
     from nvccache.observation.watch import Log
+    from nvccache.toolkit.dryrun import Transcript
 
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
 
@@ -65,37 +66,29 @@ def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots
 
 
 def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:
-    started, started_steadily = time.time_ns(), time.monotonic_ns()
+    started = _now()
     progress = Progress(config.log)
-    places = Relocation(config.base_dir, os.getcwd())
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
-    dry_runs: list[Log] = []
-
-    def run_observed(words: Sequence[str], environ: Mapping[str, str]) -> Completed:
-        completed, log = observing.run(words, environ)
-        dry_runs.append(log)
-        return completed
-
-    transcript = dryrun.of_invocation(
-        request.nvcc, request.invocation, request.guarded_environ, path, run_observed
-    )
+    transcript, dry_run = _transcribe(request, path, observing)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
     planned = build.plan_of(transcript, request.invocation, path)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
+    places = Relocation(config.base_dir, os.getcwd())
+    environ = {**request.guarded_environ, **transcript.variables_of_commands}
     context = execution.Context(
         planned,
-        {**request.guarded_environ, **transcript.variables_of_commands},
+        environ,
         os.getcwd(),
         cache,
-        started,
+        started[0],
         observing,
         is_recaching=config.recache,
         base=places.base,
         terminal=request.terminal,
     )
-    missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], context.environ)
+    missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], environ)
     if missing:
         return _left_to_nvcc(Bypass("missing_program", missing), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)
@@ -106,19 +99,46 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     report.products = planned.products
     recorded = record_call.Recorded(objection="the compile failed")
     if not report.leave_to_nvcc and report.status == 0:
-        if abs(time.time_ns() - started - (time.monotonic_ns() - started_steadily)) > _CLOCK_SLACK:
+        if _clock_was_set(started):
             stages.objections.append("the clock was set while it was compiled")
-        recorder = record_call.Recorder(request, stages, report, dry_runs[0], places)
-        recorded = record_call.record(recorder)
+        recorded = record_call.record(record_call.Recorder(request, stages, report, dry_run, places))
+    miss_reason.note(case, cause, recorded, report, cache)
+    _keep_up(cache, config)
+    return report
+
+
+def _transcribe(request: Request, path: str, observing: Watch) -> tuple[Transcript | Bypass, Log]:
+    """What nvcc would do, and the log of asking it."""
+    logs: list[Log] = []
+
+    def run(words: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        completed, seen = observing.run(words, environ)
+        logs.append(seen)
+        return completed
+
+    transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path, run)
+    return transcript, logs[0]
+
+
+def _now() -> tuple[int, int]:
+    """By two clocks, in nanoseconds: only the first can be set."""
+    return time.time_ns(), time.monotonic_ns()
+
+
+def _clock_was_set(started: tuple[int, int]) -> bool:
+    now = _now()
+    return abs(now[0] - started[0] - (now[1] - started[1])) > _CLOCK_SLACK
+
+
+def _keep_up(cache: store.Store, config: Config) -> None:
+    """What the store needs after a call: marks of use, its trouble in the log, and its limit."""
     if cache.is_stale:
         cache.touch(cache.used)
-    miss_reason.note(case, cause, recorded, report, cache)
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added_bytes:
         fault = eviction.count_and_limit(cache.directory, cache.added_bytes, config.max_size)
         cache.fault = cache.fault or fault
-    return report
 
 
 def _left_to_nvcc(bypass: Bypass, request: Request, config: Config) -> Report:

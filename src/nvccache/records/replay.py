@@ -141,12 +141,8 @@ def add(
     environ: Mapping[str, str],
     cache: Store,
 ) -> bool:
-    """Record a call; False if one of its files may still change without showing it.
-
-    A directory whose signature would not last is looked at name by name.
-    """
-    unknown = signatures.UNKNOWN
-    if unknown in (*reading.signatures, *reading.cache_signatures):
+    """Record a call; False if one of its files may still change without showing it."""
+    if signatures.UNKNOWN in (*reading.signatures, *reading.cache_signatures):
         return False
     if len(reading.cache_signatures) < len(reading.caches) or not names_its_files(
         answer, arguments, reading.files
@@ -154,28 +150,8 @@ def add(
         return False
     if not _dates_only_what_it_reads(reading):
         return False
-    paths = [*reading.files, *reading.caches]
-    numbers = [*reading.signatures, *reading.cache_signatures]
-    absent: list[str] = []
-    present: list[str] = []
-    for directory, signature, names in zip(
-        reading.directories, reading.directory_signatures, reading.names, strict=True
-    ):
-        if signature != unknown:
-            paths.append(directory)
-            numbers.append(signature)
-            continue
-        for name in names:
-            path = os.path.join(directory, name[1:])
-            if name[0] == ABSENT:
-                absent.append(path)
-            else:
-                present.append(name[0] + path)
     parts = [
-        sections.join(paths),
-        signatures.to_bytes(numbers),
-        sections.join(absent),
-        sections.join(present),
+        *_parts_of_files(reading),
         sections.join([part for pair in reading.links for part in pair]),
         sections.join(reading.plain),
         sections.join([part for pair in reading.listings for part in pair]),
@@ -192,6 +168,28 @@ def add(
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
     cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)
     return True
+
+
+def _parts_of_files(reading: Reading) -> list[bytes]:
+    """Paths and signatures; a directory whose signature would not last is looked at name by name."""
+    paths = [*reading.files, *reading.caches]
+    numbers = [*reading.signatures, *reading.cache_signatures]
+    absent: list[str] = []
+    present: list[str] = []
+    for directory, signature, names in zip(
+        reading.directories, reading.directory_signatures, reading.names, strict=True
+    ):
+        if signature != signatures.UNKNOWN:
+            paths.append(directory)
+            numbers.append(signature)
+            continue
+        for name in names:
+            path = os.path.join(directory, name[1:])
+            if name[0] == ABSENT:
+                absent.append(path)
+            else:
+                present.append(name[0] + path)
+    return [sections.join(paths), signatures.to_bytes(numbers), sections.join(absent), sections.join(present)]
 
 
 def _part_of_machine(reading: Reading) -> bytes:
