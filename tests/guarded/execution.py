@@ -7,8 +7,8 @@ from guarded.table import CALLERS, CUT_OFF, IDS, LINES, LINES_LISTED, SAID, SHAR
 GUARDS = [
     Guard(
         "messages that name a product",
-        "execution.py",
-        "scratch.is_named(out.destination, completed.stdout + completed.stderr) for",
+        "publish_stage.py",
+        "scratch.is_named(output.destination, said) for",
         "False for",
         CALLERS,
         "says_of_its_product",
@@ -23,7 +23,7 @@ GUARDS = [
     ),
     Guard(
         "cut-off: options by which lines matter",
-        "lookup.py",
+        "find_stage.py",
         "ignores_lines and not lines.matter_to(stages)",
         "ignores_lines",
         LINES,
@@ -31,7 +31,7 @@ GUARDS = [
     ),
     Guard(
         "cut-off: scripts as host compilers",
-        "lookup.py",
+        "find_stage.py",
         "_lines and self._knows_compilers",
         "_lines",
         LINES,
@@ -39,7 +39,7 @@ GUARDS = [
     ),
     Guard(
         "cut-off: text without a meaning of its own",
-        "lookup.py",
+        "find_stage.py",
         'if known and not known.meaning:\n                return ""',
         "",
         LINES,
@@ -47,7 +47,7 @@ GUARDS = [
     ),
     Guard(
         "cut-off: hits on text that has moved",
-        "lookup.py",
+        "find_stage.py",
         "and entry.text != self.text_read_by(stage)",
         "and False",
         SAID,
@@ -55,8 +55,8 @@ GUARDS = [
     ),
     Guard(
         "cut-off: results with diagnostics",
-        "execution.py",
-        "lookup.claim_key if is_silent else lookup.front_key",
+        "publish_stage.py",
+        "front_key = lookup.front_key if said else lookup.claim_key",
         "lookup.claim_key",
         SAID,
         "name_the_lines and cudafe",
@@ -87,7 +87,7 @@ GUARDS = [
     ),
     Guard(
         "cut-off: one side's part of the text",
-        "lookup.py",
+        "find_stage.py",
         "digests.append(known.meaning if known else",
         'digests.append("" if known else',
         CUT_OFF,
@@ -95,15 +95,15 @@ GUARDS = [
     ),
     Guard(
         "kept files: the name of their directory",
-        "execution.py",
-        '.replace(os.fsencode(self.plan.scratch) + b"/", os.fsencode(prefix))',
+        "run_stage.py",
+        '.replace(os.fsencode(self._execution.plan.scratch) + b"/", os.fsencode(prefix))',
         "",
         LINES_LISTED,
         "keep_directory_slashes",
     ),
     Guard(
         "terminals: stages",
-        "lookup.py",
+        "find_stage.py",
         "tried == keys.for_terminal(key, terminal, entry.stderr)",
         "True",
         TERMINALS,
@@ -111,8 +111,8 @@ GUARDS = [
     ),
     Guard(
         "cache: what a stage hit rests on",
-        "execution.py",
-        "self.store.rely_on(",
+        "find_stage.py",
+        "self._store.rely_on(",
         "str(",
         SHARED,
         "stages_that_hit",

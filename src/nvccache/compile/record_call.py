@@ -149,7 +149,7 @@ class Recorder:
             return False
         needle = os.fsencode(base)
         contents = [
-            self.execution.content_of(out)
+            self.execution.runs.content_of(out)
             for stage in plan.stages
             for out in stage.outputs
             if out.destination

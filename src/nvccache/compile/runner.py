@@ -62,7 +62,7 @@ class _MovedLinesError(Exception):
 def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report]:
     """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
 
-    Raises OSError for trouble with the scratch directory, execution.LostResultError when a result is lost.
+    Raises OSError for trouble with the scratch directory, run_stage.LostResultError when a result is lost.
     """
     # Intermediates that are kept have to be nvcc's to the letter.
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
@@ -243,7 +243,7 @@ def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
         if not destination:
             continue
         is_kept = bool(output.kept_as)
-        content = execution.as_kept(output, kept_in) if is_kept else execution.content_of(output)
+        content = execution.runs.as_kept(output, kept_in) if is_kept else execution.runs.content_of(output)
         blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
         wanted.append(Product(destination, content, blob, unlink_first=stage.kind == "host_compile"))
     return _is_delivered(wanted)

@@ -21,7 +21,8 @@ from nvccache.store.inflight import Claim, Claims, Wait
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.execution import Execution
-    from nvccache.execution.lookup import Lookup
+    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.run_stage import Made
     from nvccache.machine.slots import Slot, Slots
 
 _POLL_SECONDS = 0.02  # for claims that others give up
@@ -50,6 +51,7 @@ class Task:
         "is_hit",
         "job",
         "lookup",
+        "made",
         "memory",
         "number",
         "shares",
@@ -65,6 +67,7 @@ class Task:
         self.state = State.WAITING
         self.lookup: Lookup | None = None
         self.completed: Completed | None = None
+        self.made: Made | None = None
         self.is_hit = False
         self.shares = True  # whether it is worth waiting for others that run the same
         self.claim: Claim | None = None
@@ -232,7 +235,7 @@ class Schedule:
         if not task.lookup.entry:
             return False
         entry = task.lookup.entry
-        self._execution.accept(task.stage, task.lookup)
+        self._execution.finder.accept(task.stage, task.lookup)
         task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds)
         task.is_hit = True
         task.state = State.DONE
@@ -258,7 +261,7 @@ class Schedule:
         if stage.kind == OPAQUE:
             self._background.finish()  # it may change what is about to be stored
         task.state = State.RUNNING
-        task.job = self._jobs.start(lambda handle: self._execution.run(stage, handle))
+        task.job = self._jobs.start(lambda handle: self._execution.runs.run(stage, handle))
 
     def _claim(self, task: Task) -> bool:
         """Whether this process is to run the stage: it has no result yet, and nobody else runs it."""
@@ -276,7 +279,7 @@ class Schedule:
 
     def _lacks_input(self, task: Task) -> bool:
         """Whether something it reads has to be made again first; that is seen to."""
-        lost = self._execution.lost_producers(task.stage)
+        lost = self._execution.runs.lost_producers(task.stage)
         for producer in lost:
             self._make_again(self._by_output[producer.outputs[0].path])
         return bool(lost)
@@ -286,7 +289,7 @@ class Schedule:
         if task.again or self._lacks_input(task) or not self._take_slot(task):
             return
         stage = task.stage
-        task.again = self._jobs.start(lambda handle: self._execution.run_again(stage, handle))
+        task.again = self._jobs.start(lambda handle: self._execution.runs.run_again(stage, handle))
 
     def _take_slot(self, task: Task) -> bool:
         slot, self._spare = self._spare or self._slots.take(), None
@@ -332,7 +335,8 @@ class Schedule:
             return None
         task.job = None
         task.state = State.DONE
-        task.completed = job.result
+        task.made = job.result
+        task.completed = job.result.completed
         if task.has_failed:
             self.drop_after(task)
             self._give_claim_up(task)
@@ -340,13 +344,13 @@ class Schedule:
 
     def store_result(self, task: Task) -> None:
         """Put what a stage has made into the store, later; others may be waiting for it."""
-        lookup, completed = task.lookup, task.completed
-        if not lookup or not completed or task.has_failed:
+        lookup, made = task.lookup, task.made
+        if not lookup or not made or task.has_failed:
             return
 
         def publish() -> None:
             try:
-                self._execution.publish(task.stage, lookup, completed)
+                self._execution.publisher.publish(task.stage, lookup, made)
             finally:
                 self._give_claim_up(task)
 

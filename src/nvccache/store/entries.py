@@ -19,7 +19,7 @@ class Entry:
     `redirect` is set in an entry without outputs, and says what else the result depends on; see
     seeding.py and unlike_ids.py.
     `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
-    the preprocessed text it was made from, whose lines its key may leave out; see lookup.py.
+    the preprocessed text it was made from, whose lines its key may leave out; see find_stage.py.
     """
 
     outputs: dict[str, str] = field(default_factory=dict)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nvccache.compile.schedule import Schedule, State
-from nvccache.execution.lookup import Lookup
+from nvccache.execution.find_stage import Lookup
+from nvccache.execution.run_stage import Made
 from nvccache.machine import memory
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
@@ -53,6 +54,8 @@ class FakeExecution:
     def finder(self) -> FakeExecution:
         return self
 
+    runs = publisher = finder
+
     def look_up(self, wanted: Stage) -> Lookup:
         key = KEY.format(self.plan.stages.index(wanted) + 1)
         self.events.append(f"looked for {wanted.kind}")
@@ -77,18 +80,18 @@ class FakeExecution:
     def input_bytes(self, wanted: Stage) -> int:
         return 0
 
-    def run(self, wanted: Stage, handle: object) -> Completed:
+    def run(self, wanted: Stage, handle: object) -> Made:
         self.events.append(f"began {wanted.kind}")
         status = self.does(wanted)
         self.events.append(f"ended {wanted.kind}")
-        return Completed(status, b"", b"", 0.0)
+        return Made(Completed(status, b"", b"", 0.0), [])
 
-    def run_again(self, wanted: Stage, handle: object) -> Completed:
+    def run_again(self, wanted: Stage, handle: object) -> Made:
         done = self.run(wanted, handle)
         self.lost.discard(wanted.kind)
         return done
 
-    def publish(self, wanted: Stage, lookup: Lookup, completed: Completed) -> None:
+    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> None:
         self.events.append(f"stored {wanted.kind}")
         self.stored.add(wanted.kind)
 

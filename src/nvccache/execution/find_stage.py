@@ -109,6 +109,18 @@ class Finder:
                     return replace(missing, key=key, entry=entry, reading=found.reading, is_moved=is_moved)
         return missing
 
+    def accept(self, stage: Stage, lookup: Lookup) -> None:
+        """Take the digests of a stage that does not have to run, and what it is known to have read."""
+        assert lookup.entry is not None
+        for output in self._execution.kept_outputs(stage):
+            if output.role in lookup.entry.outputs:
+                self._store.rely_on(lookup.entry.outputs[output.role])
+                self._workspace.expect(output.path, lookup.entry.outputs[output.role])
+        assert lookup.reading is not None
+        self._execution.take_reading(stage, lookup.reading)
+        if stage.is_preprocessor:
+            self._execution.passes[stage.outputs[0].path] = passes.of_facts(lookup.entry.facts)
+
     def _readings(self, front_key: str) -> Iterator[Found]:
         """The readings that hold. One that was not observed would leave the call without a record."""
         if front_key:
@@ -198,7 +210,7 @@ class Finder:
             with open(path, "rb") as stream:
                 contents.append(stream.read())
         if stage.grammar.dates_sources:
-            contents += [execution.content_of(execution.outputs[path][1]) for path in stage.inputs
+            contents += [execution.runs.content_of(execution.outputs[path][1]) for path in stage.inputs
                          if path in execution.outputs]  # fmt: skip
         dated = [name for content in contents for name in ptxas.dated_sources(content)]
         execution.dated_files += dated

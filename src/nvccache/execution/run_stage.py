@@ -1,0 +1,166 @@
+"""Running one stage, with what it reads made before, and what it writes taken in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+
+from nvccache.files import keys
+from nvccache.module_id import ids
+from nvccache.plan.model import OPAQUE, Output, Stage
+from nvccache.plan.stages import host
+from nvccache.preprocessed import passes
+from nvccache.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nvccache.execution.execution import Context, Execution
+    from nvccache.machine.process import Completed, Handle
+    from nvccache.observation.watch import Log
+
+# What objects with debug information say in the place of the scratch directory, whose name is never
+# the same twice.
+DEBUG_DIRECTORY = "/tmp/nvccache"
+
+
+class LostResultError(Exception):
+    """The call cannot go on here, and nvcc has to do it; carries a fault in one sentence."""
+
+
+class Made:
+    """What running a stage gave, and what its runs were seen to do."""
+
+    __slots__ = ("completed", "logs")
+
+    def __init__(self, completed: Completed, logs: Sequence[Log]) -> None:
+        self.completed = completed
+        self.logs = logs
+
+
+class StageRuns:
+    """Runs the stages of one call."""
+
+    def __init__(self, execution: Execution, context: Context) -> None:
+        self._execution = execution
+        self._context = context
+        self._workspace = execution.workspace
+        self._store = execution.store
+        self._making = threading.RLock()
+
+    def run(self, stage: Stage, handle: Handle | None = None) -> Made:
+        """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
+        with self._making:
+            for path in (*self._execution.read_by(stage), *self._execution.read_by(stage)):
+                self._make(path)  # twice, since making one again can write another anew, in its stored form
+        for output in stage.outputs:
+            os.makedirs(os.path.dirname(output.path), exist_ok=True)
+            if output.begins_as:
+                shutil.copyfile(output.begins_as, output.path)
+
+        logs: list[Log] = []
+
+        def carry_out(words: Sequence[str]) -> Completed:
+            on_terminal = bool(self._context.terminal)
+            completed, log = self._context.watch.run(words, self._execution.environ, handle, on_terminal)
+            logs.append(log)
+            return completed
+
+        before = self._lying_before(stage)
+        completed = carry_out(self._words_to_run(stage))
+        if completed.status == 0 and ids.generates(stage):
+            kept = self._execution.kept_outputs(stage)
+            completed = self._execution.seeding.settle(stage, completed, kept, carry_out)
+        if completed.status == 0:
+            self._take_in(stage, before)
+        return Made(completed, logs)
+
+    def run_again(self, stage: Stage, handle: Handle | None = None) -> Made:
+        """Run a stage whose output is lost, and keep it; what came after it relies on the same bytes."""
+        expected = [self._workspace.digest_of(output.path) for output in self._known_outputs(stage)]
+        ran = self.run(stage, handle)
+        made = [self._workspace.digest_of(output.path) for output in self._known_outputs(stage)]
+        if ran.completed.status != 0 or made[: len(expected)] != expected:
+            raise LostResultError(f"running {stage.kind} again did not give the same result")
+        for output in self._known_outputs(stage):
+            content = self._workspace.content_of(output.path)
+            if content is not None and stage.grammar.is_cached:
+                digest = self._workspace.digest_of(output.path)
+                self._store.add_blob(digest, content, compress=not output.destination)
+        return ran
+
+    def lost_producers(self, stage: Stage) -> list[Stage]:
+        """The stages that have to run again before this one can: the text of a pass is not stored."""
+        writers = self._execution.outputs
+        read = [path for path in self._execution.read_by(stage) if path in writers]
+        return [writers[path][0] for path in read if not self._workspace.can_make(path)]
+
+    def content_of(self, output: Output) -> bytes:
+        """The content of a product, made again if the store has lost it; raises LostResultError."""
+        content = self._workspace.content_of(output.path)
+        if content is None:
+            with self._making:
+                self._make_again(output.path)
+            content = self._workspace.content_of(output.path)
+        assert content is not None
+        return content
+
+    def as_kept(self, output: Output, prefix: str) -> bytes:
+        """An intermediate as nvcc would have left it under its name; raises LostResultError."""
+        with self._making:
+            self._make(output.path)
+        with open(output.path, "rb") as stream:
+            content = stream.read()
+        return content.replace(os.fsencode(self._execution.plan.scratch) + b"/", os.fsencode(prefix))
+
+    def _make(self, path: str) -> None:
+        """Have an intermediate on disk."""
+        if path not in self._execution.outputs:
+            return  # written by an opaque stage, which always runs
+        if not self._workspace.materialise(path, self._execution.outputs[path][1]):
+            self._make_again(path)
+            if not self._workspace.materialise(path, self._execution.outputs[path][1]):
+                raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
+
+    def _make_again(self, path: str) -> None:
+        """Run the stage whose output the store has lost."""
+        stage, _ = self._execution.outputs[path]
+        self.run_again(stage)
+
+    def _words_to_run(self, stage: Stage) -> list[str]:
+        if ids.generates(stage):
+            return self._execution.seeding.words_of(stage)
+        words = list(stage.words)
+        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(words):
+            words.append(f"-fdebug-prefix-map={self._execution.plan.scratch}={DEBUG_DIRECTORY}")
+        return words
+
+    def _lying_before(self, stage: Stage) -> dict[str, str]:
+        """The digests of the intermediates that a command not understood may change where they lie."""
+        if stage.kind != OPAQUE:
+            return {}
+        paths = [path for path in {*self._execution.outputs, *stage.inputs} if os.path.isfile(path)]
+        return {path: keys.digest_file(path) for path in paths}
+
+    def _adopt_changes(self, stage: Stage, before: dict[str, str]) -> None:
+        for path, digest in self._lying_before(stage).items():
+            if before.get(path) == digest:
+                continue
+            with open(path, "rb") as stream:
+                content = stream.read()
+            self._workspace.adopt(path, content)
+            if path in self._execution.passes:
+                self._execution.passes[path] = replace(self._execution.passes[path], free_of="", meaning="")
+
+    def _take_in(self, stage: Stage, before: dict[str, str]) -> None:
+        self._adopt_changes(stage, before)
+        for output in self._execution.kept_outputs(stage):
+            content = self._workspace.read_written(output)
+            if stage.is_preprocessor:
+                self._execution.passes[output.path] = passes.of_text(content, self._context.base)
+
+    def _known_outputs(self, stage: Stage) -> list[Output]:
+        kept = self._execution.kept_outputs(stage)
+        return [output for output in kept if self._workspace.knows(output.path)]
