@@ -57,7 +57,7 @@ GUARDS = [
         "cut-off: results with diagnostics",
         "publish_stage.py",
         "front_key = lookup.front_key if said else lookup.claim_key",
-        "lookup.claim_key",
+        "front_key = lookup.claim_key",
         SAID,
         "name_the_lines and cudafe",
     ),
