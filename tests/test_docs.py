@@ -21,7 +21,7 @@ def read(*path):
 
 
 def markdown_files():
-    yield from ("README.md", "CHANGELOG.md", "SECURITY.md")
+    yield from ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "changes/README.md")
     for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
         for name in names:
             yield os.path.relpath(os.path.join(folder, name), ROOT)

@@ -124,11 +124,11 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, m
     swept: list[str] = []
     removed: list[int] = []
 
-    def open_late(name: str, flags: int) -> int:
+    def open_late(name: str, flags: int, *, dir_fd: int | None = None) -> int:
         if not swept and name == str(path):
             swept.append(name)
             sweep(tmp_path)
-        return opens(name, flags)
+        return opens(name, flags, dir_fd=dir_fd)
 
     def lock_late(descriptor: int, operation: int) -> None:
         if operation & fcntl.LOCK_SH and not removed:

@@ -312,7 +312,7 @@ def test_scripts(run, kind):
 
 def test_other_libraries_stay_and_go_first(run, tmp_path):
     (tmp_path / "theirs.c").write_text(
-        '__attribute__((constructor)) static void f(void) { puts("theirs"); }\n'
+        '#include <stdio.h>\n__attribute__((constructor)) static void f(void) { puts("theirs"); }\n'
     )
     theirs = compile_c(tmp_path / "theirs.c", tmp_path / "theirs.so", "-shared", "-fPIC")
     done, found = run(str(shutil.which("env")), LD_PRELOAD=theirs)
