@@ -227,6 +227,63 @@ def test_a_shell_of_which_the_script_is_not_known_has_no_reading(place, text):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["-s", "--", "-I/usr/local/cuda/include", "-c"],
+        ["-s", "script"],
+        ["-e"],
+        ["-o", "script"],
+        ["other", "script"],
+    ],
+)
+def test_the_words_of_a_script_do_not_say_what_the_shell_runs(place, words):
+    (place / "script").write_text("exec g++")
+    with pytest.raises(UnreadableError, match="what `sh` runs is not known"):
+        read_by(place, ran("sh", *words, files=["script"]))
+
+
+def test_a_script_may_be_found_elsewhere(place):
+    (place / "bin" / "script").write_text("exec g++ $FLAGS")
+    for words in (["script"], ["./bin/script"], ["bin/../bin/script"]):
+        process = ran("sh", *words, files=[f"{place}/bin/script"])
+        assert "FLAGS" in asked(read_by(place, process))
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        *[("/dev/stdin", PIPE), ("/dev/stdin", 0), ("/dev/fd/63", PIPE), ("/proc/self/fd/9", FILE)],
+        *[("/proc/77/fd/9", PIPE), ("/proc/self/task/8/fd/9", PIPE), ("pipe", PIPE)],
+    ],
+)
+def test_a_shell_that_reads_what_may_be_text_of_no_file(place, path, mode):
+    """`source <(...)`."""
+    process = ran("sh", "-c", "x", others={path: mode} if mode else {})
+    if not mode:
+        process.files[path] = (0, 0, 0, 0, 0)
+    with pytest.raises(UnreadableError, match=f"`sh` reads `{path}`"):
+        read_by(place, process)
+    assert read_by(place, ran("sh", "-c", "x", others={"/dev/null": DEVICE, "/proc/self/status": FILE}))
+
+
+@pytest.mark.parametrize("name", ["sh", "python3", "wrapper", "cat"])
+def test_what_compilers_ignore_counts_for_who_asks_for_it(place, name):
+    text = "os.environ['MAKELEVEL']" if name in ("python3", "wrapper") else "exec g++ $MAKELEVEL"
+    (place / "script").write_text(text)
+    words = ["script"] if name != "cat" else []
+    process = ran(name, *words, files=words, variables={"MAKELEVEL", "TMPDIR", "_"} if not words else ())
+    assert asked(read_by(place, process)) >= {"MAKELEVEL"}
+    assert "TMPDIR" not in asked(read_by(place, process))
+    assert "MAKELEVEL" not in asked(read_by(place, ran("cc1plus", variables={"MAKELEVEL", "TMP"})))
+
+
+def test_what_the_file_that_a_shell_reads_first_is_called_by(place):
+    process = ran("sh", "-c", "exec g++")
+    assert WHOLE in asked(read_by(place, process, of=subject(environ={**ENVIRON, "BASH_ENV": "$X/y"})))
+    assert WHOLE not in asked(read_by(place, process, of=subject(environ={**ENVIRON, "BASH_ENV": "/y"})))
+
+
+@pytest.mark.parametrize(
     ("name", "question", "reason"),
     [
         ("cc1plus", ("time", 0, 1), "`cc1plus` asks for the time"),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 
+from nvccache import environment
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,5 +114,5 @@ def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) ->
 def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:
     """Whether a variable that a program of this kind asked for reaches none of its results."""
     if kind not in (HOST, EDG, DEVICE):
-        return False
-    return name in _NOISE and not (asks_for_colours and name in _COLOURS)
+        return environment.is_hidden(name)
+    return environment.is_ignored(name) or (name in _NOISE and not (asks_for_colours and name in _COLOURS))

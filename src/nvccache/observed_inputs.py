@@ -188,7 +188,8 @@ class ObservedInputs:
             made.machine.append((topic, of_what, answer))
 
     def add_variables(self, made: Reading, names: set[str], environ: Mapping[str, str]) -> None:
-        wanted = {environment.WHOLE} if environment.WHOLE in names else names
+        whole = {environment.WHOLE}  # for which those that all of it leaves out do not stand
+        wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
         made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
 
     def libraries(self, programs: Iterable[str], subject: Subject) -> list[loader.Loaded]:
@@ -294,14 +295,9 @@ class _StageInputs:
         for process, kind in self._processes:
             for name in process.variables:
                 is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
-                if name != "PATH" and not is_noise and not environment.is_ignored(name):
+                if name != "PATH" and not is_noise:
                     names.add(name)
-            if kind == SHELL:
-                names |= shell_text.variables_in(observed_process.scripts_of(process))
-            elif kind in (UNKNOWN, INTERPRETER):
-                names.add(environment.WHOLE)
-            elif kind == UTILITY:
-                names.update(variables.OF_DATES)
+            names |= observed_process.variables_of(process, kind, self._subject.environ)
         return names
 
     def _add_lookups(self, made: Reading) -> None:

@@ -9,12 +9,14 @@ import os
 import re
 import stat
 
-from nvccache import known_programs, shell_text
-from nvccache.known_programs import DEVICE, EDG, HOST, SHELL
+from nvccache import environment, known_programs, shell_text, variables
+from nvccache.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.reading import UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nvccache.observer_log import Process
 
 _LARGEST_SCRIPT = 1 << 20
@@ -31,6 +33,8 @@ _HARMLESS_TO_COMPILERS = re.compile(
     r"/dev/(?:null|zero|full|tty|u?random)|/proc/(?:self|thread-self|\d+)/(?!(?:.*/)?environ$).*"
     r"|/proc/(?:filesystems|meminfo|sys/vm/overcommit_memory)"
 )
+# What a shell reads from there may be text that it runs.
+_IN_NO_FILE = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*")
 _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
 _NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
@@ -57,6 +61,8 @@ def object_to(process: Process, kind: str) -> None:
     for path, mode in (*dict.fromkeys(process.files, 0).items(), *process.others.items()):
         is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
         is_stream = kind in (HOST, EDG) and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
+        if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):
+            is_known, is_stream = None, True
         if kind != DEVICE and (path.startswith(OF_KERNEL) or is_stream) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
@@ -97,14 +103,34 @@ def depends_on_processor(process: Process) -> bool:
 def scripts_of(process: Process) -> list[bytes]:
     """The text that a shell has read, or was given as an argument; none if that is not known."""
     words = process.arguments[1:]
-    named = {*words, *(os.path.join(process.directory, word) for word in words)}
     texts = [_text(path) for path in process.files]
     is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
     is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in words)
-    is_command = any(word[:1] == "-" != word[1:2] and "c" in word for word in words)
-    if not is_whole or (not is_command and named.isdisjoint(process.files)):
+    begun = shell_text.begun_by(words)
+    if not is_whole or not begun or not (begun.is_command or _has_read(process, begun.operand)):
         return []
     return [*texts, *map(os.fsencode, words)]
+
+
+def _has_read(process: Process, script: str) -> bool:
+    """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
+    path = os.path.join(process.directory, script)
+    if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
+        return True
+    return "/" not in script and any(os.path.basename(path) == script for path in process.files)
+
+
+def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set[str]:
+    """Those that may have reached a process unseen; environment.WHOLE for all of them."""
+    if kind == SHELL:
+        begun = shell_text.begun_by(process.arguments[1:])
+        is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
+        names = shell_text.variables_in(scripts_of(process))
+        return names | shell_text.variables_at_start(is_remote_command, environ)
+    if kind in (UNKNOWN, INTERPRETER):
+        texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]
+        return {environment.WHOLE} | shell_text.ignored_variables_in(texts)
+    return set(variables.OF_DATES) if kind == UTILITY else set()
 
 
 def _text(path: str) -> bytes:

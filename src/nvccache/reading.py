@@ -114,7 +114,7 @@ class Reading:
     names: list[list[str]]
     links: list[tuple[str, ...]]  # (path, where it led)
     plain: list[str]
-    listings: list[tuple[str, ...]]  # (directory, digest of the names in it)
+    listings: list[tuple[str, ...]]  # (directory, digest of the names and kinds in it)
     dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
     twins: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
