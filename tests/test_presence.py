@@ -13,7 +13,7 @@ MAKERS = {
     "a file": lambda path: path.write_text(""),
     "a directory": lambda path: path.mkdir(),
     "a link": lambda path: path.symlink_to("other"),
-    "a FIFO": lambda path: os.mkfifo(path),
+    "a FIFO": os.mkfifo,
 }
 
 

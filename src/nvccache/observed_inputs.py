@@ -19,7 +19,6 @@ from nvccache import (
     presence,
     processor,
     reading,
-    shell_text,
     signatures,
     toolchain,
     variables,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nvccache.observer_log import Process
 
+_HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
@@ -45,8 +46,9 @@ _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 def object_to(process: Process, kind: str) -> None:
     """Raise UnreadableError where a result may hold what no reading can tell."""
     program = os.path.basename(process.program)
-    if _standard_input() in process.inputs:
-        raise UnreadableError(f"`{program}` reads its standard input")
+    handed_down = _handed_down() if process.inputs else {}
+    for read in process.inputs.intersection(handed_down):
+        raise UnreadableError(f"`{program}` reads {handed_down[read]}")
     asked = known_programs.clock_of(process, kind)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
@@ -67,13 +69,22 @@ def object_to(process: Process, kind: str) -> None:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
 
-def _standard_input() -> tuple[int, int] | None:
-    """What tells the standard input of this call, and so of its tools, unless nothing comes from there."""
-    try:
-        status, nothing = os.fstat(0), os.stat(os.devnull)
-    except OSError:
-        return None
-    return None if status.st_rdev == nothing.st_rdev else (status.st_dev, status.st_ino)
+def _handed_down() -> dict[tuple[int, int], str]:
+    """What tells the descriptors that the tools have from the caller, and how to name them.
+
+    Not those from which nothing comes.
+    """
+    nothing = os.stat(os.devnull).st_rdev
+    found = {}
+    for descriptor in reversed(_HANDED_DOWN):
+        try:
+            status, is_handed_on = os.fstat(descriptor), os.get_inheritable(descriptor)
+        except OSError:
+            continue
+        if is_handed_on and status.st_rdev != nothing:
+            name = f"descriptor {descriptor}, which its caller opened" if descriptor else "its standard input"
+            found[status.st_dev, status.st_ino] = name
+    return found
 
 
 def _perhaps_for(process: Process) -> str:

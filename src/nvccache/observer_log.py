@@ -68,7 +68,7 @@ class Process:
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
     sought: set[str] = field(default_factory=set)  # libraries asked for by name
-    inputs: set[tuple[int, int]] = field(default_factory=set)  # standard inputs that were read: device, inode
+    inputs: set[tuple[int, int]] = field(default_factory=set)  # handed down, and read: device, inode
     started: list[str] = field(default_factory=list)
 
     def take(self, child: Process) -> None:
