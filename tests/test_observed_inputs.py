@@ -527,3 +527,107 @@ def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
 def test_a_call_of_no_stages_has_read_nothing(place):
     made = inputs(place).union([], ENVIRON)
     assert (made.files, made.directories, made.variables, made.search_path) == ([], [], [], "")
+
+
+TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *[("sh", ["-c", text]) for text in TESTS.values()],
+        *[("stat", ["sub"]), ("ls", ["-td"]), ("ls", ["-a", "--time=ctime"])],
+        *[("find", [".", "-newer", "x"]), ("find", [".", "-mtime", "1"]), ("find", [".", "-printf", "%T@"])],
+    ],
+)
+@pytest.mark.parametrize("what", ["directory", "FIFO", "link"])
+def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, words, what):
+    make = {"directory": os.mkdir, "FIFO": os.mkfifo, "link": lambda path: os.symlink("a.h", path)}[what]
+    make("sub")
+    (place / "bin" / name).write_text("")
+    mode = 0 if what == "link" else os.stat("sub").st_mode
+    process = ran(name, *words, found={"sub": mode}, links={"sub"} if what == "link" else set())
+    made = read_by(place, process)
+    assert [path for path, _ in made.dates] == ["sub"]
+    answers = {(topic, what): answer for topic, what, answer in made.machine}
+
+    def unlike() -> list[tuple[str, str]]:
+        found = reading.differences(made, reading.Present(ENVIRON), False, lambda *asked: answers[asked])
+        return [(one.what, one.path) for one in found]
+
+    assert unlike() == []
+    os.utime("sub", (1, 1), follow_symlinks=False)
+    assert unlike() == [("redated", "sub")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt"]), ("cat", ["sub"]), ("python3", [])],
+        *[("ls", ["-a", "sub-t"]), ("ls", ["-Fpd1", "--directory"]), ("find", [".", "-name", "*.h"])],
+    ],
+)
+def test_who_does_not_look_at_it(place, name, words):
+    (place / "sub").mkdir()
+    (place / "bin" / name).write_text("")
+    assert read_by(place, ran(name, *words, found={"sub": os.stat("sub").st_mode})).dates == []
+
+
+def test_where_a_shell_works_is_not_what_it_tests(place):
+    """It looks at these when it starts, and a directory changes with each product."""
+    (place / "sub").mkdir()
+    mode = os.stat("sub").st_mode
+    found = dict.fromkeys((".", str(place), f"{place}/sub"), mode)
+    process = ran("sh", "-c", "[ one -nt two ]", found=found)
+    of = subject(environ={**ENVIRON, "PWD": str(place), "OLDPWD": f"{place}/sub"})
+    assert read_by(place, process, of=of).dates == []
+
+
+def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_reading(place):
+    for path in ("sub", "linked"):
+        os.mkdir("sub") if path == "sub" else os.symlink("a.h", "linked")
+        call = inputs(place, os.lstat(path).st_ctime_ns)
+        mode = os.stat("sub").st_mode if path == "sub" else 0
+        process = ran("sh", "-c", "[ x -nt y ]", found={path: mode}, links={"linked"})
+        with pytest.raises(UnreadableError, match="changed while"):
+            call.reading(Observation([process], set()), subject())
+
+
+def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place):
+    for path in ("log", f"{place}/log", "sub/log"):
+        process = ran("cat", written={path, f"{place}/scratch/a.ii", "/dev/null", "/proc/self/comm", "gone"})
+        assert read_by(place, process), "it has been removed"
+        os.makedirs("sub", exist_ok=True)
+        Path(path).write_text("")
+        with pytest.raises(UnreadableError, match=f"`cat` writes `{path}`"):
+            read_by(place, process)
+        os.unlink(path)
+
+
+def test_scratch_files_may_be_named_through_links(place):
+    (place / "link").symlink_to("scratch")
+    assert read_by(place, ran("cat", written={f"{place}/link/a.ii"}))
+    cache = Store(str(place / "cache"))
+    call = ObservedInputs(cache, str(place), f"{place}/link", time.time_ns() + LATER)
+    assert call.reading(Observation([ran("cat", written={f"{place}/scratch/a.ii"})], set()), subject())
+
+
+@pytest.mark.parametrize(
+    ("words", "is_told"),
+    [
+        (["{}/one/a.cu"], True),
+        (["-I{}/one"], True),
+        (["{}/one/scratch/a.ii"], False),
+        (["a.cu", "/usr"], False),
+    ],
+)
+def test_a_script_that_is_told_where_the_checkouts_are(place, words, is_told):
+    (place / "script").write_text("exec g++")
+    process = ran("sh", "script", *(word.format("/base") for word in words), files=["script"])
+    cache = Store(str(place / "cache"))
+    topics = []
+    for base in ("/base", ""):
+        call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, base)
+        made = call.reading(Observation([process], set()), subject())
+        topics.append([topic for topic, _, _ in made.machine])
+    assert topics == [[machine.DIRECTORY] if is_told else [], []]

@@ -96,7 +96,9 @@ class Execution:
             context.plan, self.plan.own_ids, context.cwd, context.environ, context.store, self.workspace
         )
         self.is_blind = context.watch.is_blind
-        self.inputs = ObservedInputs(context.store, context.cwd, self.plan.scratch, context.since_ns)
+        self.inputs = ObservedInputs(
+            context.store, context.cwd, self.plan.scratch, context.since_ns, context.base
+        )
         self._logs: dict[int, list[Log]] = {}  # of the runs of a stage, by its identity: some write nothing
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []

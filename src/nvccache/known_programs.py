@@ -60,6 +60,13 @@ _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
 _DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+")
+# Tests of dates and owners, which may be those of a directory; for the rest it is enough what stands there.
+_STATUS_IN_SHELL = re.compile(rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)")
+_STATUS_OF_FIND = re.compile(
+    r"-(?:newer\w*|[acmB](?:newer|time|min)|perm|user|group|uid|gid|nouser|nogroup|size|links|inum|samefile|used"
+    r"|readable|writable|executable|f?printf|f?ls)"
+)
+_STATUS_OF_LS = re.compile(r"-\w*[cgilnostuS]\w*|--(?:[stifn]|au).*")
 _INCLUDES_MORE = "--preinclude"
 
 
@@ -109,6 +116,19 @@ def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) ->
         relative = (word for word in process.arguments[1:] if word[:1] not in ("/", "-"))
         return name == "pwd" or (name in ("readlink", "realpath") and any(relative))
     return kind in (UNKNOWN, INTERPRETER)
+
+
+def asks_for_status(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process looks at dates, modes and owners of directories, FIFOs and links.
+
+    Of Python and others it cannot be told.
+    """
+    if kind == SHELL:
+        return any(_STATUS_IN_SHELL.search(text) for text in scripts)
+    name, words = os.path.basename(process.program), process.arguments[1:]
+    if name == "find":
+        return any(_STATUS_OF_FIND.fullmatch(word) for word in words)
+    return name == "stat" or (name == "ls" and any(_STATUS_OF_LS.fullmatch(word) for word in words))
 
 
 def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:

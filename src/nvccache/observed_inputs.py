@@ -60,12 +60,16 @@ class Subject:
 
 
 class ObservedInputs:
-    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`."""
+    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`.
 
-    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
+    `base` is the directory below which checkouts may share records, or empty.
+    """
+
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, base: str = "") -> None:
         self._cache = cache
+        self._base = base
         self._since_ns = since_ns
-        self._scratch = scratch
+        self.scratch = scratch
         self._digests = Digests(cache, cwd, since_ns)
         self._signatures: dict[str, Signature] = {}
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
@@ -147,7 +151,23 @@ class ObservedInputs:
 
     def counts(self, path: str) -> bool:
         """Whether a path is neither this call's own nor one that the kernel makes up."""
-        return not path.startswith((self._scratch + "/", *OF_KERNEL)) and path != self._scratch
+        return not path.startswith((self.scratch + "/", *OF_KERNEL)) and path != self.scratch
+
+    def tells_of_base(self, words: Iterable[str]) -> bool:
+        """Whether arguments tell where the checkouts are; this call's own files are called something else."""
+        base = self._base
+        return bool(base) and any(base in word.replace(self.scratch, "") for word in words)
+
+    def add_status(self, made: Reading, path: str, how: str) -> None:
+        """Put the status of what need be no file into a reading; raises UnreadableError if it has changed."""
+        now = time.time_ns()
+        try:
+            status = os.lstat(path) if how == reading.STATUS_OF_LINK else os.stat(path)
+        except (OSError, ValueError):
+            raise UnreadableError(CHANGED_MEANWHILE) from None
+        if signatures.last_change(signatures.of_status(status), now) > self._since_ns - CLOCK_TICK:
+            raise UnreadableError(CHANGED_MEANWHILE)
+        made.dates.append((path, reading.status_of(path, how)))
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
@@ -224,6 +244,7 @@ class _StageInputs:
     def reading(self) -> Reading:
         for process, kind in self._processes:
             observed_process.object_to(process, kind)
+            observed_process.object_to_products(process, self._call.scratch)
         made = Reading()
         self._add_files(made)
         if self._subject.loaded:
@@ -233,7 +254,8 @@ class _StageInputs:
             questions += [(machine.NATIVE, "")] if observed_process.depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = observed_process.scripts_of(process) if kind == SHELL else []
-            if known_programs.asks_for_directory(process, kind, scripts):
+            is_told = kind == SHELL and self._call.tells_of_base(process.arguments)
+            if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
@@ -266,6 +288,9 @@ class _StageInputs:
                 if stat.S_ISREG(mode) and self._counts(path):
                     kinds.setdefault(path, SOURCE)
                     made.dates.append((path, reading.status_of(path)))
+            for path, how in observed_process.places_looked_at(process, kind, self._subject.environ):
+                if self._counts(path):
+                    self._call.add_status(made, path, how)
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._counts(path))
         called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))

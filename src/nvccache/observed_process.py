@@ -11,7 +11,7 @@ import stat
 
 from nvccache import environment, known_programs, shell_text, variables
 from nvccache.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.reading import UnreadableError
+from nvccache.reading import STATUS_OF_LINK, WHOLE_STATUS, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,16 @@ _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
 OF_KERNEL = ("/dev/", "/proc/", "/sys/")
+_NO_PLACES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/fd/",
+    "/dev/std",
+    "/dev/tty",
+    "/dev/pts/",
+    "/proc/",
+)
 _TELLS_NOTHING = re.compile(
     r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)"
     r"|/proc/(?:self|thread-self|\d+)(?:/(?!(?:.*/)?environ$).*)?"
@@ -129,6 +139,35 @@ def _has_read(process: Process, script: str) -> bool:
     if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
         return True
     return "/" not in script and any(os.path.basename(path) == script for path in process.files)
+
+
+def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Directories, links and others that are no files, of which a process may have seen the whole status.
+
+    Each with how it looked. A shell looks at where it works when it starts.
+    """
+    if not known_programs.asks_for_status(process, kind, scripts_of(process) if kind == SHELL else []):
+        return []
+    own = (".", process.directory, environ.get("PWD", ""), environ.get("OLDPWD", "")) if kind == SHELL else ()
+    found = [
+        (path, WHOLE_STATUS)
+        for path, mode in process.found.items()
+        if mode and not stat.S_ISREG(mode) and path not in own
+    ]
+    return found + [(path, STATUS_OF_LINK) for path in process.links if os.path.islink(path)]
+
+
+def object_to_products(process: Process, scratch: str) -> None:
+    """Raise UnreadableError where a process has made what a hit would not bring back."""
+    own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
+    for path in sorted(process.written):
+        directory, name = os.path.split(path)
+        if (
+            not path.startswith(own)
+            and os.path.lexists(path)
+            and not os.path.join(os.path.realpath(directory), name).startswith(own)
+        ):
+            raise UnreadableError(f"`{os.path.basename(process.program)}` writes `{path}`")
 
 
 def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set[str]:

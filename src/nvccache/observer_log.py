@@ -36,7 +36,10 @@ _COUNTS: dict[str, tuple[int, ...]] = {
     "m": (6,),
     "o": (2, 8),
 }
-_SETS = ("absent", "executable", "links", "resolved", "listed", "variables", "questions", "sought", "inputs")
+_SETS = (
+    *("absent", "executable", "links", "resolved", "listed", "written"),
+    *("variables", "questions", "sought", "inputs"),
+)
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
 LINK = "observer.so"  # beside the log, made just before the run
@@ -64,6 +67,7 @@ class Process:
     links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
     resolved: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)  # made, emptied or replaced
     variables: set[str] = field(default_factory=set)
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
@@ -220,6 +224,7 @@ class _Reader:
         elif kind == "w":
             self._written.add(path)
             self._written_from_root.add(self._from_root(path))
+            process.written.add(os.path.normpath(path))
         elif kind == "o":
             self._note_opened(path, numbers)
         else:
