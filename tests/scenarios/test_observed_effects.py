@@ -54,13 +54,14 @@ def test_who_leaves_nothing_behind_is_recorded(bench: Workspace, what: str) -> N
 
 
 def test_the_second_call_of_a_wrapper_that_keeps_bytecode_is_recorded(bench: Workspace) -> None:
+    """It lies apart, for Python lists the directory of its script, and products are not in there."""
     text = (
         'import os, sys\nfrom settings import OPTIONS\nos.execv("{g++}", ["{g++}", *OPTIONS, *sys.argv[1:]])'
     )
-    files = {"a.cu": SOURCE, "settings.py": "OPTIONS = ['-DVALUE=2']\n"}
-    set_up(bench, Case(files=files, prepare=script(text, first="#!{python}")))
-    keeping = call("-ccbin {work}/wrapper", PYTHONDONTWRITEBYTECODE="")
-    expected = made_by_plain(bench, call("-ccbin {work}/wrapper", PYTHONDONTWRITEBYTECODE="1"))
+    files = {"a.cu": SOURCE, "bin/settings.py": "OPTIONS = ['-DVALUE=2']\n"}
+    set_up(bench, Case(files=files, prepare=script(text, "bin/wrapper", "#!{python}")))
+    keeping = call("-ccbin {work}/bin/wrapper", PYTHONDONTWRITEBYTECODE="")
+    expected = made_by_plain(bench, call("-ccbin {work}/bin/wrapper", PYTHONDONTWRITEBYTECODE="1"))
     outcomes = []
     for _ in range(3):
         time.sleep(OLD_ENOUGH)
@@ -68,7 +69,7 @@ def test_the_second_call_of_a_wrapper_that_keeps_bytecode_is_recorded(bench: Wor
         assert made == expected
         outcomes.append(outcome)
     assert outcomes[0] == "miss" and outcomes[-1] == "direct_hit"
-    assert (bench.directory / "__pycache__").is_dir()
+    assert (bench.directory / "bin/__pycache__").is_dir()
 
 
 def test_a_wrapper_that_looks_in_which_checkout_it_is(bench: Workspace) -> None:
