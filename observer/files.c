@@ -25,10 +25,15 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     /* Of the descriptor: by now the path may lead elsewhere. */
     if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
         observer_lose("a file was closed by another thread");
-    else
+    else {
         ADD_AT('o', directory, path, 0, flags, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
                status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
                status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
+        /* What was handed down, by its name in /dev/fd: it may be mapped, or read by a stream. */
+        if ((flags & O_ACCMODE) != O_WRONLY && !(flags & O_PATH)
+            && (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)))
+            observer_reads(&status);
+    }
     if (!observer_phase && (flags & O_ACCMODE) != O_WRONLY)
         observer_opened(path);
     errno = kept;

@@ -1,37 +1,84 @@
-/* Reading the standard input that a process was started with: what comes from there is in no file. */
+/* Reading what a process was handed down: its standard input, and descriptors that were open when it was started.
+   What comes from there is in no file. */
 
 #include "observer.h"
 
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <sys/sendfile.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 
-static int is_known;  /* that it is read, or that there is none */
-static struct stat at_start;
+#define FIRST 3  /* beside the standard input: the standard outputs are the caller's own business */
+#define LAST 19
+#define NOTHING makedev(1, 3)  /* /dev/null */
 
-void observer_note_input(void)
+static struct {
+    dev_t device;
+    ino_t inode;
+    char is_told;
+} given[LAST - FIRST + 2];
+static unsigned count_of_given;
+static volatile int untold;
+
+static void note(int descriptor)
 {
-    is_known = raw_call(SYS_fstat, 0, (long)&at_start, 0, 0, 0, 0) < 0;
+    struct stat status;
+
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0 || S_ISDIR(status.st_mode)
+        || (S_ISCHR(status.st_mode) && status.st_rdev == NOTHING))
+        return;
+    given[count_of_given].device = status.st_dev;
+    given[count_of_given++].inode = status.st_ino;
+    untold++;
 }
 
-/* Also of another descriptor, which may be a copy. */
+void observer_note_inputs(void)
+{
+    int descriptor;
+
+    note(0);
+    for (descriptor = FIRST; descriptor <= LAST; descriptor++)
+        note(descriptor);
+}
+
+void observer_reads(const struct stat *status)
+{
+    unsigned at;
+
+    for (at = 0; at < count_of_given; at++)
+        if (status->st_ino == given[at].inode && status->st_dev == given[at].device
+            && !__atomic_test_and_set(&given[at].is_told, __ATOMIC_RELAXED)) {
+            __atomic_sub_fetch(&untold, 1, __ATOMIC_RELAXED);
+            ADD_WORD('i', "", (long)status->st_dev, (long)status->st_ino);
+        }
+}
+
+/* Of any descriptor, which may be a copy. */
 static void reads(int descriptor)
 {
     struct stat status;
 
-    if (is_known || raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0
-        || status.st_dev != at_start.st_dev || status.st_ino != at_start.st_ino)
-        return;
-    is_known = 1;
-    ADD_WORD('i', "", (long)status.st_dev, (long)status.st_ino);
+    if (untold && raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0)
+        observer_reads(&status);
 }
 
 /* The functions of streams read past these wrappers, but a stream has a buffer once it has been read. */
 void observer_streams(void)
 {
-    if (!is_known && stdin && __fbufsize(stdin) > 0)
+    if (untold && stdin && __fbufsize(stdin) > 0)
         reads(fileno(stdin));
+}
+
+/* Of another stream that is not seen, so making one counts. */
+FILE *fdopen(int descriptor, const char *mode)
+{
+    int kept = errno;
+    REAL(fdopen, NULL)
+    if (mode[0] == 'r')
+        reads(descriptor);
+    errno = kept;
+    return real(descriptor, mode);
 }
 
 #define READ(type, name, parameters, arguments, descriptor) \

@@ -8,7 +8,7 @@
    process.c    start and end of a process, its arguments and what is loaded
    files.c      opening and making files
    lookups.c    asking about names
-   input.c      reading the standard input
+   input.c      reading the standard input and other descriptors that were handed down
    programs.c   starting other programs
    questions.c  asking for variables, the clock, the machine
    raw.c        syscall(2) and what else goes past the other wrappers */
@@ -74,7 +74,8 @@ void observer_compose_start(void);
 void observer_objects(void);              /* record what is loaded */
 void observer_loads(void);                /* the program is about to load something */
 void observer_new_objects(void);          /* record what is loaded if it has loaded something */
-void observer_note_input(void);           /* at the start of a process */
+void observer_note_inputs(void);          /* at the start of a process */
+void observer_reads(const struct stat *status); /* something is read that may have been handed down */
 void observer_streams(void);              /* record what was read by the functions of streams */
 void observer_opened(const char *path);   /* for the phase */
 extern int observer_phase;                /* 1 once a file that the arguments name has been opened */

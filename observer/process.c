@@ -316,7 +316,7 @@ __attribute__((constructor)) static void start(void)
     observer_objects();
     if (is_loader)
         add_program_of_loader(main_address);
-    observer_note_input();
+    observer_note_inputs();
     __register_atfork(observer_before_fork, observer_after_fork, observer_after_fork, NULL);
     on_exit(at_exit, NULL);
     observer_flush();

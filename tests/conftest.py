@@ -37,6 +37,7 @@ KEPT_CASES = {
     "test_observed_headers": 10,
     "test_observed_search": 9,
     "test_observed_programs": 5,
+    "test_observed_scripts": 5,
     "test_observed_wrappers": 7,
     "test_observed_clocks": 8,
     "test_observed_changes": 11,

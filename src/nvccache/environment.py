@@ -70,7 +70,7 @@ OF_DATES = ("TZ", "TZDIR")  # where a date is written, such as by `ls -l`
 WHOLE = "*"  # stands for all variables but those that nothing can depend on; `BASH_*` for those that begin so
 _UNSET = "-"
 # How shells and make talk to those that they start; the names of temporary directories reach nothing.
-_OF_OTHERS = frozenset(
+OF_OTHERS = frozenset(
     (
         "_",
         "OLDPWD",
@@ -87,11 +87,17 @@ _OF_OTHERS = frozenset(
     )
 )
 _OWN = ("NVCCACHE_", "_NVCCACHE_")
+_GIVEN_BY_US = ("_", "TMPDIR")
 
 
 def is_ignored(name: str) -> bool:
-    """Whether no product can depend on a variable."""
-    return name in _OF_OTHERS or name.startswith(_OWN)
+    """Whether no product can depend on a variable, unless something names it that is no compiler."""
+    return name in OF_OTHERS or name.startswith(_OWN)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether no tool sees the value that a variable has for the caller."""
+    return name in _GIVEN_BY_US or name.startswith(_OWN)
 
 
 def digest_of(name: str, environ: Mapping[str, str]) -> str:

@@ -194,6 +194,20 @@ def told_of_products(stderr: bytes) -> list[bytes]:
     return re.findall(rb"(?:CC  |'-o' ')([\w/.]+\.o)\b", stderr)
 
 
+def test_a_wrapper_that_reads_a_descriptor_that_was_handed_down(bench: Workspace) -> None:
+    path = wrapper(bench, READING.replace("{read}", "read line <&9"))
+    command = f"{bench.nvcc} -ptx a.cu -o a.ptx -ccbin {path} 9<typed"
+    for typed in ("3\n", "4\n"):
+        bench.write("typed", typed)
+        made = []
+        for launcher in ("", *[f"{sys.executable} -m nvccache "] * 2):
+            time.sleep(OLD_ENOUGH)
+            done = bench.run([str(shutil.which("bash")), "-c", launcher + command])
+            made.append((done.status, done.stderr, (bench.directory / "a.ptx").read_bytes()))
+        assert made[0][0] == 0 and made[0] == made[1] == made[2]
+        assert typed.strip().encode() in made[0][2]
+
+
 def forbid(path: Path) -> None:
     os.chown(path, 77, 77)
     path.chmod(path.stat().st_mode & 0o700)

@@ -74,7 +74,9 @@ class Execution:
         )
         self.is_blind = context.watch.is_blind
         self.why_blind = context.watch.why_not
-        self.inputs = ObservedInputs(context.store, context.cwd, self.plan.scratch, context.since_ns)
+        self.inputs = ObservedInputs(
+            context.store, context.cwd, self.plan.scratch, context.since_ns, context.base
+        )
         self.readings: list[Reading] = []
         self.dated_files: list[str] = []
         self.objections: list[str] = []

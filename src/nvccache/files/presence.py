@@ -30,8 +30,25 @@ def reader() -> str:
 
 
 def digest_of_listing(directory: str) -> str:
-    """The digest of the names in a directory; empty if it cannot be listed."""
+    """The digest of the names in a directory, each with what it is; empty if it cannot be listed.
+
+    Links are not followed: where they lead is in no listing.
+    """
     try:
-        return keys.digest_bytes(os.fsencode("\0".join(sorted(os.listdir(directory)))))
+        with os.scandir(directory) as entries:
+            found = sorted(
+                [
+                    entry.name + ("/f" if entry.is_file(follow_symlinks=False) else _kind_of(entry))
+                    for entry in entries
+                ]
+            )
+        return keys.digest_bytes(os.fsencode("\0".join(found)))
     except (OSError, ValueError):
         return ""
+
+
+def _kind_of(entry: os.DirEntry[str]) -> str:
+    """What no regular file is; what the kernel says with the name, so that nothing is asked for it."""
+    if entry.is_dir(follow_symlinks=False):
+        return "/d"
+    return "/l" if entry.is_symlink() else "/o"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 
+from nvccache import environment
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +63,13 @@ _DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|
 _CALLER_IN_SHELL = re.compile(
     rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s|/proc/self|/dev/std|/dev/fd"
 )
+# Tests of dates and owners, which may be those of a directory; for the rest it is enough what stands there.
+_STATUS_IN_SHELL = re.compile(rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)")
+_STATUS_OF_FIND = re.compile(
+    r"-(?:newer\w*|[acmB](?:newer|time|min)|perm|user|group|uid|gid|nouser|nogroup|size|links|inum|samefile|used"
+    r"|readable|writable|executable|f?printf|f?ls)"
+)
+_STATUS_OF_LS = re.compile(r"-\w*[cgilnostuS]\w*|--(?:[stifn]|au).*")
 _INCLUDES_MORE = "--preinclude"
 
 
@@ -119,8 +128,21 @@ def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) ->
     return kind in (UNKNOWN, INTERPRETER)
 
 
+def asks_for_status(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process looks at dates, modes and owners of directories, FIFOs and links.
+
+    Of Python and others it cannot be told.
+    """
+    if kind == SHELL:
+        return any(_STATUS_IN_SHELL.search(text) for text in scripts)
+    name, words = os.path.basename(process.program), process.arguments[1:]
+    if name == "find":
+        return any(_STATUS_OF_FIND.fullmatch(word) for word in words)
+    return name == "stat" or (name == "ls" and any(_STATUS_OF_LS.fullmatch(word) for word in words))
+
+
 def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:
     """Whether a variable that a program of this kind asked for reaches none of its results."""
     if kind not in (HOST, EDG, DEVICE):
-        return False
-    return name in _NOISE and not (asks_for_colours and name in _COLOURS)
+        return environment.is_hidden(name)
+    return environment.is_ignored(name) or (name in _NOISE and not (asks_for_colours and name in _COLOURS))

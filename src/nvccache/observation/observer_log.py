@@ -36,7 +36,10 @@ _COUNTS: dict[str, tuple[int, ...]] = {
     "m": (6,),
     "o": (2, 8),
 }
-_SETS = ("absent", "executable", "links", "resolved", "listed", "variables", "questions", "sought", "inputs")
+_SETS = (
+    *("absent", "executable", "links", "resolved", "listed", "written"),
+    *("variables", "questions", "sought", "inputs"),
+)
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
 LINK = "observer.so"  # beside the log, made just before the run
@@ -64,11 +67,12 @@ class Process:
     links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
     resolved: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)  # made, emptied or replaced
     variables: set[str] = field(default_factory=set)
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
     sought: set[str] = field(default_factory=set)  # libraries asked for by name
-    inputs: set[tuple[int, int]] = field(default_factory=set)  # standard inputs that were read: device, inode
+    inputs: set[tuple[int, int]] = field(default_factory=set)  # handed down, and read: device, inode
     started: list[str] = field(default_factory=list)
 
     def take(self, child: Process) -> None:
@@ -220,6 +224,7 @@ class _Reader:
         elif kind == "w":
             self._written.add(path)
             self._written_from_root.add(self._from_root(path))
+            process.written.add(os.path.normpath(path))
         elif kind == "o":
             self._note_opened(path, numbers)
         else:

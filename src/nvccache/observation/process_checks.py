@@ -9,18 +9,33 @@ import os
 import re
 import stat
 
+from nvccache import environment
 from nvccache.observation import known_programs, shell_text
-from nvccache.observation.known_programs import DEVICE, EDG, HOST, SHELL
-from nvccache.records.input_record import UnreadableError
+from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.records.input_record import STATUS_OF_LINK, WHOLE_STATUS, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nvccache.observation.observer_log import Process
 
+
+_HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
 OF_KERNEL = ("/dev/", "/proc/", "/sys/")
+_NO_PLACES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/fd/",
+    "/dev/std",
+    "/dev/tty",
+    "/dev/pts/",
+    "/proc/",
+)
 _TELLS_NOTHING = re.compile(
     r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)"
     r"|/proc/(?:self|thread-self|\d+)(?:/(?!(?:.*/)?environ$).*)?"
@@ -31,6 +46,8 @@ _HARMLESS_TO_COMPILERS = re.compile(
     r"/dev/(?:null|zero|full|tty|u?random)|/proc/(?:self|thread-self|\d+)/(?!(?:.*/)?environ$).*"
     r"|/proc/(?:filesystems|meminfo|sys/vm/overcommit_memory)"
 )
+# What a shell reads from there may be text that it runs.
+_IN_NO_FILE = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*")
 _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
 _NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
@@ -41,8 +58,9 @@ _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 def object_to(process: Process, kind: str) -> None:
     """Raise UnreadableError where a result may hold what no reading can tell."""
     program = os.path.basename(process.program)
-    if _standard_input() in process.inputs:
-        raise UnreadableError(f"`{program}` reads its standard input")
+    handed_down = _handed_down() if process.inputs else {}
+    for read in process.inputs.intersection(handed_down):
+        raise UnreadableError(f"`{program}` reads {handed_down[read]}")
     asked = known_programs.clock_of(process, kind)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
@@ -57,17 +75,28 @@ def object_to(process: Process, kind: str) -> None:
     for path, mode in (*dict.fromkeys(process.files, 0).items(), *process.others.items()):
         is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
         is_stream = kind in (HOST, EDG) and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
+        if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):
+            is_known, is_stream = None, True
         if kind != DEVICE and (path.startswith(OF_KERNEL) or is_stream) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
 
-def _standard_input() -> tuple[int, int] | None:
-    """What tells the standard input of this call, and so of its tools, unless nothing comes from there."""
-    try:
-        status, nothing = os.fstat(0), os.stat(os.devnull)
-    except OSError:
-        return None
-    return None if status.st_rdev == nothing.st_rdev else (status.st_dev, status.st_ino)
+def _handed_down() -> dict[tuple[int, int], str]:
+    """What tells the descriptors that the tools have from the caller, and how to name them.
+
+    Not those from which nothing comes.
+    """
+    nothing = os.stat(os.devnull).st_rdev
+    found = {}
+    for descriptor in reversed(_HANDED_DOWN):
+        try:
+            status, is_handed_on = os.fstat(descriptor), os.get_inheritable(descriptor)
+        except OSError:
+            continue
+        if is_handed_on and status.st_rdev != nothing:
+            name = f"descriptor {descriptor}, which its caller opened" if descriptor else "its standard input"
+            found[status.st_dev, status.st_ino] = name
+    return found
 
 
 def _perhaps_for(process: Process) -> str:
@@ -97,14 +126,63 @@ def depends_on_processor(process: Process) -> bool:
 def scripts_of(process: Process) -> list[bytes]:
     """The text that a shell has read, or was given as an argument; none if that is not known."""
     words = process.arguments[1:]
-    named = {*words, *(os.path.join(process.directory, word) for word in words)}
     texts = [_text(path) for path in process.files]
     is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
     is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in words)
-    is_command = any(word[:1] == "-" != word[1:2] and "c" in word for word in words)
-    if not is_whole or (not is_command and named.isdisjoint(process.files)):
+    begun = shell_text.begun_by(words)
+    if not is_whole or not begun or not (begun.is_command or _has_read(process, begun.operand)):
         return []
     return [*texts, *map(os.fsencode, words)]
+
+
+def _has_read(process: Process, script: str) -> bool:
+    """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
+    path = os.path.join(process.directory, script)
+    if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
+        return True
+    return "/" not in script and any(os.path.basename(path) == script for path in process.files)
+
+
+def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Directories, links and others that are no files, of which a process may have seen the whole status.
+
+    Each with how it looked. A shell looks at where it works when it starts.
+    """
+    if not known_programs.asks_for_status(process, kind, scripts_of(process) if kind == SHELL else []):
+        return []
+    own = (".", process.directory, environ.get("PWD", ""), environ.get("OLDPWD", "")) if kind == SHELL else ()
+    found = [
+        (path, WHOLE_STATUS)
+        for path, mode in process.found.items()
+        if mode and not stat.S_ISREG(mode) and path not in own
+    ]
+    return found + [(path, STATUS_OF_LINK) for path in process.links if os.path.islink(path)]
+
+
+def object_to_products(process: Process, scratch: str) -> None:
+    """Raise UnreadableError where a process has made what a hit would not bring back."""
+    own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
+    for path in sorted(process.written):
+        directory, name = os.path.split(path)
+        if (
+            not path.startswith(own)
+            and os.path.lexists(path)
+            and not os.path.join(os.path.realpath(directory), name).startswith(own)
+        ):
+            raise UnreadableError(f"`{os.path.basename(process.program)}` writes `{path}`")
+
+
+def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set[str]:
+    """Those that may have reached a process unseen; environment.WHOLE for all of them."""
+    if kind == SHELL:
+        begun = shell_text.begun_by(process.arguments[1:])
+        is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
+        names = shell_text.variables_in(scripts_of(process))
+        return names | shell_text.variables_at_start(is_remote_command, environ)
+    if kind in (UNKNOWN, INTERPRETER):
+        texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]
+        return {environment.WHOLE} | shell_text.ignored_variables_in(texts)
+    return set(environment.OF_DATES) if kind == UTILITY else set()
 
 
 def _text(path: str) -> bytes:

@@ -1,7 +1,7 @@
 """What a shell may depend on by the text of its scripts: it takes variables from its environment unseen.
 
-A variable can only reach a script that names it. Where text makes up names, or has others look, all of the
-environment counts.
+A variable can only reach a script that names it. Where text makes up names or other text, or has others look,
+all of the environment counts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from nvccache import environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 _MADE_UP = re.compile(
     rb"\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
     rb"|\b(?:(?:export|readonly)[ \t]+-\w*p|local[ \t]+-\w*n)\b"
     rb"|\b(?:set|export|readonly)[ \t]*(?:$|[;|&<>)`#}]|\d+[<>])"
-    rb"|@P\}",  # expands what a value names
+    rb"|@P\}"  # expands what a value names
+    # Text for later, unless all of it is written here.
+    rb"|\balias\b|\b(?:mapfile|readarray)\b[^\n]*[ \t]-\w*C"
+    rb"|\btrap\b[\"']?[ \t]+(?:--[ \t]+)?"
+    rb"(?!(?:'[^']*'|\"[^\"$`\\]*\"|[\w.:/=+,-]+)(?:[\s;&|)}]|$))",
     re.MULTILINE,
 )
 # Known to a shell since it began: asking anew makes no call.
@@ -34,12 +38,67 @@ OF_SHELLS = (
     "BASH_XTRACEFD",
     "CDPATH",
     "ENV",
+    "FUNCNEST",
     "GLOBIGNORE",
     "HOME",
     "POSIXLY_CORRECT",
     "PS4",
     "SHELLOPTS",
+    "TMOUT",
 )
+_OF_REMOTE_COMMANDS = (
+    "SSH_CLIENT",
+    "SSH2_CLIENT",
+)  # may have bash read ~/.bashrc, where nothing else started it
+_EXPANDED = ("BASH_ENV", "ENV")
+_OF_OTHERS = re.compile(
+    rb"(?<!\w)(?:"
+    + b"|".join(sorted(name.encode() for name in environment.OF_OTHERS if not environment.is_hidden(name)))
+    + b")"
+)
+_LONG_OPTIONS = frozenset(
+    (
+        *("debug", "debugger", "dump-po-strings", "dump-strings", "help", "init-file", "login", "noediting"),
+        *("noprofile", "norc", "posix", "pretty-print", "rcfile", "restricted", "verbose", "version"),
+    )
+)
+_WITH_A_FILE = ("init-file", "rcfile")
+
+
+class Begun:
+    """What a shell was told to run: a command, or the script of this name."""
+
+    __slots__ = ("is_command", "operand")
+
+    def __init__(self, is_command: bool, operand: str) -> None:
+        self.is_command = is_command
+        self.operand = operand
+
+
+def begun_by(words: Sequence[str]) -> Begun | None:
+    """What a shell runs with these arguments; None where it reads that from its standard input."""
+    rest = _behind_long_options(words)
+    letters = ""
+    while rest and rest[0] and rest[0][0] in "-+":
+        word = rest.pop(0)
+        if word in ("-", "--"):
+            break
+        letters += word[1:]
+        del rest[: word.count("o") + word.count("O")]  # each takes the name of an option
+    if not rest or "s" in letters:  # of which dash has both, behind a command
+        return None
+    return Begun("c" in letters, rest[0])
+
+
+def _behind_long_options(words: Sequence[str]) -> list[str]:
+    """bash knows them before all others, with one dash or two."""
+    rest = list(words)
+    while rest:
+        name = rest[0][2:] if rest[0].startswith("--") else rest[0][1:]
+        if rest[0][:1] != "-" or name not in _LONG_OPTIONS:
+            break
+        del rest[: 2 if name in _WITH_A_FILE else 1]
+    return rest
 
 
 def variables_in(texts: Iterable[bytes]) -> set[str]:
@@ -47,8 +106,27 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
     text = b"\n".join(texts).replace(b"\\\n", b"")
     names = {name.decode() for name in _NAME.findall(text)}
     if not text or _MADE_UP.search(text) or len(names) > _MOST_NAMES:
-        return {environment.WHOLE}
-    return {name for name in names if not environment.is_ignored(name) and name != "PATH"} | {*OF_SHELLS}
+        return {environment.WHOLE} | {
+            name for name in names if environment.is_ignored(name) and not environment.is_hidden(name)
+        }
+    return {name for name in names if not environment.is_hidden(name) and name != "PATH"} | {*OF_SHELLS}
+
+
+def variables_at_start(is_remote_command: bool, environ: Mapping[str, str]) -> set[str]:
+    """What a shell may heed beside its text, by what it finds in the environment."""
+    names = set()
+    if any(sign in environ.get(name, "") for name in _EXPANDED for sign in "$`"):
+        names.add(environment.WHOLE)
+    if is_remote_command:
+        names.update(_OF_REMOTE_COMMANDS)
+        if any(name in environ for name in _OF_REMOTE_COMMANDS):
+            names.add("SHLVL")
+    return names
+
+
+def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
+    """Those named in texts of any kind that all of the environment does not stand for."""
+    return {name.decode() for text in texts for name in _OF_OTHERS.findall(text)}
 
 
 def asks_anew(texts: Iterable[bytes]) -> str:

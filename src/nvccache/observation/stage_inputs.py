@@ -12,7 +12,7 @@ import time
 
 from nvccache import environment
 from nvccache.files import presence, signatures
-from nvccache.observation import known_programs, process_checks, shell_text
+from nvccache.observation import known_programs, process_checks
 from nvccache.observation.digests import Digests
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import CLOCK_TICK, Lookups, StageLookups
@@ -52,12 +52,16 @@ class Subject:
 
 
 class ObservedInputs:
-    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`."""
+    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`.
 
-    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int) -> None:
+    `base` is the directory below which checkouts may share records, or empty.
+    """
+
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, base: str = "") -> None:
         self._cache = cache
+        self._base = base
         self._since_ns = since_ns
-        self._scratch = scratch
+        self.scratch = scratch
         self._digests = Digests(cache, cwd, since_ns)
         self._signatures: dict[str, Signature] = {}
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
@@ -139,7 +143,23 @@ class ObservedInputs:
 
     def counts(self, path: str) -> bool:
         """Whether a path is neither this call's own nor one that the kernel makes up."""
-        return not path.startswith((self._scratch + "/", *OF_KERNEL)) and path != self._scratch
+        return not path.startswith((self.scratch + "/", *OF_KERNEL)) and path != self.scratch
+
+    def tells_of_base(self, words: Iterable[str]) -> bool:
+        """Whether arguments tell where the checkouts are; this call's own files are called something else."""
+        base = self._base
+        return bool(base) and any(base in word.replace(self.scratch, "") for word in words)
+
+    def add_status(self, made: Reading, path: str, how: str) -> None:
+        """Put the status of what need be no file into a reading; raises UnreadableError if it has changed."""
+        now = time.time_ns()
+        try:
+            status = os.lstat(path) if how == input_record.STATUS_OF_LINK else os.stat(path)
+        except (OSError, ValueError):
+            raise UnreadableError(CHANGED_MEANWHILE) from None
+        if signatures.last_change(signatures.of_status(status), now) > self._since_ns - CLOCK_TICK:
+            raise UnreadableError(CHANGED_MEANWHILE)
+        made.dates.append((path, input_record.status_of(path, how)))
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
@@ -179,7 +199,8 @@ class ObservedInputs:
             made.machine.append((topic, of_what, answer))
 
     def add_variables(self, made: Reading, names: set[str], environ: Mapping[str, str]) -> None:
-        wanted = {environment.WHOLE} if environment.WHOLE in names else names
+        whole = {environment.WHOLE}  # for which those that all of it leaves out do not stand
+        wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
         made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
 
     def libraries(self, programs: Iterable[str], subject: Subject) -> list[loader.Loaded]:
@@ -215,6 +236,7 @@ class _StageInputs:
     def reading(self) -> Reading:
         for process, kind in self._processes:
             process_checks.object_to(process, kind)
+            process_checks.object_to_products(process, self._call.scratch)
         made = Reading()
         self._add_files(made)
         if self._subject.loaded:
@@ -226,7 +248,8 @@ class _StageInputs:
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
             if known_programs.asks_for_caller(kind, scripts):
                 questions.append((machine_facts.CALLER, ""))
-            if known_programs.asks_for_directory(process, kind, scripts):
+            is_told = kind == SHELL and self._call.tells_of_base(process.arguments)
+            if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
@@ -259,6 +282,9 @@ class _StageInputs:
                 if stat.S_ISREG(mode) and self._counts(path):
                     kinds.setdefault(path, SOURCE)
                     made.dates.append((path, input_record.status_of(path)))
+            for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
+                if self._counts(path):
+                    self._call.add_status(made, path, how)
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._counts(path))
         called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
@@ -287,14 +313,9 @@ class _StageInputs:
         for process, kind in self._processes:
             for name in process.variables:
                 is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
-                if name != "PATH" and not is_noise and not environment.is_ignored(name):
+                if name != "PATH" and not is_noise:
                     names.add(name)
-            if kind == SHELL:
-                names |= shell_text.variables_in(process_checks.scripts_of(process))
-            elif kind in (UNKNOWN, INTERPRETER):
-                names.add(environment.WHOLE)
-            elif kind == UTILITY:
-                names.update(environment.OF_DATES)
+            names |= process_checks.variables_of(process, kind, self._subject.environ)
         return names
 
     def _add_lookups(self, made: Reading) -> None:

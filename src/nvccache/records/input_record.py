@@ -49,7 +49,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 SECTIONS = 7 + len(_LISTS)
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _DIGEST_LENGTH = 32
-_WHOLE_STATUS = "="  # begins what `status_of` says
+WHOLE_STATUS, STATUS_OF_LINK = "=", "@"  # begin what `status_of` says
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 LIBRARIES = "libraries"  # of the topics of machine_facts.py the one that a file answers
 _OF_PROCESSOR = ("native", "features")
@@ -117,7 +117,7 @@ class Reading:
     names: list[list[str]]
     links: list[tuple[str, ...]]  # (path, where it led)
     plain: list[str]
-    listings: list[tuple[str, ...]]  # (directory, digest of the names in it)
+    listings: list[tuple[str, ...]]  # (directory, digest of the names and kinds in it)
     dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
     twins: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
@@ -273,9 +273,7 @@ def _of_links(reading: Reading, now: Present) -> list[Difference]:
 
 def _of_dates(reading: Reading, now: Present) -> list[Difference]:
     return [
-        Difference("redated", path)
-        for path, date in reading.dates
-        if (status_of if date.startswith(_WHOLE_STATUS) else date_and_size)(path) != date
+        Difference("redated", path) for path, date in reading.dates if _looked_at_as(path, date[:1]) != date
     ]
 
 
@@ -328,14 +326,21 @@ def date_and_size(path: str) -> str:
     return f"{path}:{int(status.st_mtime)}:{status.st_size}"
 
 
-def status_of(path: str) -> str:
-    """All that a program that asks for a file's status sees; empty when there is no such file."""
+def status_of(path: str, how: str = WHOLE_STATUS) -> str:
+    """All that a program that asks for a file's status sees, or for that of a link itself.
+
+    Empty when there is no such file.
+    """
     try:
-        status = os.stat(path)
+        status = os.lstat(path) if how == STATUS_OF_LINK else os.stat(path)
     except (OSError, ValueError):
         return ""
     numbers = (status.st_dev, status.st_ino, status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
-    return _WHOLE_STATUS + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))
+    return how + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))
+
+
+def _looked_at_as(path: str, how: str) -> str:
+    return status_of(path, how) if how in (WHOLE_STATUS, STATUS_OF_LINK) and how else date_and_size(path)
 
 
 def key_of(front_key: str, reading: Reading) -> str:

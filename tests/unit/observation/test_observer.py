@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -251,6 +252,49 @@ def test_reading_another_standard_input(run, typed, text):
     done, found = run(str(shutil.which("bash")), "-c", text)
     assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
     assert not any(typed in process.inputs for process in found.processes)
+
+
+@pytest.fixture
+def handed_down():
+    """A pipe that this process hands on, with something in it: its number; and its device and inode."""
+    reads, writes = os.pipe()
+    os.write(writes, b"one\ntwo\n")
+    os.close(writes)
+    number = fcntl.fcntl(reads, fcntl.F_DUPFD, 3)
+    os.close(reads)
+    status = os.fstat(number)
+    yield number, (status.st_dev, status.st_ino)
+    os.close(number)
+
+
+READING_ANOTHER = {
+    "a shell": ("bash", "-c", "read line <&{}"),
+    "cat": ("bash", "-c", "cat <&{} >/dev/null"),
+    "a copy of the descriptor": ("bash", "-c", "exec 30<&{0} {0}</dev/null; read line <&30"),
+    "behind another pipe": ("bash", "-c", "echo x | {{ read x; read line <&{}; }}"),
+    "opened by its name": ("bash", "-c", "read line </dev/fd/{}"),
+    "opened by its name in the kernel": ("bash", "-c", "sort /proc/self/fd/{} >/dev/null"),
+    "a stream": (sys.executable, "-IS", "-c", "open({}).read()"),
+}
+
+
+@pytest.mark.parametrize("what", READING_ANOTHER)
+def test_reading_a_descriptor_that_was_handed_down(run, handed_down, what):
+    number, pipe = handed_down
+    assert number < 20, "beyond what the observer remembers"
+    program, *words = READING_ANOTHER[what]
+    done, found = run(str(shutil.which(program)), *(word.format(number) for word in words))
+    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
+    assert any(pipe in process.inputs for process in found.processes)
+
+
+def test_not_reading_a_descriptor_that_was_handed_down(run, handed_down):
+    number, pipe = handed_down
+    (run.directory / "file").write_text("x\n")
+    text = f"cat file | cat >out; read x <file; [ -p /dev/fd/{number} ] && exec cat file"
+    done, found = run(str(shutil.which("bash")), "-c", text)
+    assert (done.status, done.stdout, found.incomplete) == (0, b"x\n", "")
+    assert not any(pipe in process.inputs for process in found.processes)
 
 
 def test_libraries_that_do_not_see_the_observer(run, program):

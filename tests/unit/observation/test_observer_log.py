@@ -123,6 +123,7 @@ def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
     assert found.incomplete == ""
     assert set(found.processes[0].files) == {"/tmp/before"}
     assert found.written == {made, "/tmp/before"}
+    assert found.processes[0].written == {"/tmp/made", "/tmp/before"}
 
 
 def test_what_was_read_before_another_process_wrote_it(observe, tmp_path):

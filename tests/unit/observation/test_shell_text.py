@@ -8,7 +8,7 @@ import pytest
 
 from nvccache.environment import WHOLE
 from nvccache.observation import shell_text
-from nvccache.observation.shell_text import OF_SHELLS, asks_anew, variables_in
+from nvccache.observation.shell_text import OF_SHELLS, asks_anew, begun_by, variables_at_start, variables_in
 
 
 def named(text: str) -> set[str]:
@@ -48,7 +48,15 @@ def test_what_shells_heed_by_themselves_always_counts():
 
 
 def test_path_counts_by_what_is_looked_for_and_what_reaches_nothing_not_at_all():
-    assert named("$PATH $TMPDIR $NVCCACHE_DIR $SHLVL $HOME_") == {"HOME_"}
+    assert named("$PATH $TMPDIR $NVCCACHE_DIR $_ $HOME_") == {"HOME_"}
+
+
+@pytest.mark.parametrize("name", ["MAKELEVEL", "MAKEFLAGS", "OLDPWD", "SHLVL", "TEMP", "TMP"])
+def test_what_is_ignored_elsewhere_counts_where_a_text_names_it(name):
+    assert named(f"echo ${name}") == {"echo", name}
+    assert variables_in([f"eval x; echo ${name}".encode()]) == {WHOLE, name}
+    assert shell_text.ignored_variables_in([b"", f"os.environ['{name}']".encode()]) >= {name}
+    assert shell_text.ignored_variables_in([b"TMPDIR", b"_", f"X{name}".encode()]) <= {"TMP"}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +95,13 @@ def test_path_counts_by_what_is_looked_for_and_what_reaches_nothing_not_at_all()
         "local -rn y=x",
         "ev\\\nal x",
         'echo "${x@P}"',
+        'trap "$(cat conf)" EXIT',
+        "trap -- `cat conf` EXIT",
+        "trap $x EXIT",
+        'trap "a\n$b" EXIT',
+        'trap a"$b" EXIT',
+        'alias x="$(cat conf)"',
+        'mapfile -c 1 -C "$x" y',
         "",
     ],
 )
@@ -96,7 +111,11 @@ def test_where_names_are_made_up_the_whole_environment_counts(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["set -e", "set -- a b", "unset X", "offset", "export X=1", "evaluate=1", "readonly x", "set -o x"],
+    [
+        *("set -e", "set -- a b", "unset X", "offset", "export X=1", "evaluate=1", "readonly x", "set -o x"),
+        *("trap 'rm -f \"$x\"' EXIT; echo $y", "trap clean 0 1 2; echo $y", 'trap "rm -f x" EXIT; echo $y'),
+        *("trap -- 'echo $x' EXIT", "trap - EXIT; echo $x", "trap; echo $x", "# a trap: $x", "mapfile -t x"),
+    ],
 )
 def test_what_only_resembles_it_does_not(text):
     assert WHOLE not in variables_in([text.encode()])
@@ -136,3 +155,98 @@ def test_a_shell_tells_no_script_of_a_variable_that_it_does_not_name(shell):
         for environ in ({"PATH": "/usr/bin:/bin"}, {"PATH": "/usr/bin:/bin", "SECRET": "1"})
     }
     assert len(found) == 1
+
+
+COMMAND, SCRIPT, INPUT = "a command", "a script", "standard input"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["-c", "{}"], COMMAND),
+        (["-ec", "{}", "x"], COMMAND),
+        (["-ce", "--", "{}"], COMMAND),
+        (["-c", "-e", "{}"], COMMAND),
+        (["-co", "noglob", "{}"], COMMAND),
+        (["-o", "noglob", "-c", "{}"], COMMAND),
+        (["+ec", "{}"], COMMAND),
+        (["script", "-c"], SCRIPT),
+        (["script", "-I/usr/local/cuda/include", "-include", "-c"], SCRIPT),
+        (["-e", "script"], SCRIPT),
+        (["--", "script"], SCRIPT),
+        (["-", "script"], SCRIPT),
+        (["-eo", "noglob", "script"], SCRIPT),
+        (["-e", "+o", "noglob", "script"], SCRIPT),
+        ([], INPUT),
+        (["-e"], INPUT),
+        (["-s"], INPUT),
+        (["-s", "script", "-c"], INPUT),
+        (["-s", "--", "-I/usr/local/cuda/include", "-c"], INPUT),
+        (["-es", "script"], INPUT),
+        (["-o", "noglob"], INPUT),
+        (["--"], INPUT),
+    ],
+)
+def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, words, what):
+    """As the shell itself takes them."""
+    command = f"echo {COMMAND}"
+    (tmp_path / "script").write_text(f"echo {SCRIPT}")
+    filled = [word.format(command) for word in words]
+    done = subprocess.run(
+        [shell, *filled], input=f"echo {INPUT}\n", cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == what
+    begun = begun_by(filled)
+    found = begun and (begun.is_command, begun.operand)
+    assert found == {COMMAND: (True, command), SCRIPT: (False, "script"), INPUT: None}[what]
+
+
+@pytest.mark.parametrize(
+    ("words", "operand"),
+    [
+        (["--norc", "script"], "script"),
+        (["-norc", "--posix", "script"], "script"),
+        (["--rcfile", "conf", "script"], "script"),
+        (["-init-file", "conf", "-e"], None),
+        (["-O", "extglob", "script"], "script"),
+        (["--noprofile", "-s", "script"], None),
+        (["-sc", "command"], None),
+    ],
+)
+def test_options_of_bash_alone(words, operand):
+    begun = begun_by(words)
+    assert (begun and begun.operand) == operand
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "ENV"])
+@pytest.mark.parametrize("value", ["$X/settings", "`pwd`/settings"])
+def test_a_file_that_a_shell_reads_first_may_be_named_by_other_variables(name, value):
+    assert variables_at_start(False, {name: value}) == {WHOLE}
+    assert variables_at_start(False, {name: "/settings"}) == set()
+
+
+def test_a_command_that_bash_takes_for_one_of_a_remote_shell():
+    """Then it reads ~/.bashrc. The client is another one at each login, so it counts there alone."""
+    names = {"SSH_CLIENT", "SSH2_CLIENT"}
+    assert variables_at_start(True, {}) == names
+    assert variables_at_start(True, {"SSH_CLIENT": "1 2 3"}) == names | {"SHLVL"}
+    assert variables_at_start(False, {"SSH_CLIENT": "1 2 3"}) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("FUNCNEST", "2", "f() { [ $1 = 0 ] || f $(($1 - 1)); }; f 5; echo end"),
+        ("TMOUT", "1", "read x < <(sleep 1.3; echo 1) && echo $x; echo end"),
+    ],
+)
+def test_what_bash_heeds_without_a_word(name, value, text):
+    told = [
+        subprocess.run(
+            ["bash", "-c", text], env={"PATH": "/usr/bin:/bin", **more}, capture_output=True, check=False
+        ).stdout
+        for more in ({}, {name: value})
+    ]
+    assert told[0] != told[1]
+    assert name in variables_in([b"exec g++"])

@@ -233,6 +233,63 @@ def test_a_shell_of_which_the_script_is_not_known_has_no_reading(place, text):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["-s", "--", "-I/usr/local/cuda/include", "-c"],
+        ["-s", "script"],
+        ["-e"],
+        ["-o", "script"],
+        ["other", "script"],
+    ],
+)
+def test_the_words_of_a_script_do_not_say_what_the_shell_runs(place, words):
+    (place / "script").write_text("exec g++")
+    with pytest.raises(UnreadableError, match="what `sh` runs is not known"):
+        read_by(place, ran("sh", *words, files=["script"]))
+
+
+def test_a_script_may_be_found_elsewhere(place):
+    (place / "bin" / "script").write_text("exec g++ $FLAGS")
+    for words in (["script"], ["./bin/script"], ["bin/../bin/script"]):
+        process = ran("sh", *words, files=[f"{place}/bin/script"])
+        assert "FLAGS" in asked(read_by(place, process))
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        *[("/dev/stdin", PIPE), ("/dev/stdin", 0), ("/dev/fd/63", PIPE), ("/proc/self/fd/9", FILE)],
+        *[("/proc/77/fd/9", PIPE), ("/proc/self/task/8/fd/9", PIPE), ("pipe", PIPE)],
+    ],
+)
+def test_a_shell_that_reads_what_may_be_text_of_no_file(place, path, mode):
+    """`source <(...)`."""
+    process = ran("sh", "-c", "x", others={path: mode} if mode else {})
+    if not mode:
+        process.files[path] = (0, 0, 0, 0, 0)
+    with pytest.raises(UnreadableError, match=f"`sh` reads `{path}`"):
+        read_by(place, process)
+    assert read_by(place, ran("sh", "-c", "x", others={"/dev/null": DEVICE, "/proc/self/status": FILE}))
+
+
+@pytest.mark.parametrize("name", ["sh", "python3", "wrapper", "cat"])
+def test_what_compilers_ignore_counts_for_who_asks_for_it(place, name):
+    text = "os.environ['MAKELEVEL']" if name in ("python3", "wrapper") else "exec g++ $MAKELEVEL"
+    (place / "script").write_text(text)
+    words = ["script"] if name != "cat" else []
+    process = ran(name, *words, files=words, variables={"MAKELEVEL", "TMPDIR", "_"} if not words else ())
+    assert asked(read_by(place, process)) >= {"MAKELEVEL"}
+    assert "TMPDIR" not in asked(read_by(place, process))
+    assert "MAKELEVEL" not in asked(read_by(place, ran("cc1plus", variables={"MAKELEVEL", "TMP"})))
+
+
+def test_what_the_file_that_a_shell_reads_first_is_called_by(place):
+    process = ran("sh", "-c", "exec g++")
+    assert WHOLE in asked(read_by(place, process, of=subject(environ={**ENVIRON, "BASH_ENV": "$X/y"})))
+    assert WHOLE not in asked(read_by(place, process, of=subject(environ={**ENVIRON, "BASH_ENV": "/y"})))
+
+
+@pytest.mark.parametrize(
     ("name", "question", "reason"),
     [
         ("cc1plus", ("time", 0, 1), "`cc1plus` asks for the time"),
@@ -479,3 +536,109 @@ def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
 def test_a_call_of_no_stages_has_read_nothing(place):
     made = inputs(place).union([], ENVIRON)
     assert (made.files, made.directories, made.variables, made.search_path) == ([], [], [], "")
+
+
+TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *[("sh", ["-c", text]) for text in TESTS.values()],
+        *[("stat", ["sub"]), ("ls", ["-td"]), ("ls", ["-a", "--time=ctime"])],
+        *[("find", [".", "-newer", "x"]), ("find", [".", "-mtime", "1"]), ("find", [".", "-printf", "%T@"])],
+    ],
+)
+@pytest.mark.parametrize("what", ["directory", "FIFO", "link"])
+def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, words, what):
+    make = {"directory": os.mkdir, "FIFO": os.mkfifo, "link": lambda path: os.symlink("a.h", path)}[what]
+    make("sub")
+    (place / "bin" / name).write_text("")
+    mode = 0 if what == "link" else os.stat("sub").st_mode
+    process = ran(name, *words, found={"sub": mode}, links={"sub"} if what == "link" else set())
+    made = read_by(place, process)
+    assert [path for path, _ in made.dates] == ["sub"]
+    answers = {(topic, what): answer for topic, what, answer in made.machine}
+
+    def unlike() -> list[tuple[str, str]]:
+        found = input_record.differences(
+            made, input_record.Present(ENVIRON), False, lambda *asked: answers[asked]
+        )
+        return [(one.what, one.path) for one in found]
+
+    assert unlike() == []
+    os.utime("sub", (1, 1), follow_symlinks=False)
+    assert unlike() == [("redated", "sub")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt"]), ("cat", ["sub"]), ("python3", [])],
+        *[("ls", ["-a", "sub-t"]), ("ls", ["-Fpd1", "--directory"]), ("find", [".", "-name", "*.h"])],
+    ],
+)
+def test_who_does_not_look_at_it(place, name, words):
+    (place / "sub").mkdir()
+    (place / "bin" / name).write_text("")
+    assert read_by(place, ran(name, *words, found={"sub": os.stat("sub").st_mode})).dates == []
+
+
+def test_where_a_shell_works_is_not_what_it_tests(place):
+    """It looks at these when it starts, and a directory changes with each product."""
+    (place / "sub").mkdir()
+    mode = os.stat("sub").st_mode
+    found = dict.fromkeys((".", str(place), f"{place}/sub"), mode)
+    process = ran("sh", "-c", "[ one -nt two ]", found=found)
+    of = subject(environ={**ENVIRON, "PWD": str(place), "OLDPWD": f"{place}/sub"})
+    assert read_by(place, process, of=of).dates == []
+
+
+def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_reading(place):
+    for path in ("sub", "linked"):
+        os.mkdir("sub") if path == "sub" else os.symlink("a.h", "linked")
+        call = inputs(place, os.lstat(path).st_ctime_ns)
+        mode = os.stat("sub").st_mode if path == "sub" else 0
+        process = ran("sh", "-c", "[ x -nt y ]", found={path: mode}, links={"linked"})
+        with pytest.raises(UnreadableError, match="changed while"):
+            call.reading(Observation([process], set()), subject())
+
+
+def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place):
+    for path in ("log", f"{place}/log", "sub/log"):
+        process = ran("cat", written={path, f"{place}/scratch/a.ii", "/dev/null", "/proc/self/comm", "gone"})
+        assert read_by(place, process), "it has been removed"
+        os.makedirs("sub", exist_ok=True)
+        Path(path).write_text("")
+        with pytest.raises(UnreadableError, match=f"`cat` writes `{path}`"):
+            read_by(place, process)
+        os.unlink(path)
+
+
+def test_scratch_files_may_be_named_through_links(place):
+    (place / "link").symlink_to("scratch")
+    assert read_by(place, ran("cat", written={f"{place}/link/a.ii"}))
+    cache = Store(str(place / "cache"))
+    call = ObservedInputs(cache, str(place), f"{place}/link", time.time_ns() + LATER)
+    assert call.reading(Observation([ran("cat", written={f"{place}/scratch/a.ii"})], set()), subject())
+
+
+@pytest.mark.parametrize(
+    ("words", "is_told"),
+    [
+        (["{}/one/a.cu"], True),
+        (["-I{}/one"], True),
+        (["{}/one/scratch/a.ii"], False),
+        (["a.cu", "/usr"], False),
+    ],
+)
+def test_a_script_that_is_told_where_the_checkouts_are(place, words, is_told):
+    (place / "script").write_text("exec g++")
+    process = ran("sh", "script", *(word.format("/base") for word in words), files=["script"])
+    cache = Store(str(place / "cache"))
+    topics = []
+    for base in ("/base", ""):
+        call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, base)
+        made = call.reading(Observation([process], set()), subject())
+        topics.append([topic for topic, _, _ in made.machine])
+    assert topics == [[machine_facts.DIRECTORY] if is_told else [], []]
