@@ -8,8 +8,8 @@ GUARDS = [
     Guard(
         "reading the standard input",
         "process_checks.py",
-        "if _standard_input() in process.inputs:",
-        "if False:",
+        "for read in process.inputs.intersection(handed_down):",
+        "for read in ():",
         CALLERS,
         "reads_its_standard_input",
     ),
@@ -48,7 +48,7 @@ GUARDS = [
     Guard(
         "scripts from standard input",
         "process_checks.py",
-        "(not is_command and named.isdisjoint(process.files))",
+        " or not (begun.is_command or _has_read(process, begun.operand))",
         "False",
         OBSERVED,
         "script_is_not_known",

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nvccache import presence
+from nvccache.files import presence
 
 MAKERS = {
     "nothing": lambda path: None,
