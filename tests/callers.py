@@ -1,4 +1,4 @@
-"""Callers that have a guardian, for its tests: each is a Python process that is told what to do."""
+"""Callers that have a watchdog, for its tests: each is a Python process that is told what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from subprocess import PIPE
 
 CALLER = """
 import atexit, os, signal, subprocess, sys
-from nvccache.machine import watchdog as guardian, jobserver
+from nvccache.machine import watchdog as watchdog, jobserver
 
 def tool(script):
     environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
@@ -32,7 +32,7 @@ class LastWords:
 
 scratch = sys.argv[1]
 atexit.register(open, f"{scratch}-ended", "w")
-g = guardian.Guardian.start(scratch, jobserver.find(os.environ))
+g = watchdog.Watchdog.start(scratch, jobserver.find(os.environ))
 os.makedirs(f"{scratch}/tmp/deep")
 for line in sys.stdin:
     print(repr(eval(line)), flush=True)
@@ -53,7 +53,7 @@ class Caller:
             stdout=PIPE,
             text=True,
         )
-        self.guardian = self.ask("g.pid")
+        self.watchdog = self.ask("g.pid")
 
     def tell(self, expression):
         self.process.stdin.write(expression + "\n")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
-    from nvccache.records.call_result import Answer
+    from nvccache.records.call_result import CallResult
 
 _NO_FORMAT = 8  # ENOEXEC
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
@@ -164,7 +164,7 @@ def _cached_compile(
     return _become(nvcc, arguments, environ)
 
 
-def _hand_over(found: Answer, config: Config, started: float) -> NoReturn:
+def _hand_over(found: CallResult, config: Config, started: float) -> NoReturn:
     """Finish a direct hit."""
     call = Call(outcomes.DIRECT_HIT)
     call.seconds_saved = found.seconds_saved

@@ -15,7 +15,7 @@ from generator.claims import WRITING, Case, Site, products_of
 from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.records.input_record import Reading
 from nvccache.records.manifest import Found
 
@@ -78,7 +78,7 @@ class Records:
         """What is wrong with the names that a record of one line gives the outputs of the other."""
         assert one.plan and one.call and other.plan and other.call
         places = Relocation("", os.getcwd())
-        given = Answer()
+        given = CallResult()
         given.products = [(path, "0" * 32, False) for path in one.plan.products]
         for step in one.plan.dependency_files:
             given.dependency_file, given.rule = step.path, b""

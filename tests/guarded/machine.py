@@ -9,7 +9,7 @@ GUARDS = [
         "terminals: its width", "terminals.py", "size_of(2).hex(), size_of(0).hex(), ", "", TERMINALS, "wide"
     ),
     Guard(
-        "the guardian has left the process group",
+        "the watchdog has left the process group",
         "watchdog.py",
         "if not _is_ready(ours, pid):",
         "if False:",

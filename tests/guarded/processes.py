@@ -49,7 +49,7 @@ GUARDS = [
         "scripts from standard input",
         "process_checks.py",
         " or not (begun.is_command or _has_read(process, begun.operand))",
-        "False",
+        "",
         OBSERVED,
         "script_is_not_known",
     ),

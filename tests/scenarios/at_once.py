@@ -114,7 +114,7 @@ def all_processes() -> list[int]:
 
 
 def processes_of(workspace: Workspace) -> list[int]:
-    """Calls, guardians and tools: what has its temporary files where the workspace has them."""
+    """Calls, watchdogs and tools: what has its temporary files where the workspace has them."""
     mark = b"\0TMPDIR=" + os.fsencode(scratch_of(workspace))
     return [pid for pid in all_processes() if mark in b"\0" + environ_of(pid)]
 
@@ -142,7 +142,7 @@ def is_below(pid: int, ancestor: int) -> bool:
     return pid == ancestor
 
 
-def guardian_of(call: Call) -> int:
+def watchdog_of(call: Call) -> int:
     """The child of a call that leads a session of its own; 0 if there is none."""
     children = [pid for pid in all_processes() if parent_of(pid) == call.pid]
     for pid in children:
@@ -197,7 +197,7 @@ def is_waiting_for_claim(call: Call) -> bool:
 
 
 def check_nothing_is_left(workspace: Workspace, calls: Iterable[Call]) -> None:
-    """Of calls that have ended; what a guardian puts away may take a moment.
+    """Of calls that have ended; what a watchdog puts away may take a moment.
 
     A dry run that is killed leaves `tmpxft_*` files beside the scratch directory, as any killed nvcc does.
     """

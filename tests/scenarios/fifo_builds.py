@@ -107,7 +107,7 @@ class Build:
             return
         folder = scratch_of(self._workspace) / job.unit.product
         if any(str(folder).encode() in environ_of(pid) for pid in processes_of(self._workspace)):
-            return  # its guardian is at work; then a token that comes back stands for a tool that is gone
+            return  # its watchdog is at work; then a token that comes back stands for a tool that is gone
         result = end(job.call)
         assert result == Result(0, b"", b"") or (
             job.unit.killed_after and result == Result(-self._signum, b"", b"")

@@ -25,7 +25,6 @@ from scenarios.at_once import (
     claims_held,
     end,
     ending,
-    guardian_of,
     is_below,
     name_of,
     processes_of,
@@ -33,6 +32,7 @@ from scenarios.at_once import (
     slot_takers,
     start,
     wait_until,
+    watchdog_of,
 )
 from scenarios.light_toolkit import architectures, barrier, light_toolkit, precede
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
@@ -255,7 +255,7 @@ def test_a_signal_ends_all_tools(
 ) -> None:
     with stuck(workspace, toolkit, tmp_path) as call:
         family = [pid for pid in processes_of(workspace) if pid != call.pid]
-        assert len(family) >= 7  # three tools, what they have started, and the guardian
+        assert len(family) >= 7  # three tools, what they have started, and the watchdog
         tell(call, signum, is_for_group)
         call.wait(PATIENCE)
         assert not [(pid, name_of(pid)) for pid in family if pid in processes_of(workspace)]
@@ -304,16 +304,16 @@ def test_a_call_that_is_killed(
 def test_the_streams_of_a_killed_call_end_with_it(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
-    """While its tools still live, since the guardian stands still: neither holds the streams or a place."""
+    """While its tools still live, since the watchdog stands still: neither holds the streams or a place."""
     with stuck(workspace, toolkit, tmp_path) as call:
-        guardian = guardian_of(call)
-        os.kill(guardian, signal.SIGSTOP)
+        watchdog = watchdog_of(call)
+        os.kill(watchdog, signal.SIGSTOP)
         call.kill()
         assert end(call) == Result(-signal.SIGKILL, b"", b"")
         assert len(processes_of(workspace)) >= 7
         assert call.pid not in slot_takers()
         assert not claims_held(workspace)
-        os.kill(guardian, signal.SIGCONT)
+        os.kill(watchdog, signal.SIGCONT)
         check_nothing_is_left(workspace, [call])
 
 
@@ -345,10 +345,10 @@ def test_a_call_that_is_killed_in_its_dry_run(workspace: Workspace, toolkit: Pat
     with ending(workspace):
         call = start(workspace, "-c", "a.cu", "-o", "a.o")
         wait_until(started.exists, [call])
-        guardian = guardian_of(call)
+        watchdog = watchdog_of(call)
         call.kill()
         end(call)
-        wait_until(lambda: guardian not in processes_of(workspace))
+        wait_until(lambda: watchdog not in processes_of(workspace))
         assert not processes_of(workspace)
 
 

@@ -2,7 +2,7 @@
 
 Each command line gives what plain nvcc gives, cold, warm, and with the stages alone; and a compiler that
 changes behind the same name is noticed. Some cases are run by default, all with --every-case. What else
-there is of this stands in test_soundness_tools.py and test_key_ingredients.py.
+there is of this stands in test_soundness_tools.py and test_key_components.py.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from scenarios.at_once import (
     check_nothing_is_left,
     end,
     ending,
-    guardian_of,
     is_below,
     parent_of,
     scratch_of,
     start,
     tools_of,
     wait_until,
+    watchdog_of,
 )
 from scenarios.fifo_builds import AT_ONCE, JOBS, TOKENS, Build, Fifo, Unit
 from scenarios.light_toolkit import architectures, light_toolkit, precede
@@ -132,7 +132,7 @@ def product_of(pid: int) -> str:
 def test_a_build_by_make(workspace: Workspace, toolkit: Path, count: int, signum: signal.Signals) -> None:
     """make complains at its end when a token is missing, or is one too many.
 
-    A tool whose call has been killed may outlive it for as long as its guardian needs, so it does not count.
+    A tool whose call has been killed may outlive it for as long as its watchdog needs, so it does not count.
     """
     units = plan(count, signum)
     write_makefile(workspace, units)
@@ -239,7 +239,7 @@ def test_the_tokens_of_a_call_that_is_ended(
 
 
 @pytest.mark.parametrize("ending_signal", [None, signal.SIGTERM, signal.SIGKILL])
-def test_a_call_whose_guardian_is_killed(
+def test_a_call_whose_watchdog_is_killed(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, ending_signal: signal.Signals | None
 ) -> None:
     """It returns the tokens itself, if it can. After both were killed nobody knows of them any more."""
@@ -250,7 +250,7 @@ def test_a_call_whose_guardian_is_killed(
         wait_until(lambda: len(os.listdir(started)) == 3, [call])
         held = set(TOKENS) - set(fifo.tokens())
         assert len(held) >= 2
-        os.kill(guardian_of(call), signal.SIGKILL)
+        os.kill(watchdog_of(call), signal.SIGKILL)
         if ending_signal:
             call.send_signal(ending_signal)
         else:

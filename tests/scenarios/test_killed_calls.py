@@ -56,7 +56,7 @@ def killed(workspace: Workspace, after: float, signum: int) -> float:
 
 
 def wait_for_all(mark: Path) -> None:
-    """Until no process is left that names the workspace, guardians included, which look like calls."""
+    """Until no process is left that names the workspace, watchdogs included, which look like calls."""
     give_up_at = time.monotonic() + _PATIENCE
     while time.monotonic() < give_up_at:
         lines = []

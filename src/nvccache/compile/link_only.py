@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from nvccache.compile.request import Request
     from nvccache.config import Config
-    from nvccache.records.call_result import Answer
+    from nvccache.records.call_result import CallResult
 
 
-def carry_out(request: Request, known: Answer, config: Config) -> Report | None:
+def carry_out(request: Request, known: CallResult, config: Config) -> Report | None:
     """Link the program; None, with nothing told, where it has to be made in the long way.
 
     That is so where the store has lost something, and where the link fails, which is then told in nvcc's
@@ -48,7 +48,7 @@ def carry_out(request: Request, known: Answer, config: Config) -> Report | None:
     return report
 
 
-def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | None:
+def _link(request: Request, known: CallResult, path: str, cache: Store) -> Report | None:
     transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path)
     words = _command(transcript) if isinstance(transcript, Transcript) else ()
     names = {name for name, _ in known.intermediates}

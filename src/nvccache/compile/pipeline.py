@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nvccache.compile.request import Request
     from nvccache.config import Config
     from nvccache.machine.process import Completed
-    from nvccache.machine.watchdog import Guardian
+    from nvccache.machine.watchdog import Watchdog
     from nvccache.observation.watch import Log
     from nvccache.toolkit.dryrun import Transcript
 
@@ -47,7 +47,7 @@ def carry_out(request: Request, config: Config) -> Report:
     report = scratch.within(
         path,
         jobserver.find(request.environ),
-        lambda guardian: _compile(request, config, cache, path, _slots(request, config, guardian)),
+        lambda watchdog: _compile(request, config, cache, path, _slots(request, config, watchdog)),
     )
     report.store_fault = cache.fault
     if report.leave_to_nvcc:
@@ -55,14 +55,14 @@ def carry_out(request: Request, config: Config) -> Report:
     return report
 
 
-def _slots(request: Request, config: Config, guardian: Guardian | None) -> slots.Slots:
+def _slots(request: Request, config: Config, watchdog: Watchdog | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
-    has_jobserver = guardian is not None and guardian.has_jobserver
+    has_jobserver = watchdog is not None and watchdog.has_jobserver
     cores = slots.available_cores()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
     own = 1 if has_jobserver else max(1, cores if wants_all else request.invocation.threads)
     pool = slots.Pool(slots.pool_directory(), config.jobs or cores)
-    return slots.Slots(own, pool, guardian)
+    return slots.Slots(own, pool, watchdog)
 
 
 def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:

@@ -16,7 +16,7 @@ from nvccache.plan.stages import host
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, direct, input_record, manifest, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.records.input_record import Reading, UnreadableError
 from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
@@ -89,9 +89,9 @@ class Recorder:
         named += self.call.option_files
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
-    def answer(self) -> Answer:
+    def answer(self) -> CallResult:
         """What the call gave."""
-        given = Answer()
+        given = CallResult()
         execution = self.execution
         for stage in execution.plan.stages:
             for output in stage.outputs:
@@ -107,7 +107,7 @@ class Recorder:
             self._leave_out(execution.plan.host_link, given)
         return given
 
-    def _leave_out(self, link: Stage, given: Answer) -> None:
+    def _leave_out(self, link: Stage, given: CallResult) -> None:
         """Have an answer say what the host's link reads, instead of what it said."""
         given.stdout, given.stderr = self._report.told_before_link
         for path in dict.fromkeys(link.inputs):
@@ -120,13 +120,13 @@ class Recorder:
             return line_markers.union([self.execution.passes[path].listed for path in step.preprocessed])
         return []
 
-    def scope(self, given: Answer) -> str:
+    def scope(self, given: CallResult) -> str:
         """How widely the record may be shared."""
         if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
         return direct.SHARED if self._is_relocatable(given) else direct.PLACED
 
-    def _names_outputs(self, given: Answer) -> bool:
+    def _names_outputs(self, given: CallResult) -> bool:
         """Whether a product or a message holds the name of an output."""
         for stage in self.execution.plan.stages:
             if (
@@ -138,7 +138,7 @@ class Recorder:
         names = [os.fsencode(destination) for destination, _, _ in given.products]
         return any(name in given.stderr + given.stdout for name in names)
 
-    def _is_relocatable(self, given: Answer) -> bool:
+    def _is_relocatable(self, given: CallResult) -> bool:
         base = self.places.base
         if not base:
             return False

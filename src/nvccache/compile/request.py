@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
-    from nvccache.records.call_result import Answer
+    from nvccache.records.call_result import CallResult
 
 
 class Request:
@@ -34,7 +34,7 @@ class Request:
         guarded_environ: dict[str, str],
         replay_key: str,
         terminal: str,
-        program: Answer | None = None,
+        program: CallResult | None = None,
     ) -> None:
         self.nvcc = nvcc
         self.arguments = arguments

@@ -193,8 +193,10 @@ class Schedule:
     def _can_be_looked_up(self, task: Task) -> bool:
         if task.state is not State.WAITING or task.number > self._limit:
             return False
-        if task.stage.grammar.keeps_place or any(
-            other.stage.grammar.keeps_place and other.number < task.number and other.state is not State.DONE
+        if task.stage.grammar.stays_in_order or any(
+            other.stage.grammar.stays_in_order
+            and other.number < task.number
+            and other.state is not State.DONE
             for other in self.tasks
         ):
             # It reads and writes what is only known to itself: it keeps its place in nvcc's order.

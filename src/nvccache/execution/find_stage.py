@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from nvccache.execution.execution import Execution
     from nvccache.plan.model import Output, Stage
-    from nvccache.plan.stage_key import Ingredient
+    from nvccache.plan.stage_key import KeyComponent
     from nvccache.records.input_record import Reading
     from nvccache.records.manifest import Found
 
@@ -84,7 +84,7 @@ class Finder:
 
     def look_up(self, stage: Stage) -> Lookup:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
-        found = self._ingredients(stage)
+        found = self._key_components(stage)
         front_key, meaning_key = stage_key.key_of(found), self._meaning_key(stage, found)
         return self.look_again(
             stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines())
@@ -163,9 +163,9 @@ class Finder:
         return output.role == ROLE and output.path in self._execution.plan.own_ids
 
     def front_key(self, stage: Stage) -> str:
-        return stage_key.key_of(self._ingredients(stage))
+        return stage_key.key_of(self._key_components(stage))
 
-    def _meaning_key(self, stage: Stage, by_bytes: Sequence[Ingredient]) -> str:
+    def _meaning_key(self, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
         """The key by what the text says, or empty where the stage reads none, or that is not known."""
         if stage.kind not in ("cudafe", "cicc"):
             return ""
@@ -179,7 +179,7 @@ class Finder:
             digests.append(known.meaning if known else self._workspace.digest_of(path))
         return stage_key.key_of(stage_key.with_inputs(by_bytes, ["meaning", *digests])) if is_text else ""
 
-    def _ingredients(self, stage: Stage) -> list[Ingredient]:
+    def _key_components(self, stage: Stage) -> list[KeyComponent]:
         execution = self._execution
         read = execution.read_by(stage)
         digests = [self._workspace.digest_of(path) for path in read]

@@ -2,7 +2,7 @@
 
 A token is one byte in a pipe or fifo that make and all its clients share; who has read it may run one
 more job, and writes the same byte back afterwards. Knows nothing of what is run, nor of who keeps the
-tokens meanwhile: `guardian` does.
+tokens meanwhile: `watchdog` does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scratch directories that were left behind: how it is known that nobody uses one, and that they go.
 
-Where everything was killed at once, the guardian included, a directory stays. The next call that makes one
+Where everything was killed at once, the watchdog included, a directory stays. The next call that makes one
 of its own removes it. A directory in use is locked by its call; the kernel frees the lock of the dead. That
 is only known on this machine, while it is up, so the name says which that was; others go when they are old.
 """

@@ -7,7 +7,7 @@ import re
 import shutil
 
 from nvccache.machine import leftovers, process
-from nvccache.machine.watchdog import Guardian
+from nvccache.machine.watchdog import Watchdog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ def can_be_named(path: str) -> bool:
     return _UNQUOTABLE.isdisjoint(path)
 
 
-def within(path: str, jobserver: Jobserver | None, work: Callable[[Guardian | None], Result]) -> Result:
+def within(path: str, jobserver: Jobserver | None, work: Callable[[Watchdog | None], Result]) -> Result:
     """Do some work while there is such a directory. Raises OSError where it cannot be made."""
-    guardian = Guardian.start(path, jobserver)
-    if guardian:
-        process.spare(guardian.pid)
+    watchdog = Watchdog.start(path, jobserver)
+    if watchdog:
+        process.spare(watchdog.pid)
     lock = -1
     try:
         lock = leftovers.make(path)
-        return work(guardian)
+        return work(watchdog)
     finally:
-        _put_away(path, guardian)
+        _put_away(path, watchdog)
         if lock >= 0:
             os.close(lock)
 
@@ -71,12 +71,12 @@ def is_named(path: str, text: bytes) -> bool:
     return re.search(rb"(?<![\w.+-])%s(?![\w+-]|\.\w)" % re.escape(name), text) is not None
 
 
-def _put_away(path: str, guardian: Guardian | None) -> None:
+def _put_away(path: str, watchdog: Watchdog | None) -> None:
     try:
         shutil.rmtree(path, ignore_errors=True)
     except process.Interrupted:  # which comes once
         shutil.rmtree(path, ignore_errors=True)
         raise
     finally:
-        if guardian:
-            guardian.dismiss()
+        if watchdog:
+            watchdog.dismiss()

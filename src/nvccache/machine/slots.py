@@ -5,7 +5,7 @@ file that is locked while it is taken, so that the kernel frees it when its hold
 
     /dev/shm/nvccache-<uid>/slot-<number>
 
-Knows nothing of the tools that run, nor of where tokens come from: `jobserver` and `guardian` do.
+Knows nothing of the tools that run, nor of where tokens come from: `jobserver` and `watchdog` do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.machine.watchdog import Guardian
+    from nvccache.machine.watchdog import Watchdog
 
 _CGROUPS = "/sys/fs/cgroup"
 _OWN_CGROUPS = "/proc/self/cgroup"
@@ -146,7 +146,7 @@ class Slot:
 
     __slots__ = ("_place", "_slots", "_token_from", "is_own")
 
-    def __init__(self, slots: Slots, is_own: bool, place: Place | None, token_from: Guardian | None) -> None:
+    def __init__(self, slots: Slots, is_own: bool, place: Place | None, token_from: Watchdog | None) -> None:
         self._slots = slots
         self.is_own = is_own
         self._place = place
@@ -179,22 +179,22 @@ class Slots:
     takes one all the same when there is one, so that other calls see that the machine is busy.
     """
 
-    __slots__ = ("_guardian", "_in_use", "_own", "_pool")
+    __slots__ = ("_in_use", "_own", "_pool", "_watchdog")
 
-    def __init__(self, own: int, pool: Pool | None, guardian: Guardian | None) -> None:
+    def __init__(self, own: int, pool: Pool | None, watchdog: Watchdog | None) -> None:
         self._own = own
         self._pool = pool
-        self._guardian = guardian
+        self._watchdog = watchdog
         self._in_use: list[Slot] = []
 
     def take(self) -> Slot | None:
         """A slot, its own first, or None at once; never raises OSError."""
         is_own = sum(slot.is_own for slot in self._in_use) < self._own
         token_from = None
-        if not is_own and self._guardian and self._guardian.has_jobserver:
-            if not self._guardian.take_token():
+        if not is_own and self._watchdog and self._watchdog.has_jobserver:
+            if not self._watchdog.take_token():
                 return None
-            token_from = self._guardian
+            token_from = self._watchdog
         place = self._place(is_own)
         if not (is_own or token_from or place):
             return None
@@ -204,7 +204,7 @@ class Slots:
 
     def may_become_free(self) -> bool:
         """Whether another call, or make, could give up what this one may then take."""
-        if self._guardian and self._guardian.has_jobserver:
+        if self._watchdog and self._watchdog.has_jobserver:
             return True
         return self._pool is not None and sum(slot.has_place for slot in self._in_use) < self._pool.size
 

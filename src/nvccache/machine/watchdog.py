@@ -1,6 +1,6 @@
-"""The guardian: a process that outlives its call when that is killed, and clears away what it leaves.
+"""The watchdog: a process that outlives its call when that is killed, and clears away what it leaves.
 
-Owns the fork, the words exchanged with it, and the tokens taken from make's jobserver: it is the guardian
+Owns the fork, the words exchanged with it, and the tokens taken from make's jobserver: it is the watchdog
 that reads them, so that there is no moment in which a killed call has a token that nobody knows of. Knows
 nothing of stages; it tells the tools of its call by their TMPDIR, which lies in the scratch directory, or by
 a variable that names it. Whatever they start inherits both.
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 # Set for the dry run, which has the user's own TMPDIR.
 SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
 _TAKE, _RETURN, _DISMISS = b"T", b"R", b"D"
-_READY = b"!"  # what the guardian says first
+_READY = b"!"  # what the watchdog says first
 _LONGEST = 16  # bytes of a message
-_ANSWER_SECONDS = 10.0  # a guardian that has been stopped must not stop its call for good
+_ANSWER_SECONDS = 10.0  # a watchdog that has been stopped must not stop its call for good
 _KILL_SECONDS = 10.0  # a tool that waits for a dead disk cannot be killed
 _PAUSE_SECONDS = 0.02
 
 
-class Guardian:
-    """The call's side. No method raises OSError, also when the guardian itself has been killed."""
+class Watchdog:
+    """The call's side. No method raises OSError, also when the watchdog itself has been killed."""
 
     __slots__ = ("_is_dismissed", "_is_silent", "_jobserver", "_line", "_number", "_tokens", "pid")
 
@@ -47,16 +47,16 @@ class Guardian:
         self._line = line
         self._jobserver = jobserver
         self._number = 0
-        self._tokens: list[bytes] = []  # granted and not returned, should the guardian die before us
+        self._tokens: list[bytes] = []  # granted and not returned, should the watchdog die before us
         self._is_silent = False
         self._is_dismissed = False
 
     @classmethod
-    def start(cls, scratch: str, jobserver: Jobserver | None) -> Guardian | None:
-        """Fork the guardian of the call whose scratch directory, an absolute path, is or will be `scratch`.
+    def start(cls, scratch: str, jobserver: Jobserver | None) -> Watchdog | None:
+        """Fork the watchdog of the call whose scratch directory, an absolute path, is or will be `scratch`.
 
         To be called before the directory is made and before any thread is started. When this returns, what is
-        meant for the process group does not reach the guardian any more. None when there can be none.
+        meant for the process group does not reach the watchdog any more. None when there can be none.
         """
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -73,7 +73,7 @@ class Guardian:
             ours.close()
             return None
         except BaseException:
-            # The exception keeps this frame alive, and with it our end: the guardian would wait for us while
+            # The exception keeps this frame alive, and with it our end: the watchdog would wait for us while
             # whoever handles the exception waits for all children.
             ours.close()
             raise
@@ -107,7 +107,7 @@ class Guardian:
             pass  # it had read this before it died, or will when it goes on
 
     def dismiss(self) -> None:
-        """Have the tokens still held written back and the guardian end, and wait for that; again is once.
+        """Have the tokens still held written back and the watchdog end, and wait for that; again is once.
 
         To be called when no tool runs any more and the scratch directory is gone.
         """
@@ -133,7 +133,7 @@ class Guardian:
     def _ask(self, request: bytes, token: bytes = b"") -> bytes:
         """The answer to a request.
 
-        Raises BrokenPipeError or ConnectionResetError when the guardian died and had not read the request,
+        Raises BrokenPipeError or ConnectionResetError when the watchdog died and had not read the request,
         ConnectionAbortedError when it had, and TimeoutError when it does not answer.
         """
         if self._is_silent:
@@ -154,14 +154,14 @@ class Guardian:
             raise
 
     def _give_back(self, token: bytes) -> None:
-        """Write back what the guardian can no longer."""
+        """Write back what the watchdog can no longer."""
         if self._jobserver:
             with contextlib.suppress(OSError):
                 self._jobserver.give_back(token)
 
 
 def _is_ready(line: socket.socket, pid: int) -> bool:
-    """Whether the guardian has detached itself; if it does not, it is no more."""
+    """Whether the watchdog has detached itself; if it does not, it is no more."""
     with contextlib.suppress(OSError):
         if line.recv(_LONGEST) == _READY:
             return True
@@ -172,9 +172,9 @@ def _is_ready(line: socket.socket, pid: int) -> bool:
 
 
 def _fork(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> int:
-    """The guardian's id; it never returns from here. Raises OSError, and what a signal handler raises.
+    """The watchdog's id; it never returns from here. Raises OSError, and what a signal handler raises.
 
-    Signals are blocked around the fork and stay so in the guardian, so that none of the call's handlers
+    Signals are blocked around the fork and stay so in the watchdog, so that none of the call's handlers
     ever runs in it, and no signal but SIGKILL ends it.
     """
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -189,7 +189,7 @@ def _fork(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> int
 
 
 def _live(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> NoReturn:
-    """The guardian's whole life; nothing of the call's own code runs after it."""
+    """The watchdog's whole life; nothing of the call's own code runs after it."""
     tokens: list[bytes] = []
     try:
         gc.disable()  # what the call left lying about is not ours to finalize

@@ -80,7 +80,7 @@ class _Versions:
 
 
 def _read_stage(command: Command, scratch: str, number: int) -> Stage:
-    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, keeps_place=True)
+    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, stays_in_order=True)
     words = [command.words[0]]
     key_words: list[str] = []
     inputs: list[str] = []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.store.store import Store
 
-Ingredient = tuple[str, tuple[str, ...]]
+KeyComponent = tuple[str, tuple[str, ...]]
 # What they are is their content and the libraries that they load: wherever they lie, they do the same.
 _FORBIDDEN = "forbidden"  # in place of a digest
 _LOCATED_ANYWHERE = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
@@ -35,14 +35,14 @@ def of_stage(
     store: Store,
     dated_files: Sequence[str] = (),
     source_paths: Sequence[str] = (),
-) -> list[Ingredient]:
+) -> list[KeyComponent]:
     """Everything a stage's result depends on, except what only running it reveals.
 
     `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
     `dated_files` are those whose date and size count; `source_paths` are told by its inputs, but not by their
     digests. Raises OSError when its tool or one of its files cannot be read.
     """
-    found: list[Ingredient] = [
+    found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
         ("tool", tuple(_tool_parts(stage, environ, store))),
         ("arguments", stage.key_words),
@@ -90,14 +90,14 @@ def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.
     return known if known.is_known else None
 
 
-def with_inputs(ingredients: Iterable[Ingredient], digests: Sequence[str]) -> list[Ingredient]:
+def with_inputs(components: Iterable[KeyComponent], digests: Sequence[str]) -> list[KeyComponent]:
     """The same with other inputs."""
-    return [(tag, tuple(digests) if tag == "inputs" else parts) for tag, parts in ingredients]
+    return [(tag, tuple(digests) if tag == "inputs" else parts) for tag, parts in components]
 
 
-def key_of(ingredients: Sequence[Ingredient]) -> str:
+def key_of(components: Sequence[KeyComponent]) -> str:
     builder = keys.KeyBuilder("stage")
-    for tag, parts in ingredients:
+    for tag, parts in components:
         builder.add(tag, *parts)
     return builder.key()
 

@@ -54,7 +54,7 @@ def _problem(
     if may_write_them and writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
-    wanted += [word for stage in stages if stage.grammar.keeps_place for word in stage.words]
+    wanted += [word for stage in stages if stage.grammar.stays_in_order for word in stage.words]
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
     return None

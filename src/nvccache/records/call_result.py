@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GIVEN, LOST, UNWRITABLE = "given", "lost", "unwritable"
 
 
-class Answer:
+class CallResult:
     """`products` are (destination, digest of its content, whether an existing file is unlinked first).
 
     `rule` is the content of the dependency file, None where the call asks for none. Where a host's link has
@@ -66,7 +66,7 @@ class Answer:
         self.stages = [(kind, float(seconds)) for kind, seconds in sections.split_tuples(stages, 2)]
 
 
-def give(answer: Answer, cache: Store) -> str:
+def give(answer: CallResult, cache: Store) -> str:
     """Write the products and the dependency file.
 
     LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.

@@ -17,7 +17,7 @@ import os
 
 from nvccache.files import keys
 from nvccache.records import depfile, manifest, output_names
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.store import sections
 
 TYPE_CHECKING = False
@@ -85,7 +85,7 @@ def find(
     scopes: list[tuple[str, Relocation]],
     now: Present,
     ask: Callable[[str, str], str],
-) -> tuple[Found, Answer] | None:
+) -> tuple[Found, CallResult] | None:
     """The reading that holds for this call, and what the call gives."""
     for scope, places in scopes:
         key = key_of(scope, asked.nvcc, asked.call, places, asked.environ)
@@ -104,7 +104,7 @@ def scopes_of(places: Relocation, nowhere: Relocation) -> list[tuple[str, Reloca
 
 
 def attach(
-    answer: Answer, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
+    answer: CallResult, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
 ) -> bytes | None:
     """What a manifest keeps beside the reading: the answer, its products numbered as in output_names.py.
 
@@ -135,12 +135,12 @@ def attach(
     return sections.pack(_KIND, parts)
 
 
-def answer_of(found: Found, call: Invocation, places: Relocation) -> Answer | None:
+def answer_of(found: Found, call: Invocation, places: Relocation) -> CallResult | None:
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
         parts = sections.unpack(_KIND, found.attached, _SECTIONS)
         products, has_rule, entered, flags, stdout, stderr, seconds = parts[:7]
-        answer = Answer()
+        answer = CallResult()
         names = output_names.of_call(call)
         possible = [*names.products, *names.others]
         for number, digest in sections.split_tuples(products, 2):

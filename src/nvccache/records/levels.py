@@ -11,7 +11,7 @@ import time
 
 from nvccache.files import keys, signatures
 from nvccache.records import replay
-from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, Answer, give
+from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.store import directory
 from nvccache.store.store import Store
 
@@ -32,8 +32,8 @@ class Outcome:
 
     __slots__ = ("answer", "bypass", "invocation", "program", "replay_key", "terminal")
 
-    answer: Answer | None
-    program: Answer | None  # an answer but for the host's link, which has to follow (link_only.py)
+    answer: CallResult | None
+    program: CallResult | None  # an answer but for the host's link, which has to follow (link_only.py)
     bypass: Bypass | None
     invocation: Invocation | None
     replay_key: str
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str]) -> Outcome:
-    """Answer a call from the records, or say what it asks for."""
+    """CallResult a call from the records, or say what it asks for."""
     cache = Store(directory.of(config), config.readonly)
     key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
     outcome = Outcome(key, _terminal(environ))
@@ -73,7 +73,7 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     return outcome
 
 
-def _is_over(found: Answer, cache: Store, outcome: Outcome) -> bool:
+def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
     """Give an answer; false, with nothing done, if a product has been evicted.
 
     What is known of a program is kept until it is linked.
@@ -116,7 +116,7 @@ def _find_by_meaning(
     environ: dict[str, str],
     cache: Store,
     now: Present,
-) -> tuple[Found, Answer] | None:
+) -> tuple[Found, CallResult] | None:
     from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 

@@ -31,7 +31,7 @@ from nvccache.environment import OF_ARGUMENTS
 from nvccache.files import keys, signatures
 from nvccache.files.presence import ABSENT, digest_of_listing, reader, state_of
 from nvccache.records import output_names
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def find(
     environ: Mapping[str, str],
     cache: Store,
     ask: Callable[[str, str], str],
-) -> Answer | None:
+) -> CallResult | None:
     """What the call would give, if it is sure to give the same again. `ask`: see machine_facts.py."""
     record = cache.find_record(store.REPLAY, key)
     if record is None:
@@ -120,9 +120,9 @@ def _is_same_machine(recorded: bytes, ask: Callable[[str, str], str]) -> bool:
     )
 
 
-def _answer(parts: list[bytes]) -> Answer:
+def _answer(parts: list[bytes]) -> CallResult:
     products, dependency_file, rule, stdout, stderr, seconds, intermediates, stages = parts
-    answer = Answer()
+    answer = CallResult()
     for destination, digest, unlink_first in sections.split_tuples(products, 3):
         answer.products.append((destination, digest, unlink_first == "1"))
     answer.dependency_file = os.fsdecode(dependency_file)
@@ -136,7 +136,7 @@ def _answer(parts: list[bytes]) -> Answer:
 def add(
     key: str,
     reading: Reading,
-    answer: Answer,
+    answer: CallResult,
     arguments: Sequence[str],
     environ: Mapping[str, str],
     cache: Store,
@@ -210,7 +210,7 @@ def _dates_only_what_it_reads(reading: Reading) -> bool:
     return all(os.path.abspath(path) in read for path, _ in reading.dates)
 
 
-def _parts_of_products(answer: Answer) -> list[str]:
+def _parts_of_products(answer: CallResult) -> list[str]:
     return [
         part
         for destination, digest, unlink_first in answer.products
@@ -218,7 +218,7 @@ def _parts_of_products(answer: Answer) -> list[str]:
     ]
 
 
-def names_its_files(answer: Answer, arguments: Sequence[str], read: Sequence[str]) -> bool:
+def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence[str]) -> bool:
     """Whether an answer writes all files that the command line names as outputs, and no others.
 
     Otherwise a record that somebody tampered with could write anywhere. Calls whose outputs are named in

@@ -14,7 +14,7 @@ from nvccache.compile import link_only
 from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.files import keys
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.store.store import Store
 
 OBJECT, LINKED_DEVICE_CODE = b"an object", b"linked device code"
@@ -59,10 +59,10 @@ def program(path: Path, text: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def known(place: Path, *names: str) -> Answer:
+def known(place: Path, *names: str) -> CallResult:
     """What a record holds: the intermediates of these names, in the store."""
     cache = Store(str(place.parent / "cache"))
-    made = Answer()
+    made = CallResult()
     for name in names:
         content = LINKED_DEVICE_CODE if "dlink" in name else OBJECT
         cache.add_blob(keys.digest_bytes(content), content, compress=True)
@@ -73,7 +73,7 @@ def known(place: Path, *names: str) -> Answer:
     return made
 
 
-def linked(place: Path, given: Answer, lines: str = LINK) -> Report | None:
+def linked(place: Path, given: CallResult, lines: str = LINK) -> Report | None:
     nvcc = place.parent / "nvcc"
     program(nvcc, NVCC.replace("@LINES@", lines.replace("{linker}", str(place.parent / "linker"))))
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(place.parent)}

@@ -264,18 +264,18 @@ def test_further_slots_need_a_place(tmp_path):
 
 
 def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
-    guardian = CountingGuardian(2)
-    slots = Slots(1, Pool(str(tmp_path), 1), guardian)
+    watchdog = CountingGuardian(2)
+    slots = Slots(1, Pool(str(tmp_path), 1), watchdog)
     taken = [slots.take(), slots.take(), slots.take()]
     assert [slot.is_own for slot in taken] == [True, False, False]
     assert slots.take() is None
     taken[0].release()
-    assert guardian.tokens == 0
+    assert watchdog.tokens == 0
     taken[1].release()
     taken[1].release()
-    assert guardian.tokens == 1
+    assert watchdog.tokens == 1
     slots.release_all()
-    assert guardian.tokens == 2
+    assert watchdog.tokens == 2
 
 
 def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
@@ -293,7 +293,7 @@ def test_without_a_token_no_place_is_taken(tmp_path):
     slots.release_all()
 
 
-def test_a_guardian_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
+def test_a_watchdog_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), 2), CountingGuardian(0, has_jobserver=False))
     assert count(slots.take) == 2
     slots.release_all()

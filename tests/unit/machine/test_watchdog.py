@@ -1,4 +1,4 @@
-"""The guardian of a call that is killed, with real processes."""
+"""The watchdog of a call that is killed, with real processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from subprocess import DEVNULL, PIPE
 import pytest
 
 from callers import Caller, is_alive, processes_of, state_of, tokens_in, wait_for_end, wait_until
-from nvccache.machine.watchdog import Guardian
+from nvccache.machine.watchdog import Watchdog
 
 TOKENS = b"abcd"
 
@@ -44,15 +44,15 @@ def start(tmp_path, pipe):
         for stream in (caller.process.stdin, caller.process.stdout):
             with contextlib.suppress(OSError):
                 stream.close()
-        if is_alive(caller.guardian):
-            os.kill(caller.guardian, signal.SIGCONT)
+        if is_alive(caller.watchdog):
+            os.kill(caller.watchdog, signal.SIGCONT)
 
 
-def test_a_dismissed_guardian_is_gone_and_waited_for(start):
+def test_a_dismissed_watchdog_is_gone_and_waited_for(start):
     caller = start()
-    assert is_alive(caller.guardian)
+    assert is_alive(caller.watchdog)
     caller.ask("g.dismiss()")
-    assert not os.path.exists(f"/proc/{caller.guardian}")
+    assert not os.path.exists(f"/proc/{caller.watchdog}")
     caller.ask("g.dismiss()")
     assert caller.scratch.exists()
 
@@ -121,7 +121,7 @@ def test_nothing_is_left_of_a_killed_caller(start, pipe, script):
     # The first token is back: the tools must be gone, and the scratch directory.
     assert not processes_of(caller)
     assert not caller.scratch.exists()
-    wait_for_end(caller.guardian)
+    wait_for_end(caller.watchdog)
     os.write(pipe[1], b"d")
     assert tokens_in(pipe) == TOKENS
 
@@ -132,7 +132,7 @@ def test_tools_of_others_live_on(start, tmp_path):
         ["sleep", "1000"], env={**os.environ, "TMPDIR": f"{caller.scratch}-2/tmp"}
     ) as other:
         caller.kill()
-        wait_for_end(caller.guardian)
+        wait_for_end(caller.watchdog)
         assert other.poll() is None
         other.kill()
 
@@ -140,14 +140,14 @@ def test_tools_of_others_live_on(start, tmp_path):
 def test_a_caller_killed_without_tools_leaves_nothing(start):
     caller = start(with_jobserver=False)
     caller.kill()
-    wait_for_end(caller.guardian)
+    wait_for_end(caller.watchdog)
     assert not caller.scratch.exists()
 
 
-def test_the_guardian_runs_nothing_of_its_caller(start):
+def test_the_watchdog_runs_nothing_of_its_caller(start):
     caller = start()
     caller.kill()
-    wait_for_end(caller.guardian)
+    wait_for_end(caller.watchdog)
     assert not os.path.exists(f"{caller.scratch}-ended")
     other = start()
     other.ask("g.dismiss()")
@@ -157,38 +157,38 @@ def test_the_guardian_runs_nothing_of_its_caller(start):
     assert os.path.exists(f"{other.scratch}-ended")
 
 
-def test_the_guardian_holds_nothing_of_its_caller(start, tmp_path, pipe):
+def test_the_watchdog_holds_nothing_of_its_caller(start, tmp_path, pipe):
     caller = start()
     assert caller.ask("g.take_token()")  # so it is up
     files = {
-        os.readlink(f"/proc/{caller.guardian}/fd/{name}")
-        for name in os.listdir(f"/proc/{caller.guardian}/fd")
+        os.readlink(f"/proc/{caller.watchdog}/fd/{name}")
+        for name in os.listdir(f"/proc/{caller.watchdog}/fd")
     }
     own = os.readlink(f"/proc/self/fd/{pipe[0]}")
     assert {file for file in files if not file.startswith("socket:")} == {os.devnull, own}
-    assert os.readlink(f"/proc/{caller.guardian}/cwd") == "/"
-    assert os.getsid(caller.guardian) == caller.guardian
+    assert os.readlink(f"/proc/{caller.watchdog}/cwd") == "/"
+    assert os.getsid(caller.watchdog) == caller.watchdog
 
 
-def test_the_output_of_a_killed_caller_ends_before_its_guardian(start):
+def test_the_output_of_a_killed_caller_ends_before_its_watchdog(start):
     caller = start()
     caller.ask("g.take_token()")
-    os.kill(caller.guardian, signal.SIGSTOP)
+    os.kill(caller.watchdog, signal.SIGSTOP)
     caller.kill()
     assert select.select([caller.process.stdout], [], [], 60)[0]
     assert caller.process.stdout.read() == ""
-    assert is_alive(caller.guardian)
-    os.kill(caller.guardian, signal.SIGCONT)
-    wait_for_end(caller.guardian)
+    assert is_alive(caller.watchdog)
+    os.kill(caller.watchdog, signal.SIGCONT)
+    wait_for_end(caller.watchdog)
 
 
-def test_no_signal_but_the_last_ends_the_guardian(start, pipe):
+def test_no_signal_but_the_last_ends_the_watchdog(start, pipe):
     caller = start()
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        os.kill(caller.guardian, signum)
+        os.kill(caller.watchdog, signum)
     assert caller.ask("g.take_token()") is True
     caller.kill()
-    wait_for_end(caller.guardian)
+    wait_for_end(caller.watchdog)
     assert not caller.scratch.exists()
     assert tokens_in(pipe) == TOKENS
 
@@ -198,7 +198,7 @@ def test_a_caller_that_is_stopped_goes_on_with_its_tokens(start, pipe):
     assert caller.ask("g.take_token()")
     caller.process.send_signal(signal.SIGSTOP)
     caller.tell("g.take_token()")
-    assert is_alive(caller.guardian)
+    assert is_alive(caller.watchdog)
     caller.process.send_signal(signal.SIGCONT)
     assert caller.process.stdout.readline() == "True\n"
     assert len(tokens_in(pipe)) == 2
@@ -209,16 +209,16 @@ def test_a_caller_that_is_stopped_can_be_killed(start, pipe):
     assert caller.ask("g.take_token()")
     caller.process.send_signal(signal.SIGSTOP)
     caller.kill()
-    wait_for_end(caller.guardian)
+    wait_for_end(caller.watchdog)
     assert tokens_in(pipe) == TOKENS
     assert not caller.scratch.exists()
 
 
-def test_without_its_guardian_a_caller_returns_the_tokens_itself(start, pipe):
+def test_without_its_watchdog_a_caller_returns_the_tokens_itself(start, pipe):
     caller = start()
     assert caller.ask("[g.take_token() for _ in range(3)]") == [True] * 3
-    os.kill(caller.guardian, signal.SIGKILL)
-    wait_for_end(caller.guardian)
+    os.kill(caller.watchdog, signal.SIGKILL)
+    wait_for_end(caller.watchdog)
     assert caller.ask("g.take_token()") is False
     caller.ask("g.return_token()")
     assert len(tokens_in(pipe)) == 2
@@ -226,14 +226,14 @@ def test_without_its_guardian_a_caller_returns_the_tokens_itself(start, pipe):
     assert tokens_in(pipe) == TOKENS
     caller.ask("g.dismiss()")
     assert tokens_in(pipe) == TOKENS
-    assert not os.path.exists(f"/proc/{caller.guardian}")
+    assert not os.path.exists(f"/proc/{caller.watchdog}")
 
 
-def test_a_token_returned_to_a_guardian_that_dies_before_it_reads_that_is_not_lost(start, pipe):
+def test_a_token_returned_to_a_watchdog_that_dies_before_it_reads_that_is_not_lost(start, pipe):
     caller = start()
     assert caller.ask("[g.take_token() for _ in range(2)]") == [True] * 2
-    os.kill(caller.guardian, signal.SIGSTOP)
-    wait_until(lambda: state_of(caller.guardian) == b"T")
+    os.kill(caller.watchdog, signal.SIGSTOP)
+    wait_until(lambda: state_of(caller.watchdog) == b"T")
     caller.ask("setattr(g, '_line', LastWords(g._line))")
     caller.ask("g.return_token()")
     assert len(tokens_in(pipe)) == 3
@@ -241,11 +241,11 @@ def test_a_token_returned_to_a_guardian_that_dies_before_it_reads_that_is_not_lo
     assert tokens_in(pipe) == TOKENS
 
 
-def test_a_guardian_that_does_not_answer_is_done_without_and_ends_when_it_goes_on(start, pipe):
+def test_a_watchdog_that_does_not_answer_is_done_without_and_ends_when_it_goes_on(start, pipe):
     caller = start()
     assert caller.ask("g.take_token()")
-    os.kill(caller.guardian, signal.SIGSTOP)
-    wait_until(lambda: state_of(caller.guardian) == b"T")
+    os.kill(caller.watchdog, signal.SIGSTOP)
+    wait_until(lambda: state_of(caller.watchdog) == b"T")
     caller.ask("g._line.settimeout(0.01)")
     assert caller.ask("g.take_token()") is False
     caller.ask("globals().update(kept=g._line)")
@@ -255,20 +255,20 @@ def test_a_guardian_that_does_not_answer_is_done_without_and_ends_when_it_goes_o
     caller.ask("setattr(g, '_line', kept)")
     caller.ask("g.dismiss()")
     assert len(tokens_in(pipe)) == 3
-    os.kill(caller.guardian, signal.SIGCONT)
-    wait_for_end(caller.guardian)
+    os.kill(caller.watchdog, signal.SIGCONT)
+    wait_for_end(caller.watchdog)
     assert tokens_in(pipe) == TOKENS
     assert caller.scratch.exists()
 
 
 @pytest.mark.parametrize("what", ["fork", "socketpair"])
-def test_without_a_process_or_a_socket_there_is_no_guardian(monkeypatch, tmp_path, what):
+def test_without_a_process_or_a_socket_there_is_no_watchdog(monkeypatch, tmp_path, what):
     def refuse(*arguments):
         raise BlockingIOError
 
     monkeypatch.setattr({"fork": "os.fork", "socketpair": "socket.socketpair"}[what], refuse)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    assert Guardian.start(str(tmp_path), None) is None
+    assert Watchdog.start(str(tmp_path), None) is None
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
     assert tmp_path.exists()
 
@@ -276,7 +276,7 @@ def test_without_a_process_or_a_socket_there_is_no_guardian(monkeypatch, tmp_pat
 # Many callers in a row, forked by one process that inherits and waits for whatever they leave behind.
 MANY = """
 import ctypes, os, random, signal, subprocess, sys, time
-from nvccache.machine import watchdog as guardian, jobserver
+from nvccache.machine import watchdog as watchdog, jobserver
 
 class Told(BaseException):
     pass
@@ -290,7 +290,7 @@ def be_called(scratch, found):
     held = None
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        held = guardian.Guardian.start(scratch, found)
+        held = watchdog.Watchdog.start(scratch, found)
         os.makedirs(f"{scratch}/tmp")
         while True:
             taken = [held.take_token() for _ in range(3)]
@@ -349,7 +349,7 @@ def test_callers_may_be_killed_or_told_to_stop_at_any_moment(tmp_path, pipe, end
 
 SLOW = """
 import os, sys, time
-from nvccache.machine import watchdog as guardian, scratch
+from nvccache.machine import watchdog as watchdog, scratch
 
 original = os.setsid
 
@@ -368,7 +368,7 @@ scratch.within(sys.argv[1], None, work)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
-def test_before_a_directory_is_made_its_guardian_has_left_the_process_group(tmp_path, signum):
+def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_path, signum):
     """Or a kill of the group would leave the directory, and a stop would keep it."""
     path = tmp_path / "scratch"
     command = [sys.executable, "-c", SLOW, str(path)]
@@ -379,22 +379,22 @@ def test_before_a_directory_is_made_its_guardian_has_left_the_process_group(tmp_
     wait_until(lambda: not path.exists())
 
 
-def test_a_guardian_that_does_not_get_ready_is_no_more(monkeypatch, tmp_path):
+def test_a_watchdog_that_does_not_get_ready_is_no_more(monkeypatch, tmp_path):
     """It would take its call for dead when it goes on."""
     monkeypatch.setattr("nvccache.machine.watchdog._ANSWER_SECONDS", 0.05)
     monkeypatch.setattr("os.setsid", lambda: os.kill(os.getpid(), signal.SIGSTOP))
-    assert Guardian.start(str(tmp_path), None) is None
+    assert Watchdog.start(str(tmp_path), None) is None
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
     monkeypatch.setattr("os.setsid", lambda: os._exit(1))
-    assert Guardian.start(str(tmp_path), None) is None
+    assert Watchdog.start(str(tmp_path), None) is None
     assert tmp_path.exists()
 
 
 KILLED_IN_MAKE = """
 import os, signal, sys
-from nvccache.machine import watchdog as guardian, jobserver
-g = guardian.Guardian.start(sys.argv[1], jobserver.find(os.environ))
+from nvccache.machine import watchdog as watchdog, jobserver
+g = watchdog.Watchdog.start(sys.argv[1], jobserver.find(os.environ))
 print(sum(g.take_token() for _ in range(9)), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

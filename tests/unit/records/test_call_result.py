@@ -7,7 +7,7 @@ import os
 import pytest
 
 from nvccache.files import keys
-from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, Answer, give
+from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -26,8 +26,8 @@ def cache(tmp_path, monkeypatch) -> Store:
     return cache
 
 
-def answer(*products: tuple[str, bytes, bool], dependency_file: str = "") -> Answer:
-    made = Answer()
+def answer(*products: tuple[str, bytes, bool], dependency_file: str = "") -> CallResult:
+    made = CallResult()
     made.products = [(path, keys.digest_bytes(content), first) for path, content, first in products]
     made.dependency_file, made.rule = dependency_file, RULE if dependency_file else None
     return made

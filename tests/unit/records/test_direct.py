@@ -13,7 +13,7 @@ from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.records.direct import BOUND, PLACED, SHARED
 from nvccache.records.input_record import Reading
 from nvccache.records.manifest import Found
@@ -161,24 +161,24 @@ def test_a_shared_key_is_tried_first_and_only_with_a_base_directory():
     assert direct.scopes_of(NOWHERE, NOWHERE) == [(PLACED, NOWHERE), (BOUND, NOWHERE)]
 
 
-def given(product: str, dependency_file: str = "") -> Answer:
-    answer = Answer()
+def given(product: str, dependency_file: str = "") -> CallResult:
+    answer = CallResult()
     answer.products = [(product, DIGEST, True)]
     answer.dependency_file, answer.rule = dependency_file, b"" if dependency_file else None
     answer.stdout, answer.stderr, answer.seconds_saved = b"out\0", b"\xff\n", 2.5
     return answer
 
 
-def attached(answer: Answer, line: str, places: Relocation = NOWHERE) -> bytes | None:
+def attached(answer: CallResult, line: str, places: Relocation = NOWHERE) -> bytes | None:
     return direct.attach(answer, ENTERED, parse(line), places)
 
 
-def answer_of(kept: bytes | None, line: str, places: Relocation = NOWHERE) -> Answer | None:
+def answer_of(kept: bytes | None, line: str, places: Relocation = NOWHERE) -> CallResult | None:
     assert kept is not None
     return direct.answer_of(Found("key", Reading(), kept), parse(line), places)
 
 
-def written(answer: Answer | None) -> list[str]:
+def written(answer: CallResult | None) -> list[str]:
     assert answer
     files = [destination for destination, _, _ in answer.products]
     return files + ([answer.dependency_file] if answer.rule is not None else [])
@@ -370,7 +370,7 @@ def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, line):
 
 
 def test_a_product_beside_the_one_that_is_named_is_not_recorded():
-    given = Answer()
+    given = CallResult()
     given.products = [("x.ptx", "0" * 32, False), ("x.ltoir", "1" * 32, False)]
     call = invocation.parse(["-ptx", "a.cu", "-o", "x.ptx"], {})
     assert direct.attach(given, [], call, Relocation("", "/")) is None

@@ -12,7 +12,7 @@ from nvccache.commandline.invocation import Invocation, parse
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, manifest, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.records.input_record import SOURCE, Present, Reading
 from nvccache.records.levels import Outcome
 from nvccache.records.manifest import Found
@@ -35,7 +35,7 @@ def place(tmp_path, monkeypatch):
     cache.add_blob(keys.digest_bytes(OBJECT), OBJECT, compress=False)
     call = parse(LINE, {})
     assert isinstance(call, Invocation)
-    given = Answer()
+    given = CallResult()
     given.products, given.seconds_saved = [("a.o", keys.digest_bytes(OBJECT), True)], 1.5
     nowhere = Relocation("", os.getcwd())
     attached = direct.attach(given, [], call, nowhere)
@@ -134,7 +134,7 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place, is_replay):
 def test_of_a_program_nothing_is_given_before_it_is_linked(place):
     """The record names what the link reads; the call asks for more than that."""
     settle()
-    given = Answer()
+    given = CallResult()
     given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
     given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
     made = reading_of_source()

@@ -10,7 +10,7 @@ import pytest
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import input_record, replay
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.records.input_record import LIBRARIES, Reading
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -59,8 +59,8 @@ def reading_of_call() -> Reading:
     return made
 
 
-def answer_of_call() -> Answer:
-    given = Answer()
+def answer_of_call() -> CallResult:
+    given = CallResult()
     given.products = [("out/a.o", DIGEST, True)]
     given.dependency_file, given.rule = "out/a.d", b"out/a.o : a.cu \\\n    late/a.h\n"
     given.stdout, given.stderr = b"out\0\n", b"\xff warning\n"
@@ -68,12 +68,12 @@ def answer_of_call() -> Answer:
     return given
 
 
-def find(cache: Store, processor: str = "this one", environ=ENVIRON) -> Answer | None:
+def find(cache: Store, processor: str = "this one", environ=ENVIRON) -> CallResult | None:
     answers = {"native": processor, LIBRARIES: "x"}
     return replay.find(KEY, ARGUMENTS, environ, cache, lambda topic, _: answers[topic])
 
 
-def add(cache: Store, made: Reading, given: Answer, arguments=ARGUMENTS) -> bool:
+def add(cache: Store, made: Reading, given: CallResult, arguments=ARGUMENTS) -> bool:
     return replay.add(KEY, made, given, arguments, ENVIRON, cache)
 
 
@@ -85,7 +85,7 @@ def recorded(place, cache) -> Store:
 
 def test_what_was_recorded_is_found(recorded):
     found = find(recorded)
-    for name in Answer.__slots__:
+    for name in CallResult.__slots__:
         assert getattr(found, name) == getattr(answer_of_call(), name)
 
 

@@ -10,7 +10,7 @@ from damage import changed, shuffled, torn
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import call_result, replay
-from nvccache.records.call_result import Answer
+from nvccache.records.call_result import CallResult
 from nvccache.records.input_record import Reading
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -45,14 +45,14 @@ def cache(tmp_path, monkeypatch) -> Store:
     made.links, made.plain = [("a.cu", os.path.realpath("a.cu"))], ["absent"]
     made.listings = [("absent", presence.digest_of_listing("absent"))]
     made.variables = [(name, environment.digest_of(name, {})) for name in ("HOME", "BASH_FUNC_*")]
-    given = Answer()
+    given = CallResult()
     given.products = [("a.o", DIGEST, True)]
     given.seconds_saved = 1.0
     assert replay.add(KEY, made, given, ARGUMENTS, {}, cache)
     return cache
 
 
-def find(cache: Store, key: str = KEY) -> Answer | None:
+def find(cache: Store, key: str = KEY) -> CallResult | None:
     return replay.find(key, ARGUMENTS, {}, cache, lambda topic, subject: "")
 
 

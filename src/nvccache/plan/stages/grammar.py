@@ -44,7 +44,7 @@ class Grammar:
     is_cached: bool = True
     may_include: bool = False  # reads headers again, which no option names
     searches_libraries: bool = False  # finds files by the names of libraries
-    keeps_place: bool = False  # runs when all before it in nvcc's order is done
+    stays_in_order: bool = False  # runs when all before it in nvcc's order is done
 
     def use_of(self, option: str) -> tuple[str, str]:
         """What an option's value is, and its role: (WRITES, "ptx")."""

@@ -37,7 +37,7 @@ _UNCACHED = (
 def grammar_of(words: Sequence[str]) -> Grammar | None:
     """None for what is none of the commands that nvcc gives to a host compiler for CUDA code."""
     if is_link(words):
-        return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, keeps_place=True)
+        return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, stays_in_order=True)
     if "-c" in words and any(word.endswith(_STUBS_OF_LINKS) for word in words):
         return _compile(words, sees_names=asks_for_debug_info(words))
     if not any(word.startswith(_PASS_MACROS) for word in words):
@@ -65,7 +65,7 @@ def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
             sees_directory=asks_for_debug_info(words),
             is_cached=False,
             may_include=True,
-            keeps_place=True,
+            stays_in_order=True,
         )
     return Grammar(
         kind="host_compile",

@@ -28,7 +28,7 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         kind="ptxas",
         writes=_OUTPUTS,
         is_cached=has_known_output,
-        keeps_place=not has_known_output,
+        stays_in_order=not has_known_output,
         # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
         sees_names="-g" in words or "--device-debug" in words,
         folds_mathematics=True,

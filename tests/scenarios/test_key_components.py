@@ -1,8 +1,8 @@
 """What a result depends on makes the right stages miss, and the object is the one plain nvcc makes.
 
 Options, environment and working directory here; the tools and files that are read in
-test_key_ingredients_files.py; the walk that makes a key, without running a tool, in
-test_key_ingredients_units.py.
+test_key_components_files.py; the walk that makes a key, without running a tool, in
+test_key_components_units.py.
 """
 
 from __future__ import annotations
