@@ -51,6 +51,7 @@ MEANING = {
     "nvccache.commandline",
     "nvccache.toolkit",
     "nvccache.records.depfile",
+    "nvccache.records.differences",
     "nvccache.records.direct",
     "nvccache.files.filesystems",
     "nvccache.commandline.tokens",

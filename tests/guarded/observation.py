@@ -160,7 +160,7 @@ GUARDS = [
     Guard(
         "dates that others than compilers look at",
         "stage_inputs.py",
-        "made.dates.append((path, input_record.status_of(path)))",
+        "made.dates.append((path, presence.status_of(path)))",
         "pass",
         OBSERVED,
         "others_than_compilers",

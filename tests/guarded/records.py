@@ -15,7 +15,7 @@ from guarded.table import (
 GUARDS = [
     Guard(
         "answers that are none, in a reading",
-        "input_record.py",
+        "differences.py",
         "if not answer or ask(",
         "if ask(",
         QUESTIONS,
@@ -23,7 +23,7 @@ GUARDS = [
     ),
     Guard(
         "digests of files",
-        "input_record.py",
+        "differences.py",
         "elif now.digest(path) != digest or (",
         "elif (",
         FILES,
@@ -31,7 +31,7 @@ GUARDS = [
     ),
     Guard(
         "variables in a reading",
-        "input_record.py",
+        "differences.py",
         "if environment.digest_of(name, now.environ) != digest",
         "if False",
         "test_input_record.py",
@@ -39,7 +39,7 @@ GUARDS = [
     ),
     Guard(
         "programs looked for on another PATH",
-        "input_record.py",
+        "differences.py",
         'if reading.sought and now.environ.get("PATH", "") != reading.search_path:',
         "if False:",
         "test_input_record.py",
@@ -47,7 +47,7 @@ GUARDS = [
     ),
     Guard(
         "files that become links",
-        "input_record.py",
+        "differences.py",
         "elif kind == SOURCE and path not in links and os.path.islink(path):",
         "elif False:",
         "test_input_record.py",
@@ -55,7 +55,7 @@ GUARDS = [
     ),
     Guard(
         "listed directories in a reading",
-        "input_record.py",
+        "differences.py",
         "if digest_of_listing(directory) != digest:",
         "if False:",
         "test_input_record.py",
@@ -63,7 +63,7 @@ GUARDS = [
     ),
     Guard(
         "plain directories in a reading",
-        "input_record.py",
+        "differences.py",
         "*filter(os.path.islink, reading.plain))]",
         "*())]",
         "test_input_record.py",
@@ -88,14 +88,14 @@ GUARDS = [
     Guard(
         "what stages read, in their manifests",
         "manifest.py",
-        "if not input_record.differences(found.reading, now, True, ask):",
+        "if not differences.differences(found.reading, now, True, ask):",
         "if True:",
         "test_manifest.py",
         "changed_header",
     ),
     Guard(
         "files that are gone",
-        "input_record.py",
+        "differences.py",
         'found.append(Difference("gone", path))',
         "pass",
         SEARCH,
@@ -103,7 +103,7 @@ GUARDS = [
     ),
     Guard(
         "names in directories",
-        "input_record.py",
+        "differences.py",
         "found += _of_names(directory, names)",
         "pass",
         SEARCH,
@@ -111,7 +111,7 @@ GUARDS = [
     ),
     Guard(
         "links of sources",
-        "input_record.py",
+        "differences.py",
         "if os.path.realpath(path) != led_to]",
         "if False]",
         "test_input_record.py",
@@ -119,7 +119,7 @@ GUARDS = [
     ),
     Guard(
         "dates in line tables",
-        "input_record.py",
+        "differences.py",
         "if _looked_at_as(path, date[:1]) != date",
         "if False",
         FILES,
@@ -127,7 +127,7 @@ GUARDS = [
     ),
     Guard(
         "who may read",
-        "input_record.py",
+        "differences.py",
         "if reading.reader == reader():",
         "if True:",
         CALLERS,
@@ -136,7 +136,7 @@ GUARDS = [
     Guard("hard links for clang", "input_record.py", "{is_one:d}", "0", "test_input_record.py", "copies"),
     Guard(
         "dates of copies",
-        "input_record.py",
+        "differences.py",
         'if likeness(one, other) not in ("", same)',
         "if False",
         FILES,
@@ -144,7 +144,7 @@ GUARDS = [
     ),
     Guard(
         "the processor",
-        "input_record.py",
+        "differences.py",
         "if not answer or ask(topic, subject) != answer:",
         "if False:",
         "test_input_record.py",

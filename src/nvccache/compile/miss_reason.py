@@ -24,9 +24,10 @@ from collections import Counter
 from nvccache import environment
 from nvccache.commandline import redaction, tokens
 from nvccache.files import keys
-from nvccache.records import direct, input_record, machine_facts, manifest
+from nvccache.records import differences, direct, machine_facts, manifest
 from nvccache.records.base_dir import Relocation
-from nvccache.records.input_record import LIBRARY, PROGRAM, Difference, Present, Reading
+from nvccache.records.differences import Difference, Present
+from nvccache.records.input_record import LIBRARY, PROGRAM, Reading
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -147,7 +148,7 @@ def _unlike(recorded: Reading, case: Case, cache: Store, otherwise: str = "") ->
     def ask(topic: str, subject: str) -> str:
         return machine_facts.answer(topic, subject, case.request.environ, cache)
 
-    unlike = input_record.differences(recorded, Present(case.request.environ), False, ask)
+    unlike = differences.differences(recorded, Present(case.request.environ), False, ask)
     return [_clause(difference, recorded, case.request.environ) for difference in unlike] or (
         [otherwise] if otherwise else []
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache.files import keys, signatures
+from nvccache.files import keys, presence, signatures
 from nvccache.module_id import ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
@@ -77,7 +77,7 @@ class Recorder:
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
-            {*made.dates, *((path, input_record.date_and_size(path)) for path in execution.dated_files)}
+            {*made.dates, *((path, presence.date_and_size(path)) for path in execution.dated_files)}
         )
         made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
         return made

@@ -16,7 +16,7 @@ from nvccache.module_id.own_ids import ROLE
 from nvccache.plan import stage_key
 from nvccache.plan.stages import ptxas
 from nvccache.preprocessed import lines, passes
-from nvccache.records import input_record, machine_facts, manifest, output_names
+from nvccache.records import differences, machine_facts, manifest, output_names
 from nvccache.records.base_dir import Relocation
 from nvccache.store.entries import Entry
 from nvccache.toolkit import toolchain
@@ -67,7 +67,7 @@ class Finder:
         self._ignores_lines = ignores_lines and not lines.matter_to(stages)
         self._knows_compilers = self._are_compilers_known(stages)
         self._is_recaching = is_recaching
-        self._now = input_record.Present(execution.environ)
+        self._now = differences.Present(execution.environ)
         self._nowhere = Relocation("", execution.cwd)
 
     def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:

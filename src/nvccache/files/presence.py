@@ -1,4 +1,4 @@
-"""What is there under a name, what is in a directory, and who asks. Part of the hot path."""
+"""What is there under a name, how it looks, what is in a directory, and who asks. Part of the hot path."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from nvccache.files import keys
 
 # What can be found under a name; each stands before the name in a reading.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
+WHOLE_STATUS, STATUS_OF_LINK = "=", "@"  # begin what `status_of` says
 
 
 def state_of(path: str) -> str:
@@ -52,3 +53,38 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     if entry.is_dir(follow_symlinks=False):
         return "/d"
     return "/l" if entry.is_symlink() else "/o"
+
+
+def likeness(one: str, other: str) -> str:
+    """What decides whether a compiler that heeds `#pragma once` takes two copies for one file.
+
+    Two digits: whether they have the same date, for gcc, and whether they are the same file, for clang.
+    """
+    try:
+        first, second = os.stat(one), os.stat(other)
+    except (OSError, ValueError):
+        return ""
+    is_one = (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+    return f"{int(first.st_mtime) == int(second.st_mtime):d}{is_one:d}"
+
+
+def date_and_size(path: str) -> str:
+    """What a tool that asks for a file's date sees; empty when there is no such file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return f"{path}:{int(status.st_mtime)}:{status.st_size}"
+
+
+def status_of(path: str, how: str = WHOLE_STATUS) -> str:
+    """All that a program that asks for a file's status sees, or for that of a link itself.
+
+    Empty when there is no such file.
+    """
+    try:
+        status = os.lstat(path) if how == STATUS_OF_LINK else os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    numbers = (status.st_dev, status.st_ino, status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
+    return how + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))

@@ -10,9 +10,10 @@ import re
 import stat
 
 from nvccache import environment
+from nvccache.files.presence import STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.records.input_record import STATUS_OF_LINK, WHOLE_STATUS, UnreadableError
+from nvccache.records.input_record import UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from nvccache.observation.digests import Digests
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import CLOCK_TICK, Lookups, StageLookups
 from nvccache.observation.process_checks import OF_KERNEL
-from nvccache.records import input_record, machine_facts
+from nvccache.records import machine_facts
 from nvccache.records.input_record import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
@@ -154,12 +154,12 @@ class ObservedInputs:
         """Put the status of what need be no file into a reading; raises UnreadableError if it has changed."""
         now = time.time_ns()
         try:
-            status = os.lstat(path) if how == input_record.STATUS_OF_LINK else os.stat(path)
+            status = os.lstat(path) if how == presence.STATUS_OF_LINK else os.stat(path)
         except (OSError, ValueError):
             raise UnreadableError(CHANGED_MEANWHILE) from None
         if signatures.last_change(signatures.of_status(status), now) > self._since_ns - CLOCK_TICK:
             raise UnreadableError(CHANGED_MEANWHILE)
-        made.dates.append((path, input_record.status_of(path, how)))
+        made.dates.append((path, presence.status_of(path, how)))
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
@@ -281,7 +281,7 @@ class _StageInputs:
                 # It may have looked at the date, which compilers heed only of what they read.
                 if stat.S_ISREG(mode) and self._counts(path):
                     kinds.setdefault(path, SOURCE)
-                    made.dates.append((path, input_record.status_of(path)))
+                    made.dates.append((path, presence.status_of(path)))
             for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
                 if self._counts(path):
                     self._call.add_status(made, path, how)
@@ -350,5 +350,5 @@ def _twins(made: Reading) -> list[tuple[str, ...]]:
     twins: list[tuple[str, ...]] = []
     for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):
         if kind == SOURCE and first.setdefault(digest, path) != path:
-            twins.append((first[digest], path, input_record.likeness(first[digest], path)))
+            twins.append((first[digest], path, presence.likeness(first[digest], path)))
     return twins

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 
-from nvccache.records import input_record
+from nvccache.files import presence
 from nvccache.records.input_record import UnreadableError
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def dates_in(images: Iterable[bytes], since_ns: int) -> list[tuple[str, str]]:
 
 def _date_now(path: str, date: int, size: int, since_ns: int) -> str | None:
     """The date and size of a source; None if the tool does not write those of sources that are there."""
-    now = input_record.date_and_size(path)
+    now = presence.date_and_size(path)
     if not now:
         is_same = not date and not size
     elif now == f"{path}:{date}:{size}":

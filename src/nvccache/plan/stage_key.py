@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 
-from nvccache.files import keys
+from nvccache.files import keys, presence
 from nvccache.plan import device_code
 from nvccache.plan.stages import nvlink
-from nvccache.records import input_record
 from nvccache.toolkit import loader, processor, toolchain
 
 TYPE_CHECKING = False
@@ -60,7 +59,7 @@ def of_stage(
         written = [output.path for output in stage.outputs] if stage.kind == "ptxas" else []
         found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
     if dated_files:
-        found.append(("dates", tuple(map(input_record.date_and_size, dated_files))))
+        found.append(("dates", tuple(map(presence.date_and_size, dated_files))))
     return found
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.input_record import Present
+    from nvccache.records.differences import Present
     from nvccache.records.manifest import Found
     from nvccache.store.store import Store
 

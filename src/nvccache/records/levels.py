@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
-    from nvccache.records.input_record import Present, Reading
+    from nvccache.records.differences import Present
+    from nvccache.records.input_record import Reading
     from nvccache.records.manifest import Found
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
@@ -94,7 +95,7 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
 def _answer_by_meaning(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
 ) -> None:
-    from nvccache.records.input_record import Present
+    from nvccache.records.differences import Present
 
     assert outcome.invocation is not None
     started = time.time_ns()
@@ -132,7 +133,7 @@ def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str,
     Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call.
     """
     from nvccache.commandline import invocation
-    from nvccache.records.input_record import Present
+    from nvccache.records.differences import Present
 
     call = invocation.parse(arguments, environ)
     if not isinstance(call, invocation.Bypass):

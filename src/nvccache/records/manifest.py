@@ -7,7 +7,7 @@ host compile, which reads toolkit headers again. Part of the hot path.
 
 from __future__ import annotations
 
-from nvccache.records import input_record
+from nvccache.records import differences, input_record
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.input_record import Present, Reading
+    from nvccache.records.differences import Present
+    from nvccache.records.input_record import Reading
     from nvccache.store.store import Store
 
 _KIND = "reading-5"
@@ -54,7 +55,7 @@ def holding(
 ) -> Iterator[Found]:
     """The readings that hold for the files as they are now, newest first."""
     for found in readings(front_key, cache, places):
-        if not input_record.differences(found.reading, now, True, ask):
+        if not differences.differences(found.reading, now, True, ask):
             yield found
 
 

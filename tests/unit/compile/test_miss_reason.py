@@ -67,7 +67,7 @@ def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -
     made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
     made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
     made.links = [("link", os.path.realpath("link"))]
-    made.dates = [("tool", input_record.date_and_size("tool"))]
+    made.dates = [("tool", presence.date_and_size("tool"))]
     made.plain, made.listings = ["early"], [("early", presence.digest_of_listing("early"))]
     made.variables = [(name, environment.digest_of(name, given.request.environ)) for name in ASKED]
     made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")

@@ -14,7 +14,7 @@ import pytest
 from nvccache.files import signatures
 from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.observer_log import Process
-from nvccache.records import input_record
+from nvccache.records import differences, input_record
 from nvccache.records.input_record import Reading, UnreadableError
 
 LATER = 60 * 10**9  # nanoseconds
@@ -259,7 +259,7 @@ def test_what_was_noted_differs_once_it_is_otherwise(place):
     environ = {"PATH": "late:bin"}
 
     def unlike() -> set[tuple[str, str]]:
-        found = input_record.differences(made, input_record.Present(environ), False, lambda *_: "")
+        found = differences.differences(made, differences.Present(environ), False, lambda *_: "")
         return {(difference.what, difference.path) for difference in found}
 
     assert unlike() == set()

@@ -14,7 +14,7 @@ from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
 from nvccache.observation.observer_log import Observation, Process
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
-from nvccache.records import input_record, machine_facts
+from nvccache.records import differences, machine_facts
 from nvccache.records.input_record import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor
@@ -174,7 +174,7 @@ def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, 
     words = ["-c", "x"] if name == "sh" else []
     made = read_by(place, ran(name, *words, found={"a.h": FILE, "b.h": 0}))
     assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
-    assert made.dates == [("a.h", input_record.status_of("a.h"))]
+    assert made.dates == [("a.h", presence.status_of("a.h"))]
     made = read_by(place, ran("cc1plus", found={"a.h": FILE}))
     assert "a.h" not in kinds(made) and made.dates == []
 
@@ -504,7 +504,7 @@ def test_a_call_has_read_what_each_of_its_stages_did(place):
     assert {"bin"} == {directory for directory, _ in made.listings}
     assert made.dates == parts[1].dates != []
     assert (made.sought, made.search_path) == (["g++"], "bin")
-    assert input_record.differences(made, input_record.Present(ENVIRON), False, lambda *_: "") == []
+    assert differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "") == []
 
 
 def test_the_variables_of_a_call_are_those_that_it_was_given(place):
@@ -561,8 +561,8 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, words, wh
     answers = {(topic, what): answer for topic, what, answer in made.machine}
 
     def unlike() -> list[tuple[str, str]]:
-        found = input_record.differences(
-            made, input_record.Present(ENVIRON), False, lambda *asked: answers[asked]
+        found = differences.differences(
+            made, differences.Present(ENVIRON), False, lambda *asked: answers[asked]
         )
         return [(one.what, one.path) for one in found]
 

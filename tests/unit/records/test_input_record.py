@@ -11,9 +11,10 @@ import pytest
 from damage import changed, shuffled, torn
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import input_record, levels
+from nvccache.records import differences, input_record, levels
 from nvccache.records.base_dir import Relocation
-from nvccache.records.input_record import Present, Reading
+from nvccache.records.differences import Present
+from nvccache.records.input_record import Reading
 from nvccache.store import sections
 
 MACHINE = [("native", "", "a digest"), ("libraries", "/etc/ld.so.cache:libm.so.6", "another")]
@@ -54,7 +55,7 @@ def taken(signed: bool = True) -> Reading:
     known = [signatures.of(path) if signed else signatures.UNKNOWN for path in looked_at]
     made.signatures, made.directory_signatures = known[:2], known[2:]
     made.links = [("link", os.path.realpath("link"))]
-    made.dates = [("late/x.h", input_record.date_and_size("late/x.h")), ("never", "")]
+    made.dates = [("late/x.h", presence.date_and_size("late/x.h")), ("never", "")]
     made.plain, made.listings = ["bin"], [("bin", presence.digest_of_listing("bin"))]
     made.twins = [("late/x.h", "late/x.h", "11")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
@@ -64,7 +65,7 @@ def taken(signed: bool = True) -> Reading:
 
 
 def unlike(made: Reading, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
-    found = input_record.differences(made, Present(environ), False, ask)
+    found = differences.differences(made, Present(environ), False, ask)
     return [(difference.what, difference.path) for difference in found]
 
 
@@ -207,7 +208,7 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
     (place / "other").write_text("")
     for path in ("one", "other"):
         os.utime(path, (5, 5))
-    made.twins = [("one", "other", input_record.likeness("one", "other"))]
+    made.twins = [("one", "other", presence.likeness("one", "other"))]
     assert unlike(made) == []
     os.utime("other", (5, 6))
     assert unlike(made) == [("redated", "one")]
@@ -219,7 +220,7 @@ def test_copies_that_become_one_file_are_told(place):
     for name in ("one", "other"):
         (place / name).write_text("")
         os.utime(place / name, (5, 5))
-    made.twins = [("one", "other", input_record.likeness("one", "other"))]
+    made.twins = [("one", "other", presence.likeness("one", "other"))]
     (place / "other").unlink()
     os.link("one", "other")
     assert unlike(made) == [("redated", "one")]
@@ -295,7 +296,7 @@ def test_one_difference_is_enough_where_that_is_all_one_asks(place):
     made = taken()
     (place / "early" / "x.h").write_text("")
     os.unlink("late/x.h")
-    assert len(input_record.differences(made, Present(ENVIRON), True, ask)) == 1
+    assert len(differences.differences(made, Present(ENVIRON), True, ask)) == 1
     assert len(unlike(made)) > 2
 
 
@@ -411,7 +412,7 @@ def test_damaged_readings_are_refused_or_can_be_compared(place):
     for record in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(record)
         if found:
-            input_record.differences(found, Present({}), False, lambda topic, subject: "")
+            differences.differences(found, Present({}), False, lambda topic, subject: "")
 
 
 @pytest.mark.parametrize(
@@ -486,8 +487,8 @@ def test_hints_that_could_outlive_a_change_are_dropped(place):
 
 def test_a_date_is_what_a_tool_sees(place):
     os.utime("late/x.h", (1234567890.75, 1234567890.75))
-    assert input_record.date_and_size("late/x.h") == "late/x.h:1234567890:7"
-    assert input_record.date_and_size("missing") == input_record.date_and_size("nul\0") == ""
+    assert presence.date_and_size("late/x.h") == "late/x.h:1234567890:7"
+    assert presence.date_and_size("missing") == presence.date_and_size("nul\0") == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, manifest, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
-from nvccache.records.input_record import SOURCE, Present, Reading
+from nvccache.records.differences import Present
+from nvccache.records.input_record import SOURCE, Reading
 from nvccache.records.levels import Outcome
 from nvccache.records.manifest import Found
 from nvccache.store import store

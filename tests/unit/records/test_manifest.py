@@ -11,7 +11,8 @@ import pytest
 from nvccache.files import keys, signatures
 from nvccache.records import input_record, manifest
 from nvccache.records.base_dir import Relocation
-from nvccache.records.input_record import ABSENT, SOURCE, Present, Reading
+from nvccache.records.differences import Present
+from nvccache.records.input_record import ABSENT, SOURCE, Reading
 from nvccache.records.manifest import Found
 from nvccache.store import sections, store
 from nvccache.store.store import Store

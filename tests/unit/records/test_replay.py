@@ -9,7 +9,7 @@ import pytest
 
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import input_record, replay
+from nvccache.records import replay
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_record import LIBRARIES, Reading
 from nvccache.store import store
@@ -279,7 +279,7 @@ def test_the_plain_directory_is_noticed_where_its_signature_is_not(place, cache)
 
 def test_a_date_of_what_nobody_reads_is_not_recorded(place, cache):
     made = reading_of_call()
-    made.dates = [("a.cu", input_record.date_and_size("a.cu"))]
+    made.dates = [("a.cu", presence.date_and_size("a.cu"))]
     assert add(cache, made, answer_of_call())
     made.dates.append(("named.cu", ""))
     assert not add(cache, made, answer_of_call())

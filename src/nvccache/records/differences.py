@@ -1,0 +1,207 @@
+"""Whether all that a command read is still as it was, and what is not. Part of the hot path.
+
+A signature is only a hint: where it still holds, nothing is read again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import environment
+from nvccache.files import keys, signatures
+from nvccache.files.presence import (
+    ABSENT,
+    STATUS_OF_LINK,
+    WHOLE_STATUS,
+    date_and_size,
+    digest_of_listing,
+    likeness,
+    reader,
+    state_of,
+    status_of,
+)
+from nvccache.records.input_record import PROGRAM, SOURCE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nvccache.files.signatures import Signature
+    from nvccache.records.input_record import Reading
+
+_OF_PROCESSOR = ("native", "features")
+
+
+class Difference:
+    """One thing that is not as it was recorded: what became of which path."""
+
+    __slots__ = ("path", "what")
+
+    # changed, gone, appeared, redated, moved, relisted, unreadable, variable, processor; or a topic of
+    # machine_facts.py
+    what: str
+    path: str
+
+    def __init__(self, what: str, path: str) -> None:
+        self.what = what
+        self.path = path
+
+
+class Present:
+    """What the files and the environment are now, each file looked at once however many readings name it."""
+
+    __slots__ = ("_digests", "_known", "environ")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self._known: dict[str, Signature | None] = {}
+        self._digests: dict[str, str] = {}
+
+    def signature(self, path: str) -> Signature | None:
+        if path not in self._known:
+            self._known[path] = signatures.of(path)
+        return self._known[path]
+
+    def signatures(self, paths: list[str]) -> list[Signature | None]:
+        known = self._known
+        if not known:
+            found = signatures.all_of(paths)
+            if found is not None:
+                known.update(zip(paths, found, strict=True))
+                return list(found)
+        return [known[path] if path in known else self.signature(path) for path in paths]
+
+    def learn(self, path: str, digest: str) -> None:
+        """Take a digest that is known to belong to the file as it is now."""
+        self._digests[path] = digest
+
+    def digest(self, path: str) -> str:
+        """The digest of the file as it is now, empty if it cannot be read or is no regular file."""
+        if path not in self._digests:
+            try:
+                self._digests[path] = keys.digest_file(path)
+            except (OSError, ValueError):
+                self._digests[path] = ""
+        return self._digests[path]
+
+
+def differences(
+    reading: Reading, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
+) -> list[Difference]:
+    """What is not as it was; at most one difference if that is enough. `ask`: see machine_facts.py."""
+    found: list[Difference] = []
+    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_twins, _of_reader)
+    for check in checks:
+        for difference in check(reading, now):
+            found.append(difference)
+            if is_one_enough:
+                return found
+    for topic, subject, answer in reading.machine:
+        if not answer or ask(topic, subject) != answer:
+            found.append(
+                Difference("processor" if topic in _OF_PROCESSOR else topic, subject.partition(":")[0])
+            )
+    return found
+
+
+def _of_variables(reading: Reading, now: Present) -> list[Difference]:
+    found = [
+        Difference("variable", name)
+        for name, digest in reading.variables
+        if environment.digest_of(name, now.environ) != digest
+    ]
+    if reading.sought and now.environ.get("PATH", "") != reading.search_path:
+        for name in reading.sought:
+            if environment.found_on(reading.search_path, name) != environment.found_on(
+                now.environ.get("PATH", ""), name
+            ):
+                found.append(Difference("variable", "PATH"))
+                break
+    return found
+
+
+def _of_files(reading: Reading, now: Present) -> list[Difference]:
+    found = []
+    signed = now.signatures(reading.files)
+    if signed != reading.signatures:
+        links = {path for path, _ in reading.links}
+        for path, kind, recorded, signature, digest in zip(
+            reading.files, reading.kinds, reading.signatures, signed, reading.digests, strict=True
+        ):
+            if signature is None:
+                found.append(Difference("gone", path))
+            elif signature == recorded:
+                now.learn(path, digest)
+            elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
+                found.append(Difference("changed", path))
+            elif kind == SOURCE and path not in links and os.path.islink(path):
+                found.append(Difference("moved", path))  # gcc names system headers by what links lead to
+    return found
+
+
+def _of_directories(reading: Reading, now: Present) -> list[Difference]:
+    found = []
+    signed = now.signatures(reading.directories)
+    if signed != reading.directory_signatures:
+        for directory, recorded, signature, names in zip(
+            reading.directories, reading.directory_signatures, signed, reading.names, strict=True
+        ):
+            if signature is None or signature != recorded:
+                found += _of_names(directory, names)
+    for directory, digest in reading.listings:
+        if digest_of_listing(directory) != digest:
+            found.append(Difference("relisted", directory))
+    return found
+
+
+def _of_names(directory: str, names: list[str]) -> list[Difference]:
+    found = []
+    for name in names:
+        path = name[1:] if directory == "." else os.path.join(directory, name[1:])
+        state = state_of(path)
+        if state != name[0]:
+            what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
+            found.append(Difference(what, path.removeprefix("./")))
+    return found
+
+
+def _of_links(reading: Reading, now: Present) -> list[Difference]:
+    moved = [path for path, led_to in reading.links if os.path.realpath(path) != led_to]
+    return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, reading.plain))]
+
+
+def _of_dates(reading: Reading, now: Present) -> list[Difference]:
+    return [
+        Difference("redated", path) for path, date in reading.dates if _looked_at_as(path, date[:1]) != date
+    ]
+
+
+def _of_twins(reading: Reading, now: Present) -> list[Difference]:
+    return [
+        Difference("redated", one)
+        for one, other, same in reading.twins
+        if likeness(one, other) not in ("", same)  # one that is gone has been told already
+    ]
+
+
+def _of_reader(reading: Reading, now: Present) -> list[Difference]:
+    """What somebody else may not read: signatures say nothing of that."""
+    if reading.reader == reader():
+        return []
+    wanted = [
+        *(
+            (path, os.X_OK if kind == PROGRAM else os.R_OK)
+            for path, kind in zip(reading.files, reading.kinds, strict=True)
+        ),
+        *((path, os.X_OK) for path in reading.directories),
+        *((path, os.R_OK) for path, _ in reading.listings),
+    ]
+    return [
+        Difference("unreadable", path)
+        for path, mode in wanted
+        if not os.access(path, mode, effective_ids=True)
+    ]
+
+
+def _looked_at_as(path: str, how: str) -> str:
+    return status_of(path, how) if how in (WHOLE_STATUS, STATUS_OF_LINK) and how else date_and_size(path)
