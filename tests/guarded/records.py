@@ -133,7 +133,7 @@ GUARDS = [
         CALLERS,
         "may_not_read",
     ),
-    Guard("hard links for clang", "input_record.py", "{is_one:d}", "0", "test_input_record.py", "copies"),
+    Guard("hard links for clang", "presence.py", "{is_one:d}", "0", "test_input_record.py", "copies"),
     Guard(
         "dates of copies",
         "differences.py",
