@@ -88,7 +88,7 @@ def _in_wheels() -> Iterator[str]:
 
 
 def main() -> int:
-    """`python -m nvccache.nvcc_search [RELEASE]`: print the path of an nvcc, or fail."""
+    """`python -m nvccache.toolkit.discovery [RELEASE]`: print the path of an nvcc, or fail."""
     nvcc = find_nvcc(os.environ, release="".join(sys.argv[1:2]))
     if nvcc:
         print(nvcc)
