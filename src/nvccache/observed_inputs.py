@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nvccache.store import Store
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
+_STANDARD_INPUT = "/proc/self/fd/0"  # a link
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 
@@ -254,12 +255,15 @@ class _StageInputs:
             questions += [(machine.NATIVE, "")] if observed_process.depends_on_processor(process) else []
             questions += [(machine.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = observed_process.scripts_of(process) if kind == SHELL else []
-            is_told = kind == SHELL and self._call.tells_of_base(process.arguments)
+            is_told = self._call.tells_of_base(process.arguments)
+            is_told = is_told and kind == SHELL and observed_process.heeds_arguments(process)
             if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
+        if any(observed_process.reads_nothing(process) for process, _ in self._processes):
+            made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
     def _object_to_neighbours(self, made: Reading) -> None:
