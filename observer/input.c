@@ -26,7 +26,7 @@ static void note(int descriptor)
     struct stat status;
 
     if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0 || S_ISDIR(status.st_mode)
-        || (S_ISCHR(status.st_mode) && status.st_rdev == NOTHING))
+        || (descriptor && S_ISCHR(status.st_mode) && status.st_rdev == NOTHING))
         return;
     given[count_of_given].device = status.st_dev;
     given[count_of_given++].inode = status.st_ino;

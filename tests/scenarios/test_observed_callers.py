@@ -68,6 +68,18 @@ def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) ->
             time.sleep(OLD_ENOUGH)
 
 
+def test_a_wrapper_that_found_its_standard_input_empty(bench: Workspace) -> None:
+    path = wrapper(bench, READING.replace("{read}", "line=0; read line; line=${line:-1}"))
+    words = [sys.executable, "-m", "nvccache", bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+    for _ in range(2):
+        done = bench.run(words)  # without input
+        assert done.status == 0, done.stderr
+        time.sleep(OLD_ENOUGH)
+    assert bench.counters().calls["direct_hit"] == 1
+    expected = compile_to_ptx(bench, "-ccbin", path, cached=False, typed="3\n")
+    assert compile_to_ptx(bench, "-ccbin", path, typed="3\n") == expected
+
+
 def test_a_wrapper_that_hands_its_standard_input_on_is_recorded(bench: Workspace) -> None:
     path = wrapper(bench, '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n')
     for _ in range(2):

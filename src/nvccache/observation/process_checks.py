@@ -100,6 +100,15 @@ def _handed_down() -> dict[tuple[int, int], str]:
     return found
 
 
+def reads_nothing(process: Process) -> bool:
+    """Whether a process may have read our standard input, and found nothing there since it is /dev/null."""
+    try:
+        status, nothing = os.fstat(0), os.stat(os.devnull)
+    except OSError:
+        return False
+    return status.st_rdev == nothing.st_rdev and (status.st_dev, status.st_ino) in process.inputs
+
+
 def _perhaps_for(process: Process) -> str:
     """For whom a compiler may ask for the time: the first file with a word for it."""
     for path in process.files:
@@ -142,6 +151,14 @@ def _has_read(process: Process, script: str) -> bool:
     if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
         return True
     return "/" not in script and any(os.path.basename(path) == script for path in process.files)
+
+
+def heeds_arguments(process: Process) -> bool:
+    """Whether a shell does more with the arguments of its script than hand all of them on."""
+    begun = shell_text.begun_by(process.arguments[1:])
+    texts = [_text(path) for path in process.files]
+    texts += [os.fsencode(begun.operand)] if begun and begun.is_command else []
+    return shell_text.heeds_arguments(texts)
 
 
 def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:

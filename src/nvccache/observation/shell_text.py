@@ -28,6 +28,11 @@ _MADE_UP = re.compile(
 )
 # Known to a shell since it began: asking anew makes no call.
 _ANEW = re.compile(rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b")
+# What may say something of the arguments, but for lines that become another program with all of them.
+_ARGUMENTS = re.compile(
+    rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
+)
+_HANDED_ON = re.compile(rb'^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_]\w*\}?)*"\$@"[ \t]*$', re.MULTILINE)
 _MOST_NAMES = 3000
 # What shells heed without a script that says so.
 OF_SHELLS = (
@@ -127,6 +132,11 @@ def variables_at_start(is_remote_command: bool, environ: Mapping[str, str]) -> s
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
     """Those named in texts of any kind that all of the environment does not stand for."""
     return {name.decode() for text in texts for name in _OF_OTHERS.findall(text)}
+
+
+def heeds_arguments(texts: Iterable[bytes]) -> bool:
+    """Whether texts may do more with the arguments of a script than start another program with them."""
+    return any(_ARGUMENTS.search(_HANDED_ON.sub(b"", text)) for text in texts)
 
 
 def asks_anew(texts: Iterable[bytes]) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
+_STANDARD_INPUT = "/proc/self/fd/0"  # a link
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 
@@ -248,12 +249,15 @@ class _StageInputs:
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
             if known_programs.asks_for_caller(kind, scripts):
                 questions.append((machine_facts.CALLER, ""))
-            is_told = kind == SHELL and self._call.tells_of_base(process.arguments)
+            is_told = self._call.tells_of_base(process.arguments)
+            is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
             if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
+        if any(process_checks.reads_nothing(process) for process, _ in self._processes):
+            made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
     def _object_to_neighbours(self, made: Reading) -> None:

@@ -250,3 +250,23 @@ def test_what_bash_heeds_without_a_word(name, value, text):
     ]
     assert told[0] != told[1]
     assert name in variables_in([b"exec g++"])
+
+
+@pytest.mark.parametrize(
+    ("text", "heeds"),
+    [
+        ('#!/bin/sh\nexec /usr/bin/g++ "$@"\n', False),
+        ('. ./settings\n  exec "$CXX" ${FLAGS} "-DX" "$@"', False),
+        ('case "$*" in *two*) x=1;; esac\nexec g++ "$@"', True),
+        ('for word; do :; done\nexec g++ "$@"', True),
+        ('exec g++ "-D$1" "$@"', True),
+        ('exec g++ $(basename "$1") "$@"', True),
+        ('exec g++ "$@"; echo "$@"', True),
+        ('g++ "$@" || exit', True),
+        ('x=${2##*/}\nexec g++ "$@"', True),
+        ('read x </proc/self/cmdline\nexec g++ "$@"', True),
+        ('shift\nexec g++ "$@"', True),
+    ],
+)
+def test_a_script_that_only_hands_its_arguments_on(text, heeds):
+    assert shell_text.heeds_arguments([b"", text.encode()]) == heeds

@@ -633,7 +633,7 @@ def test_scratch_files_may_be_named_through_links(place):
     ],
 )
 def test_a_script_that_is_told_where_the_checkouts_are(place, words, is_told):
-    (place / "script").write_text("exec g++")
+    (place / "script").write_text('case $1 in *two*) x=1;; esac\nexec g++ "$@"')
     process = ran("sh", "script", *(word.format("/base") for word in words), files=["script"])
     cache = Store(str(place / "cache"))
     topics = []
@@ -642,3 +642,28 @@ def test_a_script_that_is_told_where_the_checkouts_are(place, words, is_told):
         made = call.reading(Observation([process], set()), subject())
         topics.append([topic for topic, _, _ in made.machine])
     assert topics == [[machine_facts.DIRECTORY] if is_told else [], []]
+    (place / "script").write_text('exec g++ "$@"')
+    call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, "/base")
+    process.files["script"] = signatures.of("script")
+    assert not call.reading(Observation([process], set()), subject()).machine
+
+
+def test_who_finds_an_empty_standard_input_depends_on_that(place):
+    kept = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    reads, writes = os.pipe()
+    try:
+        os.dup2(nothing, 0)
+        status = os.fstat(0)
+        process = ran("cat", inputs={(status.st_dev, status.st_ino)})
+        made = read_by(place, process)
+        assert differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "") == []
+        assert not [path for path, _ in read_by(place, ran("cat", inputs={(1, 2)})).links if "fd" in path]
+        os.dup2(reads, 0)
+        found = differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "")
+        assert [(one.what, one.path) for one in found] == [("moved", "/proc/self/fd/0")]
+        assert made.links[-1] not in read_by(place, process).links, "a tool has read /dev/null by its name"
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (kept, nothing, reads, writes):
+            os.close(descriptor)
