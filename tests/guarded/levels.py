@@ -198,4 +198,12 @@ GUARDS = [
         "test_direct.py",
         "what_was_read",
     ),
+    Guard(
+        "names that options map",
+        "direct.py",
+        'builder.add("mapped directory",',
+        '("mapped directory",',
+        "test_direct.py",
+        "option_tells_apart",
+    ),
 ]

@@ -24,7 +24,7 @@ WRAPPED = call("-ccbin {work}/wrapper")
     [
         "echo x > {work}/report",
         "ln -sf a.cu {work}/report",
-        "cp {work}/a.cu {work}/new && mv {work}/new {work}/report",
+        "new=$(mktemp {work}/XXXXXX) && cp {work}/a.cu $new && mv $new {work}/report",
     ],
 )
 def test_what_a_wrapper_writes_is_written_each_time(bench: Workspace, text: str) -> None:

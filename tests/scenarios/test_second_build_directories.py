@@ -31,8 +31,10 @@ BOTH = architectures(80, 90)
 # Tells of cudafe++ a moment after its thread has taken in what it made.
 _LATE = """
 import sys
-from nvccache.execution import execution; from nvccache.compile import jobs; from nvccache import shim
-kinds, held, run, wait = {}, [], execution.Execution.run, jobs.Jobs.wait
+from nvccache import shim
+from nvccache.compile import jobs
+from nvccache.execution.run_stage import StageRuns
+kinds, held, run, wait = {}, [], StageRuns.run, jobs.Jobs.wait
 
 def named(self, stage, handle=None):
     kinds[id(handle)] = stage.kind
@@ -44,7 +46,7 @@ def late(self, seconds):
     held[:] = late_ones
     return [job for job in found if job not in late_ones]
 
-execution.Execution.run, jobs.Jobs.wait = named, late
+StageRuns.run, jobs.Jobs.wait = named, late
 jobs.Jobs.are_running = property(lambda self: bool(held or self._running))
 sys.exit(shim.main())
 """

@@ -166,7 +166,10 @@ class Schedule:
         """End what still runs, put into the store what was made, and give everything up."""
         # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
         signum = signal.SIGKILL if is_wanted else signal.SIGTERM
-        self._jobs.stop(signum, lambda: watchdog.end_tools(self._execution.plan.scratch))
+        scratch = self._execution.plan.scratch
+        self._jobs.stop(signum, lambda: watchdog.end_tools(scratch))
+        if not is_wanted:
+            watchdog.end_tools(scratch)  # also what tools that have ended by themselves left behind
         self._background.finish(is_wanted)
         for task in self.tasks:
             if task.wait:

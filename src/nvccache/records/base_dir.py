@@ -16,6 +16,7 @@ import os
 MARK = "\1"
 _DELIMITERS = "=,:;\"' \t"  # what can stand before a path within an option's value, or end it
 _GLUING = ("-I", "-L")
+_MAPS = "-prefix-map="  # of files, macros, debug information
 
 
 class Relocation:
@@ -70,6 +71,24 @@ class Relocation:
                 end = start + len(kept)
             start = text.find(self.base, end)
         return text
+
+    def mapped_directory(self, word: str) -> list[str]:
+        """The working directory as a word maps it: `./one/build` by `-ffile-prefix-map=/base=.`.
+
+        Such a name tells one checkout from another without the base directory in it.
+        """
+        cwd = "/".join([self.base, *self._parts])
+        found = []
+        start = word.find(_MAPS)
+        while start >= 0:
+            start += len(_MAPS)
+            old, _, new = word[start:].partition("=")
+            if cwd.startswith(old):
+                for delimiter in _DELIMITERS:
+                    new = new.partition(delimiter)[0]
+                found.append(new + cwd[len(old) :])
+            start = word.find(_MAPS, start)
+        return found
 
 
 def _is_below(path: str, base: str) -> bool:

@@ -65,6 +65,8 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
     else:
         # Compilers take the name of the directory from PWD, which no option may map.
         builder.add("directory by another name", "yes" if named not in ("", cwd) else "no")
+        words = [token for argument in call.arguments for token in argument.tokens]
+        builder.add("mapped directory", *[name for word in words for name in places.mapped_directory(word)])
     if scope == BOUND:
         builder.add("outputs", *given)
     return builder.key()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import pytest
 
@@ -376,3 +377,27 @@ def test_a_product_beside_the_one_that_is_named_is_not_recorded():
     assert direct.attach(given, [], call, Relocation("", "/")) is None
     call = invocation.parse(["-ptx", "x.cu"], {})
     assert direct.attach(given, [], call, Relocation("", "/")) is not None
+
+
+@pytest.mark.parametrize(
+    ("option", "is_shared"),
+    [
+        ("-Xcompiler -ffile-prefix-map={base}/{name}=.", True),
+        ("-Xcompiler -ffile-prefix-map={base}=.", False),
+        ("-Xcompiler -O2,-fmacro-prefix-map={base}/=/src/,-g", False),
+        ('-Xcompiler "-g -fdebug-prefix-map=/=/src"', False),
+        ("-Xcompiler -ffile-prefix-map={base}/o=.", False),
+        ("-Xcompiler -ffile-prefix-map={base}/{name}=. -Xcompiler -fdebug-prefix-map={base}=/src", False),
+        ("-Xcompiler -ffile-prefix-map={base}/{name}/build/deep=.", True),
+        ("-Xcompiler -ffile-prefix-map=/elsewhere=.", True),
+    ],
+)
+def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
+    """What names are mapped to may hold that of the checkout, and not that of the base directory."""
+    made = []
+    for name in ("one", "other"):
+        words = ["-c", "a.cu", *shlex.split(option.format(base="/base", name=name))]
+        call = invocation.parse(words, {})
+        assert isinstance(call, Invocation)
+        made.append(direct.key_of(SHARED, "nvcc", call, Relocation("/base", f"/base/{name}/build"), {}))
+    assert (made[0] == made[1]) == is_shared
