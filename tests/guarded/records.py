@@ -155,8 +155,8 @@ GUARDS = [
         "call_result.py",
         'if "/" in name or name in ("", ".", ".."):',
         "if False:",
-        "test_replay_damage.py",
-        "sense",
+        "test_call_result.py",
+        "scratch_directory",
     ),
     Guard(
         "outputs: rules of records",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.at_once import wait_until
 from scenarios.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
 from workspaces import OLD_ENOUGH, Workspace, make_workspace
 
@@ -166,6 +167,9 @@ def test_a_killed_call_leaves_nothing_wrong(
     workspace.write("a.cu", source_of(0))
     original = workspace.nvcc
     with stuck(workspace, tmp_path, "bin/fatbinary") as process:
+        wait_until(
+            lambda: not list(workspace.cache.glob("tmp/*"))
+        )  # what is being stored just then would stay
         process.kill()
         process.wait()
     workspace.nvcc = original
