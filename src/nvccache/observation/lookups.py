@@ -34,6 +34,7 @@ class Lookups:
         self._missing: dict[str, tuple[str, str]] = {}  # by directory; empty strings if it is there
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
+        self._real: dict[str, str] = {}  # directories without links
 
     def begin(self, files: Iterable[str]) -> StageLookups:
         """What one stage looked for, beside the files that it read."""
@@ -73,15 +74,47 @@ class Lookups:
             known = self._links[path] = os.path.islink(path)
         return known
 
-    def add_names(self, made: Reading, names: Mapping[str, Iterable[str]]) -> None:
-        """Put names by directory, each behind what was found under it, into a reading."""
+    def add_names(self, made: Reading, names: Mapping[str, set[str]], plain: set[str]) -> None:
+        """Put names by directory, each behind what was found under it, and what is no link into a reading.
+
+        The files of the reading must be there already.
+        """
+        self._drop_implied(made, names, plain)
+        made.plain = sorted(plain)
         for directory in sorted(names):
+            if not names[directory]:
+                continue
             made.directories.append(directory)
             made.names.append(sorted(names[directory]))
             shown = input_record.signature_of_directory(
                 directory, made.names[-1], self.since_ns, self.is_link
             )
             made.directory_signatures.append(shown)
+
+    def _drop_implied(self, made: Reading, names: Mapping[str, set[str]], plain: set[str]) -> None:
+        """Drop names of files that were read, perhaps by another way.
+
+        gcc looks a system header up by the name that the search path gives it, and reads it by the path
+        without links. That the way leads there is seen from its directories, and the file's signature says
+        that it is there and no link: a thousand names less that a hit would have to look at.
+        """
+        read = {path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE}
+        real = {self._without_links(path) for path in read}
+        for path in [path for path in plain if path in read or self._without_links(path) in real]:
+            listed = names.get(os.path.dirname(path) or ".", set())
+            shown = PRESENT + os.path.basename(path)
+            if path in read or shown in listed:
+                plain.discard(path)
+                listed.discard(shown)
+        for path in read:
+            names.get(os.path.dirname(path) or ".", set()).discard(PRESENT + os.path.basename(path))
+
+    def _without_links(self, path: str) -> str:
+        """The path of something by the path of its directory without links."""
+        directory, name = os.path.split(path)
+        if directory not in self._real:
+            self._real[directory] = os.path.realpath(directory)
+        return f"{self._real[directory]}/{name}"
 
 
 class StageLookups:
@@ -164,11 +197,10 @@ class StageLookups:
                 self._sought.add(name)
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
-        self._call.add_names(made, self._names)
+        self._call.add_names(made, self._names, self._plain)
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
-        made.plain = sorted(self._plain)
         for path in self._links:
             if os.lstat(path).st_ctime_ns > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)

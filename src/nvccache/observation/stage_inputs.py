@@ -128,7 +128,7 @@ class ObservedInputs:
             setattr(made, name, list(found))
         made.search_path = environ.get("PATH", "") if made.sought else ""
         self.add_variables(made, variables_asked, environ)
-        self._lookups.add_names(made, names)
+        self._lookups.add_names(made, names, set(made.plain))
         return made
 
     def compares_dates(self, path: str, signature: Signature) -> bool:

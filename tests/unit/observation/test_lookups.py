@@ -242,7 +242,7 @@ def test_each_name_is_looked_at_once_in_a_call(place):
 
 def test_names_of_two_stages_come_together(place):
     made = Reading()
-    Lookups(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": ["xtool"]})
+    Lookups(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": {"xtool"}}, set())
     assert names(made) == {"bin": ["xtool"], "inc": ["-x.h", "-y.h"]}
     assert made.directory_signatures == [signatures.UNKNOWN, signatures.of("inc")]
 

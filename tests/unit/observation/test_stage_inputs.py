@@ -667,3 +667,45 @@ def test_who_finds_an_empty_standard_input_depends_on_that(place):
         os.dup2(kept, 0)
         for descriptor in (kept, nothing, reads, writes):
             os.close(descriptor)
+
+
+def test_what_one_stage_reads_another_need_not_have_looked_for(place):
+    call = inputs(place)
+    reads = call.reading(Observation([ran(files=["a.h"])], set()), subject())
+    looks = ran(found={"a.h": stat.S_IFREG | 0o644, "b.h": stat.S_IFREG | 0o644}, links={"a.h", "b.h"})
+    looks = call.reading(Observation([looks], set()), subject())
+    assert {"+a.h", "+b.h"} <= {*dict(zip(looks.directories, looks.names, strict=True))["."]}
+    made = call.union([reads, looks], ENVIRON)
+    names = {*dict(zip(made.directories, made.names, strict=True))["."]}
+    assert "+b.h" in names and "+a.h" not in names
+    assert "b.h" in made.plain and "a.h" not in made.plain
+    os.rename("a.h", "moved.h")
+    os.symlink("moved.h", "a.h")
+    found = differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "")
+    assert [(one.what, one.path) for one in found if one.path == "a.h"] == [("moved", "a.h")]
+
+
+def test_a_header_that_is_looked_up_by_another_way_than_it_is_read(place):
+    """As gcc does with system headers; what the way is made of is watched, so the name need not be."""
+    (place / "inc").mkdir()
+    (place / "inc" / "h.h").write_text("")
+    (place / "way").symlink_to("inc")
+    process = ran(files=["inc/h.h"], found={"way/h.h": 0}, resolved={"way/h.h"})
+    made = read_by(place, process)
+    assert "way/h.h" not in made.plain
+    assert not any("+h.h" in names for names in made.names)
+
+    def unlike() -> list[tuple[str, str]]:
+        found = differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "")
+        return [(one.what, one.path) for one in found]
+
+    assert unlike() == []
+    (place / "way").unlink()
+    (place / "way").mkdir()
+    assert ("moved", "way") in unlike()
+    (place / "way").rmdir()
+    (place / "way").symlink_to("inc")
+    assert unlike() == []
+    os.rename("inc/h.h", "inc/other.h")
+    os.symlink("other.h", "inc/h.h")
+    assert ("moved", "inc/h.h") in unlike()
