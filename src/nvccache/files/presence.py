@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.files import keys
+from nvccache.files import keys, signatures
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.files.signatures import Signature
 
 # What can be found under a name; each stands before the name in a reading.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
@@ -60,12 +64,14 @@ def likeness(one: str, other: str) -> str:
 
     Two digits: whether they have the same date, for gcc, and whether they are the same file, for clang.
     """
-    try:
-        first, second = os.stat(one), os.stat(other)
-    except (OSError, ValueError):
-        return ""
-    is_one = (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
-    return f"{int(first.st_mtime) == int(second.st_mtime):d}{is_one:d}"
+    first, second = signatures.of(one), signatures.of(other)
+    return likeness_of(first, second) if first and second else ""
+
+
+def likeness_of(one: Signature, other: Signature) -> str:
+    """The same of two files by their signatures."""
+    is_one = one[:2] == other[:2]
+    return f"{one[3] // 10**9 == other[3] // 10**9:d}{is_one:d}"
 
 
 def date_and_size(path: str) -> str:

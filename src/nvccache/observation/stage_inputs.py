@@ -350,9 +350,13 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 def _twins(made: Reading) -> list[tuple[str, ...]]:
     """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, Signature]] = {}
     twins: list[tuple[str, ...]] = []
-    for path, digest, kind in zip(made.files, made.digests, made.kinds, strict=True):
-        if kind == SOURCE and first.setdefault(digest, path) != path:
-            twins.append((first[digest], path, presence.likeness(first[digest], path)))
+    for path, digest, kind, signature in zip(
+        made.files, made.digests, made.kinds, made.signatures, strict=True
+    ):
+        other, known = first.setdefault(digest, (path, signature)) if kind == SOURCE else (path, signature)
+        if other != path:
+            # By what they were when they were read: one may have been touched since.
+            twins.append((other, path, presence.likeness_of(known, signature)))
     return twins
