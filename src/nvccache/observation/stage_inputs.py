@@ -237,9 +237,10 @@ class _StageInputs:
     def reading(self) -> Reading:
         for process, kind in self._processes:
             process_checks.object_to(process, kind)
-            process_checks.object_to_products(process, self._call.scratch)
         made = Reading()
         self._add_files(made)
+        for process, _ in self._processes:
+            process_checks.object_to_products(process, self._call.scratch)
         if self._subject.loaded:
             self._object_to_neighbours(made)
         questions = questions_of(self._libraries, self._subject) if self._libraries else []
