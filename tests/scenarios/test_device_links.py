@@ -250,7 +250,7 @@ def test_a_part_that_was_replaced_runs(
     assert link(place, *words).ran() == {stage: 1}
 
 
-@pytest.mark.parametrize("name", ["LIBRARY_PATH", "NVVM_IR_VER_CHK"])
+@pytest.mark.parametrize("name", ["LIBRARY_PATH"])
 def test_each_variable_that_nvlink_reads_counts(place: Workspace, name: str) -> None:
     make_objects(place, ONE)
     words = ("-dlink", *ONE, "one.o", "two.o")

@@ -107,7 +107,8 @@ def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
         return []
     if not stage.grammar.searches_libraries:
         return list(stage.possible_files)
-    return [*stage.possible_files, *nvlink.libraries(stage.words, environ)]
+    found = nvlink.libraries(stage.words, environ)
+    return [*stage.possible_files, *filter(nvlink.is_read, found)]
 
 
 def _file_parts(stage: Stage) -> list[str]:
