@@ -1,0 +1,84 @@
+"""Running one tool: its streams, its end, and how it is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from nvccache.machine import process
+from nvccache.machine.process import Completed
+
+SH = str(shutil.which("sh"))
+MUCH = 300_000  # bytes, more than a pipe holds
+
+
+def run(text: str) -> Completed:
+    return process.run([SH, "-c", text], dict(os.environ))
+
+
+@pytest.fixture(params=["with the end as a descriptor", "by asking"])
+def ending(request, monkeypatch) -> None:
+    """Before Linux 5.3 the end of a process cannot be waited for together with its streams."""
+    if request.param == "by asking":
+        monkeypatch.delattr(os, "pidfd_open")
+
+
+@pytest.mark.usefixtures("ending")
+@pytest.mark.parametrize(
+    "last", ["", "; sleep 0.2", "; exec >&- 2>&-; sleep 0.2"], ids=["", "late", "closed"]
+)
+def test_both_streams_are_whole(last):
+    text = f"head -c {MUCH} /dev/zero; head -c {MUCH} /dev/zero >&2; printf out; printf err >&2{last}"
+    done = run(text)
+    assert (done.status, len(done.stdout), len(done.stderr)) == (0, MUCH + 3, MUCH + 3)
+    assert (done.stdout[-3:], done.stderr[-3:]) == (b"out", b"err")
+
+
+@pytest.mark.usefixtures("ending")
+def test_what_is_left_behind_is_not_waited_for(tmp_path):
+    """Nor does what it writes go on for ever."""
+    pid = tmp_path / "pid"
+    done = run(f"(while :; do echo x; sleep 0.01; done) & echo $! >{pid}; sleep 0.1; printf end >&2; exit 3")
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert (done.status, done.stderr) == (3, b"end")
+    assert set(done.stdout) == set(b"x\n")
+
+
+@pytest.mark.usefixtures("ending")
+def test_a_tool_that_a_signal_ends():
+    assert run("kill -SEGV $$").status == -signal.SIGSEGV
+
+
+def test_a_script_without_a_first_line_is_run_by_the_shell(tmp_path):
+    script = tmp_path / "script"
+    script.write_text('echo "$0" "$@"\n')
+    script.chmod(0o755)
+    assert process.run([str(script), "a b"], {}).stdout == f"{script} a b\n".encode()
+    assert process.run(["script", "c"], {"PATH": str(tmp_path)}).stdout == f"{script} c\n".encode()
+
+
+@pytest.mark.parametrize("mode", [0o644, None])
+def test_what_cannot_be_started_is_told(tmp_path: Path, mode: int | None):
+    path = tmp_path / "tool"
+    if mode:
+        path.write_text("")
+        path.chmod(mode)
+    with pytest.raises(OSError):
+        process.run([str(path)], {})
+
+
+def test_descriptors_of_the_caller_are_handed_on_and_our_own_are_not():
+    theirs, ours = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(theirs, True)
+    try:
+        done = run(
+            f"[ -e /proc/self/fd/{theirs} ] && echo theirs; [ -e /proc/self/fd/{ours} ] && echo ours; :"
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.stdout == b"theirs\n"
