@@ -1,6 +1,6 @@
 """nvcc's own options: the union of `nvcc --help` of CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5.
 
-Owns names and arities only; `flags` knows how words are matched with them. Every documented option and its
+Owns names and arities only; `tokens` knows how words are matched with them. Every documented option and its
 arity is checked against the nvcc at hand by `tests/unit/commandline/test_tokens.py`. Arities are nvcc's
 behaviour (does it say `argument expected after` for a last word?), not its help, which leaves out some
 values. Long names are written with two dashes and short names with one; nvcc accepts no other pairing.
