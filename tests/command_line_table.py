@@ -42,8 +42,8 @@ class Outcome:
     message: str = ""  # how it differed
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    arguments = _arguments(words)
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _arguments(argv)
     toolkits = arguments.nvcc or [_at_hand(os.environ)]
     with tempfile.TemporaryDirectory() as directory:
         results = Path(arguments.results or directory)
@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
     return int(any(outcome.message for outcomes in found.values() for outcome in outcomes.values()))
 
 
-def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--nvcc",
@@ -82,7 +82,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
         "--jobs", default="0", help="how many lines at once, for pytest-xdist; one by default"
     )
     parser.add_argument("--select", metavar="EXPRESSION", help="only these lines, as for pytest's -k")
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 def _at_hand(environ: Mapping[str, str]) -> str:
@@ -94,16 +94,16 @@ def _at_hand(environ: Mapping[str, str]) -> str:
 def _run(nvcc: str, ccbin: str, report: Path, arguments: argparse.Namespace) -> None:
     """Compare all lines; the report appears only when all are done."""
     unfinished = report.with_suffix(".unfinished")
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
-    words += ["-q", "--tb=short", "--every-line", f"--junitxml={unfinished}"]
-    words += ["-n", arguments.jobs, "--dist", "worksteal"]
-    words += ["-k", arguments.select] if arguments.select else []
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
+    argv += ["-q", "--tb=short", "--every-line", f"--junitxml={unfinished}"]
+    argv += ["-n", arguments.jobs, "--dist", "worksteal"]
+    argv += ["-k", arguments.select] if arguments.select else []
     path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
     environ = {**os.environ, "NVCCACHE_TEST_NVCC": nvcc, "NVCCACHE_TEST_CCBIN": ccbin, "PYTHONPATH": path}
     environ["NVCCACHE_TEST_LIGHT"] = "1" if arguments.light else ""
     tests = TESTS / "scenarios" / "test_command_lines.py"
     # What pytest prints is progress, not the table.
-    done = subprocess.run([*words, str(tests)], cwd=TESTS.parent, env=environ, stdout=sys.stderr, check=False)
+    done = subprocess.run([*argv, str(tests)], cwd=TESTS.parent, env=environ, stdout=sys.stderr, check=False)
     if done.returncode not in (0, 1):  # It did not come to its end.
         sys.exit(done.returncode)
     unfinished.rename(report)

@@ -27,8 +27,8 @@ GUARDS = [
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    chosen = [guard for guard in GUARDS if not words or any(word in guard.name for word in words)]
+    argv = sys.argv[1:]
+    chosen = [guard for guard in GUARDS if not argv or any(word in guard.name for word in argv)]
     unseen = 0
     with tempfile.TemporaryDirectory() as folder:
         for guard in chosen:
@@ -80,8 +80,8 @@ def found(name: str, tree: Path, below: str) -> Path:
 def run_test(guard: Guard, tree: Path) -> int:
     """pytest's status: 0 if all passed, 1 if one failed, 5 if there is no such test."""
     named = [word if word.startswith("-") else str(found(word, tree, "tests")) for word in guard.test.split()]
-    words = [*named, "-k", guard.which]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", *words]
+    argv = [*named, "-k", guard.which]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", *argv]
     environ = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, cwd=tree, env=environ, capture_output=True, check=False).returncode
 

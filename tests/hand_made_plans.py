@@ -32,15 +32,15 @@ LINK = 'g++ -o "x" -Wl,--start-group "/s/a.o" -Wl,--end-group'
 PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
 
 
-def built(lines, words="-c a.cu", scratch="/s") -> Plan | Bypass:
+def built(lines, argv="-c a.cu", scratch="/s") -> Plan | Bypass:
     transcript = dryrun.read("".join(f"#$ {line}\n" for line in lines).encode())
     assert isinstance(transcript, Transcript)
-    parsed = invocation.parse(words.split(), {})
+    parsed = invocation.parse(argv.split(), {})
     assert isinstance(parsed, Invocation)
     return build.plan_of(transcript, parsed, scratch)
 
 
-def planned(*lines, words="-c a.cu", scratch="/s") -> Plan:
-    found = built(lines, words, scratch)
+def planned(*lines, argv="-c a.cu", scratch="/s") -> Plan:
+    found = built(lines, argv, scratch)
     assert isinstance(found, Plan), found
     return found

@@ -54,7 +54,7 @@ def install_below(wheel: Path, prefix: Path) -> Path:
     return prefix / "bin" / "nvccache"
 
 
-def _pip(*words: str) -> None:
+def _pip(*argv: str) -> None:
     options = [
         "--no-index",
         "--no-deps",
@@ -62,7 +62,7 @@ def _pip(*words: str) -> None:
         "--disable-pip-version-check",
         "--no-warn-script-location",
     ]
-    subprocess.run([sys.executable, "-m", "pip", *words, *options], check=True)
+    subprocess.run([sys.executable, "-m", "pip", *argv, *options], check=True)
 
 
 def shared(base: Path, name: str, make: Callable[[Path], None]) -> Path:

@@ -62,7 +62,7 @@ MEANING = {
     "nvccache.commandline.options",
     "nvccache.toolkit.processor",
     "nvccache.store.publishing",
-    "nvccache.records.input_record",
+    "nvccache.records.input_records",
     "nvccache.records.base_dir",
 }
 # What a miss does without: each takes as long to load as many of our own modules.
@@ -101,10 +101,10 @@ def bare_modules() -> set[str]:
 
 def modules_of_call(workspace: Workspace, shim: Path) -> set[str]:
     """What the shim loads, started as its first line has it."""
-    words = [sys.executable, "-X", "importtime", "-IS", str(shim), *LINE]
+    argv = [sys.executable, "-X", "importtime", "-IS", str(shim), *LINE]
     (workspace.directory / "a.o").unlink()
     started = subprocess.Popen(
-        words,
+        argv,
         cwd=workspace.directory,
         env={**workspace.environ, "NVCCACHE_NVCC": workspace.nvcc},
         stderr=subprocess.PIPE,

@@ -41,8 +41,8 @@ def uncompiled(workers_base: Path, launcher: Path) -> Path:
     return installations.shared(workers_base, "environment-for-sh", make) / "bin" / "nvccache"
 
 
-def text_of(*words: str | Path, **options: object) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, check=False, **options)  # type: ignore[call-overload]
+def text_of(*argv: str | Path, **options: object) -> str:
+    done = subprocess.run([str(word) for word in argv], capture_output=True, check=False, **options)  # type: ignore[call-overload]
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
     return str(done.stdout.decode())
 
@@ -59,11 +59,11 @@ def package_of(launcher: Path) -> str:
 def compiled(workspace: Workspace, launcher: Path) -> list[str | Path]:
     """The words of a compile that is a direct hit from now on."""
     workspace.environ["PWD"] = str(workspace.directory)  # as a shell has it, which the launcher may be
-    words = [launcher, workspace.nvcc, "-c", "a.cu", "-o", "a.o"]
+    argv = [launcher, workspace.nvcc, "-c", "a.cu", "-o", "a.o"]
     os.utime(workspace.write("a.cu", SOURCE), (1, 1))
     assert workspace.run(["sleep", str(5 * OLD_ENOUGH)]).status == 0
-    assert workspace.run(words).status == 0
-    return words
+    assert workspace.run(argv).status == 0
+    return argv
 
 
 def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
@@ -102,15 +102,15 @@ def test_the_working_directory_has_no_say(launcher, workspace, compiled):
     for python in ([sys.executable, "-I"], [sys.executable]):
         for name in ("os", "runpy", "nvccache"):  # what Python itself loads before us is out of our hands
             (workspace.directory / f"{name}.py").unlink(missing_ok=True)
-        for words in ([*compiled[1:-1], "b.o", "-Xptxas", "-v"], ["stats"]):
-            result = workspace.run([*python, "-m", "nvccache", *words])
+        for argv in ([*compiled[1:-1], "b.o", "-Xptxas", "-v"], ["stats"]):
+            result = workspace.run([*python, "-m", "nvccache", *argv])
             assert result.status == 0 and b"Traceback" not in result.stderr
 
 
 def test_a_hit_loads_what_the_shims_hit_loads(workspace, compiled, launcher):
     """Another form of the same start: the script is found by Python, the rest by the script."""
-    words = ["-X", "importtime", "-IS", "-X", f"nvccache={launcher}", f"{launcher}-python", *compiled[1:]]
-    found = imported(workspace.run([launcher.with_name("python3"), *words]).stderr)
+    argv = ["-X", "importtime", "-IS", "-X", f"nvccache={launcher}", f"{launcher}-python", *compiled[1:]]
+    found = imported(workspace.run([launcher.with_name("python3"), *argv]).stderr)
     assert found | BUILT_IN | {"_stat"} >= REPLAY
     assert not [name for name in found - REPLAY if name.startswith("nvccache") or name == "site"]
 
@@ -161,8 +161,8 @@ def test_links_from_other_directories(form, launcher, uncompiled, workspace, tmp
     (links / "nvcc").symlink_to("nvccache")
     path = f"{links}:{workspace.environ['PATH']}"
     rest = ["-c", workspace.directory / "a.cu", "-o", "a.o"]
-    for words in (["nvccache", workspace.nvcc], ["nvcc"], [links / "nvcc"], ["bin of mine/nvccache", "nvcc"]):
-        result, counters = workspace.since(partial(workspace.run, [*words, *rest], tmp_path, PATH=path))
+    for argv in (["nvccache", workspace.nvcc], ["nvcc"], [links / "nvcc"], ["bin of mine/nvccache", "nvcc"]):
+        result, counters = workspace.since(partial(workspace.run, [*argv, *rest], tmp_path, PATH=path))
         assert (result.status, result.stderr) == (0, b"")
         assert counters.calls["fault"] == 0 and sum(counters.calls.values()) == 1
 
@@ -216,14 +216,14 @@ def test_a_launcher_without_python_says_so(form, launcher, uncompiled, tmp_path)
     masquerade = tmp_path / "nvcc"
     masquerade.symlink_to(alone)
     tools = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    for words in (
+    for argv in (
         [alone, "nvcc"],
         [masquerade, "/bin/echo"],
         [alone, "stats"],
         [alone],
         [alone, "--version"],
     ):
-        done = subprocess.run(words, capture_output=True, check=False, env=tools)
+        done = subprocess.run(argv, capture_output=True, check=False, env=tools)
         assert done.returncode == 127
         assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
     assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
@@ -266,8 +266,8 @@ def test_a_build_goes_on_where_python_cannot_be_started(form, launcher, uncompil
     (real.with_name("g++")).symlink_to("nvcc")
     environ = {"PATH": f"{folder}:{shim.parent}:{real.parent}:/usr/bin:/bin"}
     own = folder / "nvccache"
-    for words in ([own, "nvcc"], [own, real], [own, shim], [own, own, "nvcc"], [folder / "nvcc"]):
-        assert text_of(*words, "-c", "a b", env=environ) == f"{real} -c a b\n", words
+    for argv in ([own, "nvcc"], [own, real], [own, shim], [own, own, "nvcc"], [folder / "nvcc"]):
+        assert text_of(*argv, "-c", "a b", env=environ) == f"{real} -c a b\n", argv
     assert text_of(own, "g++", "x", env=environ) == f"{real.with_name('g++')} x\n"
     named = {**environ, "PATH": "/usr/bin:/bin", "NVCCACHE_NVCC": str(real)}
     assert text_of(folder / "nvcc", "x", env=named) == f"{real} x\n"
@@ -293,8 +293,8 @@ def test_closed_streams(launcher, uncompiled, workspace, compiled):
     for started in (launcher, uncompiled):
         for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
             product.unlink()
-            words = ["sh", "-c", f'exec "$@" {closed}', "sh", started, *compiled[1:]]
-            result, counters = workspace.since(partial(workspace.run, words))
+            argv = ["sh", "-c", f'exec "$@" {closed}', "sh", started, *compiled[1:]]
+            result, counters = workspace.since(partial(workspace.run, argv))
             assert (result.status, result.stdout, result.stderr) == (0, b"", b""), closed
             assert (counters.outcome, product.exists()) == ("direct_hit", True)
 

@@ -89,9 +89,9 @@ def test_further_arguments_are_in_the_keys_and_change_nothing_else(release: str)
     assert isinstance(found, Plan) and isinstance(added, Plan)
     for stage, other in zip(found.stages, added.stages, strict=True):
         assert (stage.kind, stage.inputs, stage.outputs) == (other.kind, other.inputs, other.outputs)
-        assert set(other.key_words) - set(stage.key_words) <= {
+        assert set(other.key_argv) - set(stage.key_argv) <= {
             "--new-option=7",
             "--new-switch",
             "-DNEW_RELEASE=20",
         }
-        assert stage.key_words != other.key_words
+        assert stage.key_argv != other.key_argv

@@ -48,10 +48,10 @@ class Workspace:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
-    def run(self, words: Sequence[str | Path], cwd: Path | None = None, **variables: str) -> Result:
+    def run(self, argv: Sequence[str | Path], cwd: Path | None = None, **variables: str) -> Result:
         """Run any command in the workspace's environment."""
         done = subprocess.run(
-            [str(word) for word in words],
+            [str(word) for word in argv],
             cwd=cwd or self.directory,
             env={**self.environ, **variables},
             capture_output=True,
@@ -71,7 +71,7 @@ class Workspace:
     def forget_calls(self) -> None:
         """Remove what answers whole calls from records, so that the stages are asked."""
         shutil.rmtree(self.cache / store.REPLAY, ignore_errors=True)
-        for path in self.cache.glob(f"{store.READING}/*/*"):
+        for path in self.cache.glob(f"{store.INPUT_RECORD}/*/*"):
             if b"answer-" in path.read_bytes():
                 path.unlink()
 

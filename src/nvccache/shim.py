@@ -43,16 +43,16 @@ def main() -> int:
         return _compile("", sys.argv[1:])
     while len(sys.argv) > 1 and _is_launcher(sys.argv[1]):  # set twice, by a build and by its environment
         del sys.argv[1]
-    words = sys.argv[1:]
-    if words and "/" in words[0] and words[0][0] != "-":  # as CMake calls us; no command has a slash
-        return _compile(words[0], words[1:])
+    argv = sys.argv[1:]
+    if argv and "/" in argv[0] and argv[0][0] != "-":  # as CMake calls us; no command has a slash
+        return _compile(argv[0], argv[1:])
     from nvccache.cli.names import COMMANDS
 
-    if not words or words[0] in COMMANDS or not _is_compiler(words[0]):
+    if not argv or argv[0] in COMMANDS or not _is_compiler(argv[0]):
         from nvccache import cli
 
         return cli.main()
-    return _compile(words[0], words[1:])
+    return _compile(argv[0], argv[1:])
 
 
 def _is_name_of_nvcc(name: str) -> bool:

@@ -37,7 +37,7 @@ class Contender:
     """A command to put before nvcc's arguments; `hits` counts its hits of the kind that is measured."""
 
     name: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     environ: dict[str, str]
     hits: Callable[[], int] | None = None  # None: it compiles nothing
     every: int = 1  # takes part in every so-manieth round
@@ -82,10 +82,10 @@ def _nvccache(temporary: Path, nvcc: str, environ: dict[str, str]) -> list[Conte
     script = _entry_point(Path(launcher))
     starts = {SHIM: (str(shims / "nvcc"),), LAUNCHER: (launcher, nvcc), SCRIPT: (script, nvcc)}
     present = []
-    for name, words in starts.items():
+    for name, argv in starts.items():
         cache = str(temporary / f"cache of {name}")
         own = {"NVCCACHE_DIR": cache, "NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
-        present.append(Contender(name, words, environ | own, lambda cache=cache: _direct_hits(cache)))
+        present.append(Contender(name, argv, environ | own, lambda cache=cache: _direct_hits(cache)))
     return present
 
 

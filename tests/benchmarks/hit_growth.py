@@ -65,5 +65,5 @@ def _with_headers(count: int, sources: Path) -> Unit:
 
 def _with_noise(kilobytes: int, sources: Path) -> Unit:
     source = sources / f"object{kilobytes}.cu"
-    source.write_text(_NOISE.format(words=kilobytes * 1000 // 8) + _KERNEL)
+    source.write_text(_NOISE.format(argv=kilobytes * 1000 // 8) + _KERNEL)
     return Unit(source.stem, source, _ARGUMENTS)

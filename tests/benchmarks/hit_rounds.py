@@ -44,12 +44,12 @@ class Lane:
 
     @property
     def command(self) -> list[str]:
-        words = list(self.contender.words)
+        argv = list(self.contender.argv)
         if self.compiles:
             product = f"{self.unit.name}.o"
-            words += [*self.unit.arguments, "-MD", "-MT", product, "-MF", f"{product}.d"]
-            words += ["-x", "cu", "-c", str(self.unit.source), "-o", product]
-        return words
+            argv += [*self.unit.arguments, "-MD", "-MT", product, "-MF", f"{product}.d"]
+            argv += ["-x", "cu", "-c", str(self.unit.source), "-o", product]
+        return argv
 
     @property
     def median(self) -> float:

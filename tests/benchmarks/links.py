@@ -72,7 +72,7 @@ class Case:
 
     name: str
     title: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     outcome: str
     is_program: bool = False
 
@@ -85,12 +85,12 @@ def prepared(bench: Bench, options: argparse.Namespace) -> list[Case]:
         Case("debug", "`-c -G`", (*_ONE, "-G", "-c", str(source)), outcomes.DIRECT_HIT),
     ]
     linked = []
-    for name, words in (("", _ONE), ("lto-", _LTO)):
+    for name, argv in (("", _ONE), ("lto-", _LTO)):
         if not any(f"{name}{kind}" in options.cases for kind in ("dlink", "program")):
             continue
-        objects = _objects(bench, options, words)
+        objects = _objects(bench, options, argv)
         flags = " -dlto" if name else ""
-        link = (*words, *objects)
+        link = (*argv, *objects)
         linked += [
             Case(f"{name}dlink", f"`-dlink{flags}`", ("-dlink", *link), outcomes.DIRECT_HIT),
             Case(f"{name}program", f"program{flags and ', `-dlto`'}", link, outcomes.STAGE_HIT, True),
@@ -99,9 +99,9 @@ def prepared(bench: Bench, options: argparse.Namespace) -> list[Case]:
     return [case for case in chosen if _can_be_made(bench, case)]
 
 
-def _objects(bench: Bench, options: argparse.Namespace, words: Sequence[str]) -> list[str]:
+def _objects(bench: Bench, options: argparse.Namespace, argv: Sequence[str]) -> list[str]:
     """Relocatable objects made by plain nvcc; the last one ends the chain and holds `main`."""
-    folder = bench.work / "objects" / "-".join(words).replace("=", "-")
+    folder = bench.work / "objects" / "-".join(argv).replace("=", "-")
     folder.mkdir(parents=True)
     made = []
     for number in range(options.objects):
@@ -109,16 +109,16 @@ def _objects(bench: Bench, options: argparse.Namespace, words: Sequence[str]) ->
         text = template.replace("@NUMBER@", str(number)).replace("@NEXT@", str(number + 1))
         source = workbench.write(bench, f"unit{number}.cu", text)
         made.append(str(folder / f"unit{number}.o"))
-        command = [bench.nvcc, "-dc", *words, str(source), "-o", made[-1]]
+        command = [bench.nvcc, "-dc", *argv, str(source), "-o", made[-1]]
         workbench.timed(command, bench.work, bench.environ)
     return made
 
 
 def _can_be_made(bench: Bench, case: Case) -> bool:
     try:
-        workbench.compile_plain(bench, case.words)
+        workbench.compile_plain(bench, case.argv)
     except workbench.CompileError as error:
-        if "-dlto" not in case.words:
+        if "-dlto" not in case.argv:
             raise
         print(f"skipped: {case.name}, {str(error).splitlines()[-1]}")
         return False
@@ -128,14 +128,14 @@ def _can_be_made(bench: Bench, case: Case) -> bool:
 def measured(bench: Bench, case: Case, options: argparse.Namespace) -> Row:
     """Make it warm, and then with plain nvcc and from the cache in turn; raises CompileError."""
     row = Row(case.name, case.title)
-    words = case.words
-    wanted = _wanted(bench, case, words)
+    argv = case.argv
+    wanted = _wanted(bench, case, argv)
     for _ in range(2):  # the second call leaves what the third is answered by
         workbench.settle()
-        workbench.compile_ours(bench, words)
+        workbench.compile_ours(bench, argv)
     workbench.settle()
     before = _outcomes(bench)
-    lanes = [lambda: row.base.append(workbench.compile_plain(bench, words)), lambda: _warm(bench, words, row)]
+    lanes = [lambda: row.base.append(workbench.compile_plain(bench, argv)), lambda: _warm(bench, argv, row)]
     for run in range(options.runs):
         for lane in lanes[:: -1 if run % 2 else 1]:
             lane()
@@ -148,17 +148,17 @@ def measured(bench: Bench, case: Case, options: argparse.Namespace) -> Row:
     return row
 
 
-def _warm(bench: Bench, words: Sequence[str], row: Row) -> None:
+def _warm(bench: Bench, argv: Sequence[str], row: Row) -> None:
     (bench.work / OURS / OBJECT).unlink()
-    compiled = workbench.compile_ours(bench, words)
+    compiled = workbench.compile_ours(bench, argv)
     row.ours.append(compiled.seconds)
     row.wrong += unexpected(dict.fromkeys(outcomes.STAGES, 0), compiled.ran)
 
 
-def _wanted(bench: Bench, case: Case, words: Sequence[str]) -> bytes:
+def _wanted(bench: Bench, case: Case, argv: Sequence[str]) -> bytes:
     """What `nvcc -keep` makes, in the directory in which nvccache makes it."""
     made, kept = bench.work / "references" / f"{case.name}.o", bench.work / "references" / "kept"
-    workbench.keep(bench, [*words, "-o", str(made)], kept, bench.work / OURS)
+    workbench.keep(bench, [*argv, "-o", str(made)], kept, bench.work / OURS)
     shutil.rmtree(kept)
     return _content(made, case)
 

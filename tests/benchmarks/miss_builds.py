@@ -32,7 +32,7 @@ class Edge:
 
     name: str
     source: Path
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
 
 
 def cold_ninja(bench: Bench, units: Sequence[Unit], runs: int) -> list[Row]:
@@ -64,7 +64,7 @@ def _copies(bench: Bench, units: Sequence[Unit]) -> list[Edge]:
             edges.append(Edge(f"{name}.o", source, (*unit.arguments, *code_for(*ONE), "-c")))
     workbench.settle()
     for edge in edges[: len(units)]:  # reads the headers
-        workbench.reference(bench, edge.source, [*edge.words, str(edge.source)])
+        workbench.reference(bench, edge.source, [*edge.argv, str(edge.source)])
     return edges
 
 
@@ -73,7 +73,7 @@ def _differing(bench: Bench, edges: Sequence[Edge], folder: Path) -> list[str]:
         f"{edge.name} differs"
         for edge in edges
         if (folder / edge.name).read_bytes()
-        != workbench.reference(bench, edge.source, [*edge.words, str(edge.source)])
+        != workbench.reference(bench, edge.source, [*edge.argv, str(edge.source)])
     ]
 
 
@@ -84,7 +84,7 @@ def _write_build(folder: Path, edges: Sequence[Edge], program: str) -> None:
     lines = ["rule cuda", f"  command = {_escaped(shlex.quote(program))} $words $in -o $out", ""]
     for edge in edges:
         source = _escaped(str(edge.source)).replace(" ", "$ ").replace(":", "$:")
-        lines += [f"build {edge.name}: cuda {source}", f"  words = {_escaped(shlex.join(edge.words))}"]
+        lines += [f"build {edge.name}: cuda {source}", f"  words = {_escaped(shlex.join(edge.argv))}"]
     (folder / "build.ninja").write_text("\n".join(lines) + "\n")
 
 
@@ -101,16 +101,16 @@ def same_at_once(bench: Bench, unit: Unit, runs: int) -> list[Row]:
     row = Row(unit.letter, f"same-{_AT_ONCE} / one", most=1.3)
     source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
     workbench.settle()
-    words = [*unit.arguments, *code_for(*ONE), "-c", str(source)]
+    argv = [*unit.arguments, *code_for(*ONE), "-c", str(source)]
     expected = {kind: count for kind, count in cold(len(ONE)).items() if kind in ("cicc", "ptxas")}
-    wanted = workbench.reference(bench, source, words)
+    wanted = workbench.reference(bench, source, argv)
     for run in range(runs):
         for is_single in (True, False) if run % 2 else (False, True):
             workbench.empty_cache(bench)
             if is_single:
-                row.base.append(workbench.compile_ours(bench, words).seconds)
+                row.base.append(workbench.compile_ours(bench, argv).seconds)
                 continue
-            seconds, objects = _together(bench, words)
+            seconds, objects = _together(bench, argv)
             row.ours.append(seconds)
             row.ran = workbench.stages_run(bench)
             row.wrong += unexpected(expected, row.ran, _AT_ONCE)
@@ -118,13 +118,13 @@ def same_at_once(bench: Bench, unit: Unit, runs: int) -> list[Row]:
     return [row]
 
 
-def _together(bench: Bench, words: Sequence[str]) -> tuple[float, list[bytes]]:
+def _together(bench: Bench, argv: Sequence[str]) -> tuple[float, list[bytes]]:
     """Start all compiles and wait for them: seconds until the last ends, and their objects."""
     folders = [bench.work / "at once" / str(number) for number in range(_AT_ONCE)]
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    command = [bench.shim, *words, "-o", workbench.OBJECT]
+    command = [bench.shim, *argv, "-o", workbench.OBJECT]
     started = time.monotonic()
     running = [_start(command, folder, bench.environ) for folder in folders]
     statuses = [process.wait() for process in running]
@@ -145,7 +145,7 @@ def reproducible(bench: Bench, builds: int, seed: int) -> list[Row]:
     """Cold builds of a small project in random order, with random numbers of jobs: one digest an object."""
     row = Row("-", "reproducible")
     edges = [
-        Edge(f"{member.name}.o", workbench.write(bench, f"{member.name}.cu", member.text), member.words)
+        Edge(f"{member.name}.o", workbench.write(bench, f"{member.name}.cu", member.text), member.argv)
         for member in MEMBERS
     ]
     workbench.settle()

@@ -37,7 +37,7 @@ class Scenario:
     """
 
     name: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     before: tuple[str, ...] | None = None
     edit: Callable[[int], Version] | None = None
     stages: dict[str, int] = field(default_factory=dict)
@@ -100,8 +100,8 @@ def scenarios() -> list[Scenario]:
 def _edits(one: tuple[str, ...], four: tuple[str, ...]) -> list[Scenario]:
     most = {"a": 0.15, "b": 0.25, "c": 0.15}
     comments = [
-        Scenario(name, words, words, lambda run: Version(comments=run), never(*_COMPILING), most=most)
-        for name, words in (("comment-1", one), ("comment-4", four))
+        Scenario(name, argv, argv, lambda run: Version(comments=run), never(*_COMPILING), most=most)
+        for name, argv in (("comment-1", one), ("comment-4", four))
     ]
     return [
         *comments,
@@ -112,11 +112,11 @@ def _edits(one: tuple[str, ...], four: tuple[str, ...]) -> list[Scenario]:
 
 def other_compiler(bench: Bench, unit: Unit, compiler: str) -> Scenario:
     """The scenario of another host compiler: what may run depends on whether its headers change the text."""
-    words = code_for(*ONE)
-    changed = (*words, "-ccbin", compiler)
+    argv = code_for(*ONE)
+    changed = (*argv, "-ccbin", compiler)
     source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
     folders = []
-    for number, own in enumerate((words, changed)):
+    for number, own in enumerate((argv, changed)):
         folders.append(bench.work / "kept" / str(number))
         told = [*unit.arguments, *own, "-c", str(source), "-o", workbench.OBJECT]
         workbench.keep(bench, told, folders[-1], bench.work / workbench.PLAIN)
@@ -124,7 +124,7 @@ def other_compiler(bench: Bench, unit: Unit, compiler: str) -> Scenario:
     texts = {kind: {_texts(folder, pattern) for folder in folders} for kind, pattern in patterns.items()}
     same = [kind for kind, found in texts.items() if len(found) == 1 and found != {()}]
     note = "same device text" if "cicc" in same else "same PTX" if same else "other PTX"
-    return Scenario("ccbin", changed, words, stages=never(*same), note=note)
+    return Scenario("ccbin", changed, argv, stages=never(*same), note=note)
 
 
 def _texts(folder: Path, pattern: str) -> tuple[bytes, ...]:
@@ -137,18 +137,18 @@ def perform(bench: Bench, unit: Unit, scenario: Scenario, runs: int) -> list[Row
     row = Row(unit.letter, scenario.name, scenario.most.get(unit.letter), note=scenario.note)
     beside = Row(unit.letter, f"{scenario.name} / -t {_THREADS}", scenario.most_of_threads)
     source = _prepare(bench, unit, scenario)
-    words = _words(unit, scenario.words, source)
+    argv = _words(unit, scenario.argv, source)
 
     def ours() -> None:
         if not scenario.edit:
             _restore(bench, scenario)
-        compiled = workbench.compile_ours(bench, words)
+        compiled = workbench.compile_ours(bench, argv)
         row.ours.append(compiled.seconds)
         row.ran = compiled.ran
 
-    lanes = [lambda: row.base.append(workbench.compile_plain(bench, words)), ours]
+    lanes = [lambda: row.base.append(workbench.compile_plain(bench, argv)), ours]
     if scenario.most_of_threads:
-        threads = ["-t", str(_THREADS), *words]
+        threads = ["-t", str(_THREADS), *argv]
         lanes.append(lambda: beside.base.append(workbench.compile_plain(bench, threads)))
     for run in range(runs):
         if scenario.edit:
@@ -158,14 +158,14 @@ def perform(bench: Bench, unit: Unit, scenario: Scenario, runs: int) -> list[Row
         for lane in lanes[start:] + lanes[:start]:
             lane()
         row.wrong += unexpected(scenario.expected(unit), row.ran)
-        row.wrong += ["object differs"] if workbench.differs(bench, source, words) else []
+        row.wrong += ["object differs"] if workbench.differs(bench, source, argv) else []
     if not scenario.most_of_threads:
         return [row]
     return [row, dataclasses.replace(beside, ours=row.ours)]
 
 
-def _words(unit: Unit, words: Sequence[str], source: Path) -> list[str]:
-    return [*unit.arguments, *words, "-c", str(source)]
+def _words(unit: Unit, argv: Sequence[str], source: Path) -> list[str]:
+    return [*unit.arguments, *argv, "-c", str(source)]
 
 
 def _prepare(bench: Bench, unit: Unit, scenario: Scenario) -> Path:
@@ -175,7 +175,7 @@ def _prepare(bench: Bench, unit: Unit, scenario: Scenario) -> Path:
     workbench.settle()
     workbench.empty_cache(bench)
     if scenario.before is None:
-        workbench.reference(bench, source, _words(unit, scenario.words, source))
+        workbench.reference(bench, source, _words(unit, scenario.argv, source))
     else:
         workbench.compile_ours(bench, _words(unit, scenario.before, source))
         workbench.save_cache(bench, _PRIMED)

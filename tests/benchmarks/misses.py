@@ -88,11 +88,11 @@ def measure(bench: Bench, present: list[Unit], options: argparse.Namespace) -> l
 
 
 def _chosen_names(text: str) -> list[str]:
-    words = text.split(",")
-    for word in words:
+    argv = text.split(",")
+    for word in argv:
         if not any(_is_meant(name, word) for name in NAMES):
             raise argparse.ArgumentTypeError(f"no scenario `{word}`; there are {', '.join(NAMES)}")
-    return [name for name in NAMES if any(_is_meant(name, word) for word in words)]
+    return [name for name in NAMES if any(_is_meant(name, word) for word in argv)]
 
 
 def _is_meant(name: str, word: str) -> bool:

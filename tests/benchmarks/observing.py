@@ -39,9 +39,9 @@ class Series:
     wall: list[float] = field(default_factory=list)
     used: list[float] = field(default_factory=list)
 
-    def add(self, words: list[str], environ: Mapping[str, str], directory: Path) -> None:
+    def add(self, argv: list[str], environ: Mapping[str, str], directory: Path) -> None:
         began, used = time.monotonic(), _used()
-        subprocess.run(words, env=dict(environ), cwd=directory, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(argv, env=dict(environ), cwd=directory, check=True, stdout=subprocess.DEVNULL)
         self.wall.append(time.monotonic() - began)
         self.used.append(_used() - used)
 
@@ -55,7 +55,7 @@ def measure(name: str, nvcc: str, rounds: int, work: Path) -> bool:
     """Print what one unit costs; whether every call was observed."""
     source = work / f"{name}.cu"
     source.write_text(SOURCES[name])
-    words = [nvcc, "-c", str(source), "-o", "object.o"]
+    argv = [nvcc, "-c", str(source), "-o", "object.o"]
     plain, watched, reading = Series(), Series(), []
     place = work / "watched"
     found = observer_log.Observation([], set())
@@ -63,10 +63,10 @@ def measure(name: str, nvcc: str, rounds: int, work: Path) -> bool:
     for number in range(rounds + 1):  # the first one warms up
         for is_watched in (False, True) if number % 2 else (True, False):
             if not is_watched:
-                plain.add(words, os.environ, work)
+                plain.add(argv, os.environ, work)
                 continue
             shutil.rmtree(place, ignore_errors=True)
-            watched.add(words, observer.arm(str(place), os.environ), work)
+            watched.add(argv, observer.arm(str(place), os.environ), work)
             log = observer.log_in(str(place))
             began = time.perf_counter()
             found = observer_log.read(log, nvcc)

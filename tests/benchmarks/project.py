@@ -46,7 +46,7 @@ class Member:
 
     name: str
     text: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     has_external_definition: bool = True
 
 

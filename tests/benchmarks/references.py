@@ -39,9 +39,9 @@ def compare(build: Path, folder: Path, nvcc: str) -> Comparison:
     for command in json.loads(listing):
         if not command["file"].endswith(".cu"):
             continue
-        words = shlex.split(command["command"])
-        position = next(index for index, word in enumerate(words) if word.endswith("nvcc"))
-        arguments = words[position + 1 :]
+        argv = shlex.split(command["command"])
+        position = next(index for index, word in enumerate(argv) if word.endswith("nvcc"))
+        arguments = argv[position + 1 :]
         reference = _reference(arguments, build, folder, nvcc)
         made = (build / _value(arguments, "-o")).read_bytes()
         expected = reference.read_bytes()

@@ -78,8 +78,8 @@ def set_up(work: Path, nvcc: str, compilers: Sequence[str]) -> Bench:
     timed([sys.executable, "-m", "nvccache", "install", str(work / "shims")], work, environ)
     small = write(bench, "small.cu", _SMALL)
     settle()
-    for words in [(), *(("-ccbin", compiler) for compiler in compilers)]:
-        timed([bench.shim, *words, "-c", str(small), "-o", OBJECT], work / OURS, environ)
+    for argv in [(), *(("-ccbin", compiler) for compiler in compilers)]:
+        timed([bench.shim, *argv, "-c", str(small), "-o", OBJECT], work / OURS, environ)
     shutil.copytree(bench.cache / store.TOOL, work / "saved" / _TOOLS / store.TOOL)
     return bench
 
@@ -124,13 +124,13 @@ def timed(command: Sequence[str], directory: Path, environ: dict[str, str]) -> f
     return elapsed
 
 
-def compile_plain(bench: Bench, words: Sequence[str]) -> float:
-    return timed([bench.nvcc, *words, "-o", OBJECT], bench.work / PLAIN, bench.environ)
+def compile_plain(bench: Bench, argv: Sequence[str]) -> float:
+    return timed([bench.nvcc, *argv, "-o", OBJECT], bench.work / PLAIN, bench.environ)
 
 
-def compile_ours(bench: Bench, words: Sequence[str]) -> Compiled:
+def compile_ours(bench: Bench, argv: Sequence[str]) -> Compiled:
     before = stages_run(bench)
-    seconds = timed([bench.shim, *words, "-o", OBJECT], bench.work / OURS, bench.environ)
+    seconds = timed([bench.shim, *argv, "-o", OBJECT], bench.work / OURS, bench.environ)
     return Compiled(seconds, stages_run(bench) - before)
 
 
@@ -143,25 +143,25 @@ def stages_run(bench: Bench) -> Counter[str]:
     return ran + calls + Counter({outcome: shown["calls"][outcome] for outcome in LOST})
 
 
-def reference(bench: Bench, source: Path, words: Sequence[str], directory: str = OURS) -> bytes:
+def reference(bench: Bench, source: Path, argv: Sequence[str], directory: str = OURS) -> bytes:
     """The object of `nvcc -keep` for these words; each distinct compile is done once."""
-    told = [str(source), source.read_text(), directory, *words]
+    told = [str(source), source.read_text(), directory, *argv]
     digest = hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
     made = bench.work / "references" / f"{digest}.o"
     if not made.exists():
         kept = bench.work / "references" / "kept"
-        keep(bench, [*words, "-o", str(made)], kept, bench.work / directory)
+        keep(bench, [*argv, "-o", str(made)], kept, bench.work / directory)
         shutil.rmtree(kept)
     return made.read_bytes()
 
 
-def keep(bench: Bench, words: Sequence[str], folder: Path, directory: Path) -> None:
+def keep(bench: Bench, argv: Sequence[str], folder: Path, directory: Path) -> None:
     """Compile with plain nvcc and leave its intermediate files in an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    timed([bench.nvcc, *words, "-keep", "-keep-dir", str(folder)], directory, bench.environ)
+    timed([bench.nvcc, *argv, "-keep", "-keep-dir", str(folder)], directory, bench.environ)
 
 
-def differs(bench: Bench, source: Path, words: Sequence[str]) -> bool:
+def differs(bench: Bench, source: Path, argv: Sequence[str]) -> bool:
     """Whether the last object of ours is another than nvcc would make."""
-    return (bench.work / OURS / OBJECT).read_bytes() != reference(bench, source, words)
+    return (bench.work / OURS / OBJECT).read_bytes() != reference(bench, source, argv)

@@ -18,7 +18,7 @@ from generator import dry_runs
 from generator.dry_runs import DryRun, TemporaryNames
 from generator.lines import RandomLine
 from nvccache import outcomes
-from nvccache.commandline.host_options import host_objection
+from nvccache.commandline.host_options import uncacheable_host_option
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.commandline.options import SPELLINGS
 from nvccache.commandline.tokens import FORWARDED, INPUT
@@ -113,17 +113,17 @@ def examine(line: RandomLine, site: Site) -> Case:
         return Case(line, plain, (), planned, call, transcript, None)
     commands = tuple(dry_runs.split_by_shell(plain, site.directory)) if plain.status == 0 else ()
     if call.keeps_in is not None:
-        commands = tuple(_unkept(words, planned, call.keeps_in) for words in commands)
+        commands = tuple(_unkept(argv, planned, call.keeps_in) for argv in commands)
     return Case(line, plain, commands, None, call, transcript, planned)
 
 
-def _unkept(words: Sequence[str], planned: Plan, prefix: str) -> tuple[str, ...]:
+def _unkept(argv: Sequence[str], planned: Plan, prefix: str) -> tuple[str, ...]:
     """nvcc's words with the names of what it keeps in the scratch directory, where the plan has them."""
     outputs = [output for stage in planned.stages for output in stage.outputs if not output.destination]
     paths = {prefix + os.path.basename(output.path): output.path for output in outputs}
     names = "|".join(re.escape(name) for name in sorted(paths, key=len, reverse=True))
     whole = re.compile(rf'(?<![^=,"])(?:{names})(?![^,"])')
-    return tuple(whole.sub(lambda match: paths[match[0]], word) for word in words)
+    return tuple(whole.sub(lambda match: paths[match[0]], word) for word in argv)
 
 
 def violations(case: Case, site: Site) -> list[str]:
@@ -161,8 +161,8 @@ def _of_commands(case: Case, site: Site) -> Iterator[str]:
     theirs = TemporaryNames.within(site.scratch)
     if not case.plan.keeps_intermediates:
         theirs = TemporaryNames.of_nvcc(site.temporary)
-    expected = [theirs.numbered(_without_container(words, site)) for words in case.commands]
-    found = [ours.numbered(_without_container(words, site)) for words in _as_dry_run(case, site)]
+    expected = [theirs.numbered(_without_container(argv, site)) for argv in case.commands]
+    found = [ours.numbered(_without_container(argv, site)) for argv in _as_dry_run(case, site)]
     if len(expected) != len(found):
         yield f"nvcc runs {len(expected)} commands, the plan has {len(found)}"
     for wanted, got in zip(expected, found, strict=False):
@@ -174,27 +174,25 @@ def _of_commands(case: Case, site: Site) -> Iterator[str]:
 def _as_dry_run(case: Case, site: Site) -> list[tuple[str, ...]]:
     """The commands of the stages as nvcc would have written them with -keep."""
     assert case.plan and case.transcript
-    written = [step.words for step in case.transcript.steps if isinstance(step, dryrun.Command)]
+    written = [step.argv for step in case.transcript.steps if isinstance(step, dryrun.Command)]
     found = []
     for stage, original in zip(case.plan.stages, written, strict=True):
-        words = stage.words
+        argv = stage.argv
         for output in stage.outputs:
-            words = tuple(word.replace(output.path, output.destination or output.path) for word in words)
+            argv = tuple(word.replace(output.path, output.destination or output.path) for word in argv)
         # What several nvlinks add to is a new file each time.
-        words = tuple(re.sub(r"(\.reg\.c)\++", r"\1", word) for word in words)
+        argv = tuple(re.sub(r"(\.reg\.c)\++", r"\1", word) for word in argv)
         # The stub is given another name, which is put back when it is read.
-        words = tuple(
-            old if new == STUB_PLACEHOLDER else new for old, new in zip(original, words, strict=True)
-        )
-        found.append(words)
+        argv = tuple(old if new == STUB_PLACEHOLDER else new for old, new in zip(original, argv, strict=True))
+        found.append(argv)
     return found
 
 
-def _without_container(words: Sequence[str], site: Site) -> tuple[str, ...]:
+def _without_container(argv: Sequence[str], site: Site) -> tuple[str, ...]:
     """The words without the file that fatbinary writes beside the one in C; mostly only -keep asks for it."""
-    if not any(word.startswith("--embedded-fatbin=") for word in words):
-        return tuple(words)
-    return tuple(word for word in words if not word.startswith(f"--create={site.temporary}/"))
+    if not any(word.startswith("--embedded-fatbin=") for word in argv):
+        return tuple(argv)
+    return tuple(word for word in argv if not word.startswith(f"--create={site.temporary}/"))
 
 
 def _of_surroundings(case: Case, site: Site) -> Iterator[str]:
@@ -219,9 +217,9 @@ def _of_surroundings(case: Case, site: Site) -> Iterator[str]:
 def _of_products(case: Case, site: Site) -> Iterator[str]:
     """The products of the plan are the files that nvcc's commands write beside temporary ones."""
     assert case.plan and case.call
-    written = [path for words in case.commands for path in products_of(words, site)]
+    written = [path for argv in case.commands for path in products_of(argv, site)]
     opaque = [
-        path for stage in case.plan.stages if stage.kind == OPAQUE for path in products_of(stage.words, site)
+        path for stage in case.plan.stages if stage.kind == OPAQUE for path in products_of(stage.argv, site)
     ]
     ours = sorted([*case.plan.products, *opaque])
     if ours != sorted(written):
@@ -230,10 +228,10 @@ def _of_products(case: Case, site: Site) -> Iterator[str]:
         yield f"nvcc does not write {case.call.output}"
 
 
-def products_of(words: Sequence[str], site: Site) -> list[str]:
+def products_of(argv: Sequence[str], site: Site) -> list[str]:
     """The files beside temporary ones that a command's words say it writes."""
     found = []
-    for previous, word in pairwise(("", *words)):
+    for previous, word in pairwise(("", *argv)):
         path = word if previous in WRITING else word.removeprefix("--create=")
         if (previous in WRITING or path != word) and not path.startswith(f"{site.temporary}/"):
             found.append(path)
@@ -246,15 +244,15 @@ def _of_mode(case: Case, site: Site) -> Iterator[str]:
     mode = case.call.mode
     if "ltoir" in case.call.options and site.release < (13, 0):
         return  # an option that only later toolkits have
-    links = any(_STARTS_LINK in words for words in case.commands)
+    links = any(_STARTS_LINK in argv for argv in case.commands)
     if links and mode != "link":
         yield f"nvcc links, the mode is {mode}"
-    tools = [os.path.basename(words[0]) for words in case.commands]
+    tools = [os.path.basename(argv[0]) for argv in case.commands]
     if not links and mode == "link" and "nvlink" not in tools and "-ltoir" not in case.line.arguments:
         yield "nvcc does not link"  # what -ltoir means depends on the version
     if (mode == "device-link") != ("nvlink" in tools and not links) and mode != "link":
         yield f"{tools} for the mode {mode}"
-    makers = [tool for tool, words in zip(tools, case.commands, strict=True) if products_of(words, site)]
+    makers = [tool for tool, argv in zip(tools, case.commands, strict=True) if products_of(argv, site)]
     if mode in _MAKERS and not set(makers) <= set(_MAKERS[mode]):
         yield f"{makers} make the products of the mode {mode}"
     if mode in ("compile", "device-c", "device-w") and {"cicc", "ptxas", "fatbinary", "nvlink"} & set(makers):
@@ -266,17 +264,17 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
     assert case.plan and case.call
     is_for_linker = "forward-unknown-to-host-linker" in case.call.options
     flags = case.call.host_flags if not is_for_linker else ()
-    for stage, words in zip(case.plan.stages, case.commands, strict=False):
+    for stage, argv in zip(case.plan.stages, case.commands, strict=False):
         if not stage.kind.startswith("host_") or stage.kind == "host_link":
             continue
-        starts = range(len(words) - len(flags) + 1)
-        if not any(tuple(words[start : start + len(flags)]) == flags for start in starts):
-            yield f"{flags} are not in {words}"
-        objection = host_objection(_beyond_nvcc(words[1:]))
-        if objection:
-            yield f"not objected to: {objection}"
+        starts = range(len(argv) - len(flags) + 1)
+        if not any(tuple(argv[start : start + len(flags)]) == flags for start in starts):
+            yield f"{flags} are not in {argv}"
+        uncacheable = uncacheable_host_option(_beyond_nvcc(argv[1:]))
+        if uncacheable:
+            yield f"not objected to: {uncacheable}"
         known = (*flags, *case.call.inputs, *_BY_OPTIONS)
-        unknown = [word for word in _beyond_nvcc(words[1:]) if word not in known and site.scratch not in word]
+        unknown = [word for word in _beyond_nvcc(argv[1:]) if word not in known and site.scratch not in word]
         # An option that only other toolkits have is forwarded where that is asked for.
         unknown = [word for word in unknown if word.partition("=")[0] not in SPELLINGS]
         expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
@@ -285,11 +283,11 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
             yield f"given to the host compiler, and not known: {unknown}"
 
 
-def _beyond_nvcc(words: Sequence[str]) -> list[str]:
+def _beyond_nvcc(argv: Sequence[str]) -> list[str]:
     """The words of a host compiler's command that nvcc does not write by itself."""
     found = []
     previous = ""
-    for word in words:
+    for word in argv:
         if previous not in _FOLLOWED and not word.startswith(_OF_NVCC):
             found.append(word)
         previous = word if previous not in _FOLLOWED else ""
@@ -299,7 +297,7 @@ def _beyond_nvcc(words: Sequence[str]) -> list[str]:
 def _of_files(case: Case, site: Site) -> Iterator[str]:
     """Every file here that a command names is known to be read, and every source is in some command."""
     assert case.plan and case.call
-    everything = {word for words in case.commands for word in words}
+    everything = {word for argv in case.commands for word in argv}
     for name in case.call.inputs:
         if name.endswith(".cu") and name not in everything:
             yield f"no command reads {name}"
@@ -311,7 +309,7 @@ def _of_files(case: Case, site: Site) -> Iterator[str]:
 def _unknown_files(stage: Stage) -> Iterator[str]:
     known = {*stage.inputs, *stage.possible_files, *(value for _, value in stage.names)}
     known |= {path for output in stage.outputs for path in (output.path, output.destination)}
-    for word in set(stage.words[1:]) - known:
+    for word in set(stage.argv[1:]) - known:
         for part in (word, word.rpartition("=")[2]):
             if part not in known and os.path.isfile(part):
                 yield f"{stage.kind} reads {part}"

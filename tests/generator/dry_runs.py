@@ -83,13 +83,13 @@ def split_by_shell(run: DryRun, directory: Path) -> list[tuple[str, ...]]:
     done = subprocess.run(
         ["/bin/sh", "-s"], cwd=directory, env=environ, input=script, capture_output=True, check=False
     )
-    words = os.fsdecode(done.stdout).split("\0")[:-1]
+    argv = os.fsdecode(done.stdout).split("\0")[:-1]
     found = []
-    while words:
-        assert words[0] == os.fsdecode(_SIZE), done.stderr
-        size = int(words[1])
-        found.append(tuple(words[2 : 2 + size]))
-        words = words[2 + size :]
+    while argv:
+        assert argv[0] == os.fsdecode(_SIZE), done.stderr
+        size = int(argv[1])
+        found.append(tuple(argv[2 : 2 + size]))
+        argv = argv[2 + size :]
     return found
 
 

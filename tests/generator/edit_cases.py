@@ -134,7 +134,7 @@ class Draft:
         self.source: list[str] = []  # lines in front of the code
         self.values: list[str] = []  # expressions that all passes understand
         self.host_values: list[str] = []
-        self.words: list[str] = []
+        self.argv: list[str] = []
         self.variables: dict[str, str] = {}
         self.edits: list[Edit] = []
         self.nvcc = "nvcc"
@@ -231,11 +231,11 @@ def make_case(seed: str, parts: Mapping[str, tuple[Part, str]]) -> EditCase:
 
 def _line(draft: Draft) -> str:
     mode = "-c" if draft.host_values else draft.chance.choice(_MODES)
-    words = [mode, draft.source_name, "-o a.o"]
-    if not any("arch=" in word for word in draft.words):
-        words.append("-arch=sm_75")
-    words += [*draft.words, draft.chance.choice(_DEPFILES), draft.chance.choice(_SURROUNDINGS)]
-    line = " ".join(word for word in words if word)
+    argv = [mode, draft.source_name, "-o a.o"]
+    if not any("arch=" in word for word in draft.argv):
+        argv.append("-arch=sm_75")
+    argv += [*draft.argv, draft.chance.choice(_DEPFILES), draft.chance.choice(_SURROUNDINGS)]
+    line = " ".join(word for word in argv if word)
     assert shlex.split(line)
     return line
 

@@ -16,7 +16,7 @@ def linked_files(draft: Draft) -> None:
         f"ln -s 1.h versions{number}/current.h",
         f"ln -s ../versions{number}/current.h inc{number}/linked{number}.h",
     )
-    draft.words.append(draft.chance.choice((f"-Iinc{number}", f"-isystem {{work}}/inc{number}")))
+    draft.argv.append(draft.chance.choice((f"-Iinc{number}", f"-isystem {{work}}/inc{number}")))
     include(draft, f"linked{number}.h", number, is_quoted=False)
     draft.values.append(f"V{number}")
     draft.edit("the last link leads elsewhere", f"ln -sf 2.h versions{number}/current.h\n")
@@ -47,8 +47,8 @@ def linked_directories(draft: Draft) -> None:
             "#pragma once\n" * draft.chance.choice((0, 1)) + value(number, digit),
         )
     draft.run(f"ln -s v{number}.1 {link}")
-    draft.words.append(draft.chance.choice(("-I{}", "-isystem {{work}}/{}", "-isystem {}")).format(link))
-    draft.words[-1] = draft.words[-1].replace("{{", "{").replace("}}", "}")
+    draft.argv.append(draft.chance.choice(("-I{}", "-isystem {{work}}/{}", "-isystem {}")).format(link))
+    draft.argv[-1] = draft.argv[-1].replace("{{", "{").replace("}}", "}")
     include(draft, f"sub/h{number}.h", number, is_quoted=False)
     draft.values.append(f"V{number}")
     draft.edit("the link leads elsewhere", f"ln -sfn v{number}.2 {link}\n")
@@ -96,7 +96,7 @@ def quoted_by_messages(draft: Draft) -> None:
     ]
     name = f"warned{number}.h"
     draft.put(name, texts[0])
-    draft.words.append("-Xcompiler -Wall,-Wextra")
+    draft.argv.append("-Xcompiler -Wall,-Wextra")
     draft.source.append(
         f'#include "{name}"\n#ifndef __CUDA_ARCH__\nint g{number}(int i)'
         f" {{ return f{number}(i, i); }}\n#endif"
@@ -146,7 +146,7 @@ def assembled(draft: Draft) -> None:
         "#ifndef __CUDA_ARCH__\n"
         f'asm(".section .rodata\\n{directive} \\"data{number}\\"\\n.previous\\n");\n#endif'
     )
-    draft.words += [f"-Xcompiler '-Wa\\,-I{place}{number}'" for place in ("early", "late")]
+    draft.argv += [f"-Xcompiler '-Wa\\,-I{place}{number}'" for place in ("early", "late")]
     draft.host_values.append("1")
     draft.edits_of_file(f"late{number}/data{number}", "abc", "xyz")
     draft.edit("it appears earlier", written(f"early{number}/data{number}", "first"))

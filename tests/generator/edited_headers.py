@@ -68,21 +68,21 @@ def _name_directories(draft: Draft, directories: list[str], is_quoted: bool) -> 
             draft.variables["CPLUS_INCLUDE_PATH"] = draft.variables.pop(name)
     elif kind == "flags":
         name = draft.chance.choice(_FLAGS)
-        words = [draft.variables.get(name, ""), *(f"-I{directory}" for directory in directories)]
-        draft.variables[name] = " ".join(words).strip()
+        argv = [draft.variables.get(name, ""), *(f"-I{directory}" for directory in directories)]
+        draft.variables[name] = " ".join(argv).strip()
     elif kind == "file":
         draft.put(f"options{number}", "\n".join(f"-I {directory}" for directory in directories))
-        draft.words.append(f"--options-file options{number}")
+        draft.argv.append(f"--options-file options{number}")
     elif kind == "host file":
         draft.put(f"options{number}", "\n".join(f"-Wp,-I{directory}" for directory in directories))
-        draft.words.append(f"-Xcompiler @options{number}")
-    elif kind == "root" and not any("--sysroot" in word for word in draft.words):
+        draft.argv.append(f"-Xcompiler @options{number}")
+    elif kind == "root" and not any("--sysroot" in word for word in draft.argv):
         draft.run("mkdir root", "ln -s /usr root/usr", "ln -s /lib root/lib")
         draft.run(*(f"ln -s ../{directory} root/{directory}" for directory in directories))
-        draft.words.append("-Xcompiler --sysroot={work}/root")
-        draft.words += [f"-Xcompiler -I=/{directory}" for directory in directories]
+        draft.argv.append("-Xcompiler --sysroot={work}/root")
+        draft.argv += [f"-Xcompiler -I=/{directory}" for directory in directories]
     else:
-        draft.words += [form.format(directory).replace("{{", "{") for directory in directories]
+        draft.argv += [form.format(directory).replace("{{", "{") for directory in directories]
 
 
 def include(draft: Draft, name: str, number: int, is_quoted: bool) -> None:
@@ -153,7 +153,7 @@ def nested(draft: Draft) -> None:
     inner = f"outer{number}.h" if "next" in form else f"inner{number}.h"
     draft.put(f"{one}/outer{number}.h", form.format(inner))
     draft.put(f"{two}/{inner}", value(number, 1))
-    draft.words += [f"-I{one}", f"-I{two}"]
+    draft.argv += [f"-I{one}", f"-I{two}"]
     include(draft, f"outer{number}.h", number, is_quoted=False)
     draft.values.append(f"V{number}")
     draft.edits_of_file(f"{two}/{inner}", value(number, 1), value(number, 2))
@@ -181,7 +181,7 @@ def asked(draft: Draft) -> None:
     draft.source.append(text)
     draft.values.append(f"V{number}")
     draft.run(f"mkdir inc{number}")
-    draft.words.append(f"-Iinc{number}")
+    draft.argv.append(f"-Iinc{number}")
     place = f"inc{number}/{name}"
     draft.edit("the header appears", written(place, ""))
     draft.edit("a link to it appears", written("aside.h", "") + f"ln -s ../aside.h {place}\n")
@@ -206,7 +206,7 @@ def found(draft: Draft) -> None:
     form = draft.chance.choice(_ASKS).replace("{n}", str(number)).replace("{}", f"<{name}>")
     draft.source.append(f"{form}\n#define V{number} 2\n#else\n#define V{number} 1\n#endif")
     draft.values.append(f"V{number}")
-    draft.words.append(f"-Iinc{number}")
+    draft.argv.append(f"-Iinc{number}")
     draft.put(f"inc{number}/target", "")
     draft.run(f"ln -s target inc{number}/{name}")
     draft.edit("it is removed", f"rm inc{number}/{name}\n")
@@ -225,7 +225,7 @@ def forced(draft: Draft) -> None:
         ("-include {}", "-include={}", "-Xcompiler -include,{}", "-Xcompiler -imacros,{}")
     )
     directory = draft.chance.choice(("", f"inc{number}/"))
-    draft.words += [form.replace("{}", name), f"-Iearly{number}", f"-Iinc{number}"]
+    draft.argv += [form.replace("{}", name), f"-Iearly{number}", f"-Iinc{number}"]
     draft.put(f"{directory}{name}", value(number, 1))
     draft.values.append(f"V{number}")
     draft.edits_of_file(f"{directory}{name}", value(number, 1), value(number, 2))
@@ -248,7 +248,7 @@ def forced_question(draft: Draft) -> None:
         f"forced{number}.h",
         f"#if __has_include(<maybe{number}.h>)\n{value(number, 2)}#else\n{value(number, 1)}#endif",
     )
-    draft.words += [f"-Xcompiler -include,forced{number}.h", f"-Iinc{number}"]
+    draft.argv += [f"-Xcompiler -include,forced{number}.h", f"-Iinc{number}"]
     draft.run(f"mkdir inc{number}")
     draft.values.append(f"V{number}")
     draft.edit("it appears", written(f"inc{number}/maybe{number}.h", ""))
@@ -260,7 +260,7 @@ def forced_question(draft: Draft) -> None:
 def implicit(draft: Draft) -> None:
     """The headers that nvcc includes by itself, which are searched for like any other."""
     number = draft.number()
-    draft.words += [f"-Iearly{number}", "-Xcompiler -Winvalid-pch"]
+    draft.argv += [f"-Iearly{number}", "-Xcompiler -Winvalid-pch"]
     draft.source.append(f"#ifndef V{number}\n{value(number, 1)}#endif")
     draft.values.append(f"V{number}")
     text = f"#include_next <{{}}>\n#undef V{number}\n{value(number, 2)}"

@@ -10,7 +10,7 @@ SOURCE = "the source"
 def options(draft: Draft) -> None:
     """Options of the line itself."""
     number = draft.number()
-    draft.words += [f"-DV{number}=1", "-arch=sm_75", f"-Ione{number}", f"-Itwo{number}"]
+    draft.argv += [f"-DV{number}=1", "-arch=sm_75", f"-Ione{number}", f"-Itwo{number}"]
     for digit, place in ((1, "one"), (2, "two")):
         draft.put(f"{place}{number}/order{number}.h", f"#define W{number} {digit}")
     draft.source.append(
@@ -115,7 +115,7 @@ def option_files(draft: Draft) -> None:
         draft.put(f"{name}.inner", text)
     else:
         draft.put(name, text)
-    draft.words.append(kind.format(name))
+    draft.argv.append(kind.format(name))
     draft.values.append(f"V{number}")
     place = f"{name}.inner" if is_nested else name
     draft.edits_of_file(place, text, f"-DV{number}=2")
@@ -132,7 +132,7 @@ def placed_source(draft: Draft) -> None:
     if is_linked:
         draft.run("ln -s ../src/real.cu aside/a.cu")
     draft.source_name = "src/real.cu"
-    draft.words.append("-Xcompiler -iquote,.")  # for the headers of other parts
+    draft.argv.append("-Xcompiler -iquote,.")  # for the headers of other parts
     draft.put("src/own.h", value(number, 1))
     draft.put("aside/own.h", value(number, 2))
     draft.source.append(f'#include "own.h"\n#ifndef V{number}\n#error none\n#endif')
@@ -174,7 +174,7 @@ def mapped_names(draft: Draft) -> None:
         f"aside{number}/named{number}.h",
         f"extern const char n{number}[];\nconst char n{number}[] = __FILE__;\n" + value(number, 2),
     )
-    draft.words += [f"-Xcompiler {option}", f"-I{{work}}/names{number}"]
+    draft.argv += [f"-Xcompiler {option}", f"-I{{work}}/names{number}"]
     draft.source.append(f"#ifndef __CUDA_ARCH__\n#include <named{number}.h>\n#else\n{value(number, 0)}#endif")
     draft.host_values.append(f"V{number}")
     draft.edit("the header changes", f"cp aside{number}/named{number}.h names{number}/\n")
@@ -196,8 +196,8 @@ def passes(draft: Draft) -> None:
     condition = draft.chance.choice(
         ("!defined(__CUDA_ARCH__)", "__CUDA_ARCH__ == 800", "__CUDA_ARCH__ == 750")
     )
-    draft.words += ["-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_80,code=sm_80"]
-    draft.words.append(f"-Iinc{number}")
+    draft.argv += ["-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_80,code=sm_80"]
+    draft.argv.append(f"-Iinc{number}")
     draft.run(f"mkdir early{number}")
     draft.put(f"inc{number}/pass{number}.h", value(number, 1))
     draft.source.append(f"#if {condition}\n#include <pass{number}.h>\n#else\n{value(number, 0)}#endif")

@@ -17,14 +17,14 @@ _COMPILED = f"""\
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-int main(int count, char **words) {{
+int main(int count, char **argv) {{
   char path[4096], *all[4096], *given = getenv("SITE_FLAGS_FILE");
   static char line[200];
-  snprintf(path, sizeof path, "%s.txt", given ? given : words[0]);
+  snprintf(path, sizeof path, "%s.txt", given ? given : argv[0]);
   FILE *file = fopen(path, "r");
   if (!file || !fgets(line, sizeof line, file)) return 3;
   line[strcspn(line, "\\n")] = 0;
-  memcpy(all, words, (count + 1) * sizeof *words);
+  memcpy(all, argv, (count + 1) * sizeof *argv);
   all[0] = "{REAL}";
   all[count] = line;
   all[count + 1] = 0;
@@ -54,7 +54,7 @@ def _program(name: str, text: str) -> str:
 def _choose_compiler(draft: Draft, place: str) -> None:
     form = draft.chance.choice(("-ccbin {}/g++", "-ccbin {}/g++", "-ccbin {{work}}/{}/g++", "-ccbin {}", ""))
     if form:
-        draft.words.append(form.format(place).replace("{{", "{").replace("}}", "}"))
+        draft.argv.append(form.format(place).replace("{{", "{").replace("}}", "}"))
     else:
         draft.variables["NVCC_CCBIN"] = f"{{work}}/{place}/g++"
 
@@ -171,8 +171,8 @@ def in_two_steps(draft: Draft) -> None:
     """A script that starts another script, or itself by a link."""
     first, second, third = _defines(draft)
     place = _wrapper(draft, f'exec {BESIDE}/../inner/g++ "$@"\n')
-    for number, words in ((1, first), (2, second)):
-        _put_program(draft, f"inner{number}/g++", f'exec {REAL} {words} "$@"')
+    for number, argv in ((1, first), (2, second)):
+        _put_program(draft, f"inner{number}/g++", f'exec {REAL} {argv} "$@"')
     draft.run("ln -s inner1 inner")
     draft.edit("the link to the second one's directory leads elsewhere", "ln -sfn inner2 inner\n")
     draft.edit("the second one is exchanged", "exchange inner1/g++ inner2/g++\n")
@@ -189,8 +189,8 @@ def in_two_steps(draft: Draft) -> None:
 def linked_compiler(draft: Draft) -> None:
     """A host compiler that is a link, or in a directory that is one."""
     first, second, _ = _defines(draft)
-    for number, words in ((1, first), (2, second)):
-        _put_program(draft, f"gcc{number}/g++", f'exec {REAL} {words} "$@"')
+    for number, argv in ((1, first), (2, second)):
+        _put_program(draft, f"gcc{number}/g++", f'exec {REAL} {argv} "$@"')
         draft.run(f"ln -s g++ gcc{number}/gcc")
     draft.run("ln -s gcc1 gcc", "mkdir tools", "ln -s ../gcc1/g++ tools/g++", "ln -s g++ tools/gcc")
     is_directory = draft.chance.random() < 0.5
@@ -208,8 +208,8 @@ def linked_compiler(draft: Draft) -> None:
 def prepared_shell(draft: Draft) -> None:
     """A script of bash, which reads the file that BASH_ENV names first."""
     first, second, third = _defines(draft)
-    for name, words in (("rc", first), ("other_rc", second)):
-        draft.put(name, f"FLAGS={words}")
+    for name, argv in (("rc", first), ("other_rc", second)):
+        draft.put(name, f"FLAGS={argv}")
     draft.variables["BASH_ENV"] = "{work}/rc"
     _wrapper(draft, f'exec {REAL} ${{FLAGS:-{third}}} "$@"\n', "/bin/bash")
     draft.edits_of_file("rc", f"FLAGS={first}\n", f"FLAGS={third}\n")
@@ -224,9 +224,9 @@ def compiled_wrapper(draft: Draft) -> None:
     first, second, third = _defines(draft)
     draft.put("wrapper.c", _COMPILED)
     draft.run("mkdir tools", "gcc -w -o tools/g++ wrapper.c")
-    for name, words in (("tools/g++.txt", first), ("other.txt", second)):
-        draft.put(name, words)
-    draft.words.append("-ccbin {work}/tools/g++")
+    for name, argv in (("tools/g++.txt", first), ("other.txt", second)):
+        draft.put(name, argv)
+    draft.argv.append("-ccbin {work}/tools/g++")
     draft.edits_of_file("tools/g++.txt", first, third)
     draft.edit("the variable names another file", SITE_FLAGS_FILE="{work}/other")
     draft.edit("the file is removed", "rm tools/g++.txt\n")
@@ -263,14 +263,14 @@ def parts_of_compiler(draft: Draft) -> None:
     first, second, third = _defines(draft)
     kind = draft.chance.choice(("COMPILER_PATH", "COMPILER_PATH", "-B"))
     if kind == "-B":
-        draft.words.append(f"-Xcompiler -B{{work}}/parts{draft.chance.choice(('/', ''))}")
+        draft.argv.append(f"-Xcompiler -B{{work}}/parts{draft.chance.choice(('/', ''))}")
     else:
         draft.variables["COMPILER_PATH"] = "{work}/none:{work}/parts"
-    draft.words.append(f"-Xcompiler {first}")
+    draft.argv.append(f"-Xcompiler {first}")
     draft.run("mkdir parts")
     real = {name: f'"$({REAL} -print-prog-name={name})"' for name in ("cc1plus", "as")}
     unset = "unset COMPILER_PATH"
-    texts = {words: f'{unset}\nexec {real["cc1plus"]} "$@" {words}' for words in (second, third)}
+    texts = {argv: f'{unset}\nexec {real["cc1plus"]} "$@" {argv}' for argv in (second, third)}
     says = _program("parts/as", f'echo said >&2\n{unset}\nexec {real["as"]} "$@"')
     draft.edit("an assembler appears", says, OBJECT)
     draft.edit("a compiler proper appears", _program("parts/cc1plus", texts[second]))
@@ -297,7 +297,7 @@ def specs(draft: Draft) -> None:
     first, second, third = _defines(draft)
     text = "*cc1plus:\n+ {}\n\n".format
     draft.put("my.specs", text(first))
-    draft.words.append("-Xcompiler -specs={work}/my.specs")
+    draft.argv.append("-Xcompiler -specs={work}/my.specs")
     draft.edits_of_file("my.specs", text(first).rstrip("\n") + "\n", text(second).rstrip("\n") + "\n")
     draft.edit(
         "they include others",

@@ -150,21 +150,21 @@ class _Maker:
         before, after = self._variable(options), self._variable(options)
         moved = self._moved_to_file(options)
         options = _apart(options)
-        words = [word for option in options for word in spell(option, self._chance)]
+        argv = [word for option in options for word in spell(option, self._chance)]
         said = options
         if moved:
             text = self._text_of_file(moved)
             files["flags.txt"] = text
-            words += spell(("options-file", "flags.txt"), self._chance)
+            argv += spell(("options-file", "flags.txt"), self._chance)
             said = [*options, ("options-file", "flags.txt"), *moved]
         for variable, part in (("NVCC_PREPEND_FLAGS", before), ("NVCC_APPEND_FLAGS", after)):
             if part:
                 environ[variable] = " ".join(word for option in part for word in spell(option, self._chance))
         if self._kind == DAMAGED:
             environ, files = self._spoiled(environ), self._spoiled(files)
-            words, certain = damaged(words, self._chance), False
+            argv, certain = damaged(argv, self._chance), False
         everything = (*before, *said, *after) if certain else None
-        return RandomLine(self._seed, tuple(words), environ, files, everything)
+        return RandomLine(self._seed, tuple(argv), environ, files, everything)
 
     def _happens(self, probability: float) -> bool:
         return self._chance.random() < probability
@@ -223,8 +223,8 @@ class _Maker:
 
     def _forwarded(self) -> list[Option]:
         asking = self._chance.choice(("forward-unknown-to-host-compiler", "forward-unknown-opts"))
-        words = [self._pick(*values.FORWARDED_WORDS) for _ in range(self._chance.choice((0, 1, 2)))]
-        return [(asking, None), *((FORWARDED, word) for word in words)]
+        argv = [self._pick(*values.FORWARDED_WORDS) for _ in range(self._chance.choice((0, 1, 2)))]
+        return [(asking, None), *((FORWARDED, word) for word in argv)]
 
     def _any_option(self) -> Option:
         """Any option of the table: a switch, or one with a value."""
@@ -298,8 +298,8 @@ class _Maker:
         return found
 
     def _text_of_file(self, options: list[Option]) -> str:
-        words = [word for option in options for word in spell(option, self._chance)]
-        shown = [f'"{word}"' if re.search(r"\s", word) or self._happens(0.2) else word for word in words]
+        argv = [word for option in options for word in spell(option, self._chance)]
+        shown = [f'"{word}"' if re.search(r"\s", word) or self._happens(0.2) else word for word in argv]
         return "".join(word + self._chance.choice((" ", "\n", "\t", "  ", "\r\n")) for word in shown)
 
 
@@ -316,9 +316,9 @@ def variants(line: RandomLine) -> list[RandomLine]:
     found = [dataclasses.replace(near, seed=f"{line.seed} (words)")]
     if line.options and not line.environ and not line.files:
         renamed = [_renamed(option, chance) for option in line.options]
-        words = tuple(word for option in renamed for word in _spelled_alike(option, line, chance))
+        argv = tuple(word for option in renamed for word in _spelled_alike(option, line, chance))
         found.append(
-            dataclasses.replace(line, seed=f"{line.seed} (names)", arguments=words, options=tuple(renamed))
+            dataclasses.replace(line, seed=f"{line.seed} (names)", arguments=argv, options=tuple(renamed))
         )
     return found
 

@@ -16,7 +16,7 @@ from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.records.manifest import Found
 
 _Commands = list[tuple[str, ...]]
@@ -43,13 +43,13 @@ class Records:
             return []
         if any(stage.kind in _UNRECORDED for stage in case.plan.stages):
             return []
-        places = Relocation("", os.getcwd())
+        relocation = Relocation("", os.getcwd())
         environ = {**self._site.environ, **case.line.environ}
         commands = self._commands(case)
         found: list[str] = []
         for scope in (direct.PLACED, direct.BOUND):
             assert case.call
-            key = direct.key_of(scope, self._site.nvcc, case.call, places, environ)
+            key = direct.key_of(scope, self._site.nvcc, case.call, relocation, environ)
             other, known = self._cases.setdefault(key, (case, commands))
             if other is not case and other.line.arguments != case.line.arguments:
                 self.shared += 1
@@ -64,11 +64,11 @@ class Records:
     def _commands(self, case: Case) -> _Commands:
         """nvcc's commands, without the names of products."""
         names = dry_runs.TemporaryNames.of_nvcc(self._site.temporary)
-        products = {path for words in case.commands for path in products_of(words, self._site)}
+        products = {path for argv in case.commands for path in products_of(argv, self._site)}
         found = []
-        for words in case.commands:
+        for argv in case.commands:
             shown = [
-                "<product>" if _names_product(*pair, products) else pair[1] for pair in pairwise(("", *words))
+                "<product>" if _names_product(*pair, products) else pair[1] for pair in pairwise(("", *argv))
             ]
             found.append(names.numbered(shown))
         return found
@@ -77,16 +77,16 @@ class Records:
     def _between(one: Case, other: Case) -> Iterator[str]:
         """What is wrong with the names that a record of one line gives the outputs of the other."""
         assert one.plan and one.call and other.plan and other.call
-        places = Relocation("", os.getcwd())
+        relocation = Relocation("", os.getcwd())
         given = CallResult()
         given.products = [(path, "0" * 32, False) for path in one.plan.products]
         for step in one.plan.dependency_files:
             given.dependency_file, given.rule = step.path, b""
         source = other.call.inputs[0]
-        attached = direct.attach(given, [(source, False)], one.call, places)
+        attached = direct.attach(given, [(source, False)], one.call, relocation)
         if attached is None:
             return
-        answer = direct.answer_of(Found("", Reading(), attached), other.call, places)
+        answer = direct.answer_of(Found("", InputRecord(), attached), other.call, relocation)
         if answer is None:
             return
         products = tuple(path for path, _, _ in answer.products)

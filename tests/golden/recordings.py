@@ -46,11 +46,11 @@ class Case:
 def read_case(path: Path) -> Case:
     match = _HEADER.fullmatch(path.read_bytes())
     assert match, path
-    words = json.loads(match["argv"])
-    words.remove("--dryrun")
+    argv = json.loads(match["argv"])
+    argv.remove("--dryrun")
     return Case(
         path.stem,
-        tuple(words[1:]),
+        tuple(argv[1:]),
         json.loads(match["env"]),
         match["cwd"].decode(),
         int(match["exit"]),

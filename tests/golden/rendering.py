@@ -28,9 +28,9 @@ def _dependency_file(step: DependencyFile) -> list[str]:
 
 
 def _stage(stage: Stage) -> list[str]:
-    lines = [f"{stage.kind} {stage.words[0]}"]
+    lines = [f"{stage.kind} {stage.argv[0]}"]
     if stage.grammar.is_cached:
-        lines += _wrapped("  words", stage.key_words)
+        lines += _wrapped("  words", stage.key_argv)
     lines += [f"  reads {path}" for path in stage.inputs]
     for output in stage.outputs:
         wanted = f" -> {output.destination}" if output.destination else ""
@@ -45,9 +45,9 @@ def _stage(stage: Stage) -> list[str]:
     return lines
 
 
-def _wrapped(title: str, words: tuple[str, ...]) -> list[str]:
+def _wrapped(title: str, argv: tuple[str, ...]) -> list[str]:
     lines = [title]
-    for word in map(shlex.quote, words):
+    for word in map(shlex.quote, argv):
         if len(lines[-1]) + len(word) >= _WIDTH:
             lines.append("   ")
         lines[-1] += f" {word}"

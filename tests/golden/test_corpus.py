@@ -129,8 +129,8 @@ def test_every_reason_is_a_known_one_and_none_is_unexplained():
 
 def test_only_the_compile_of_a_plain_source_is_a_command_not_understood(plans):
     for name, plan in plans.items():
-        opaque = [stage.words for stage in plan.stages if stage.kind == OPAQUE]
-        assert all(words[0] == "gcc" and words[-3].endswith((".cpp", ".c")) for words in opaque), name
+        opaque = [stage.argv for stage in plan.stages if stage.kind == OPAQUE]
+        assert all(argv[0] == "gcc" and argv[-3].endswith((".cpp", ".c")) for argv in opaque), name
 
 
 def test_what_a_stage_reads_is_written_before(plans):
@@ -178,7 +178,7 @@ def test_products_are_not_written_where_the_user_wants_them(plans):
 def test_key_words_name_no_place_of_this_one_call(plans):
     for name, plan in plans.items():
         for stage in plan.stages:
-            for word in stage.key_words:
+            for word in stage.key_argv:
                 assert recordings.SCRATCH not in word, name
                 assert "tmpxft_" not in word, name
                 assert stage.kind in MAY_NAME_OBJECTS or not word.endswith(".o"), name
@@ -217,7 +217,7 @@ def test_there_is_one_ptxas_for_each_real_architecture(plans, corpus, version):
                 word.removeprefix("-arch=")
                 for stage in plan.stages
                 if stage.kind == "ptxas" and stage.outputs
-                for word in stage.words
+                for word in stage.argv
                 if word.startswith("-arch=")
             }
             assert made == real, name
@@ -241,7 +241,7 @@ def test_a_second_architecture_does_not_change_the_words_of_the_first(plans, ver
 
 def test_the_name_of_the_object_is_no_part_of_any_key(plans):
     first, second = plans["c_noarch"], plans["c_noarch_o"]
-    assert [stage.key_words for stage in first.stages] == [stage.key_words for stage in second.stages]
+    assert [stage.key_argv for stage in first.stages] == [stage.key_argv for stage in second.stages]
 
 
 def test_an_optimisation_for_the_host_changes_only_the_host_compilers_words(plans):
@@ -249,7 +249,7 @@ def test_an_optimisation_for_the_host_changes_only_the_host_compilers_words(plan
     changed = {
         stage.kind
         for stage, other in zip(plain.stages, optimised.stages, strict=True)
-        if stage.key_words != other.key_words
+        if stage.key_argv != other.key_argv
     }
     assert changed == {"host_preprocess", "device_preprocess", "host_compile"}
 
@@ -258,22 +258,20 @@ def test_an_option_of_ptxas_changes_only_words_of_ptxas_and_fatbinary(plans):
     changed = {
         stage.kind
         for stage, other in zip(plans["c_arch_sm80"].stages, plans["xptxas"].stages, strict=True)
-        if stage.key_words != other.key_words
+        if stage.key_argv != other.key_argv
     }
     assert changed == {"ptxas", "fatbinary"}
 
 
 def _key_words(plan: Plan, kind: str, word: str = "") -> list[str]:
     (found,) = [
-        stage.key_words
-        for stage in plan.stages
-        if stage.kind == kind and (not word or word in stage.key_words)
+        stage.key_argv for stage in plan.stages if stage.kind == kind and (not word or word in stage.key_argv)
     ]
     return list(found)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         ["-c", "a.cu"],
         ["-c", "a.cu", "-arch=sm_80", "-o", "out/x y.o"],
@@ -293,10 +291,10 @@ def _key_words(plan: Plan, kind: str, word: str = "") -> list[str]:
     ],
     ids=" ".join,
 )
-def test_recordings_without_keep_are_read_as_nvcc_writes_them_with_keep(nvcc, tmp_path, words):
+def test_recordings_without_keep_are_read_as_nvcc_writes_them_with_keep(nvcc, tmp_path, argv):
     def ask(*more):
         done = subprocess.run(
-            [nvcc, "--dryrun", *words, *more], cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)},
+            [nvcc, "--dryrun", *argv, *more], cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)},
             capture_output=True, check=True,
         )  # fmt: skip
         return done.stderr
@@ -312,4 +310,4 @@ def test_recordings_without_keep_are_read_as_nvcc_writes_them_with_keep(nvcc, tm
 
 
 def _parts_of(step):
-    return step.words if isinstance(step, Command) else step.path
+    return step.argv if isinstance(step, Command) else step.path

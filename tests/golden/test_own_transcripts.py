@@ -29,8 +29,8 @@ MACHINE = re.compile(r"/(?:home|root|work|tmp|opt|mnt|Users)/|/usr/local|tmpxft_
 
 def _outcome(path: Path) -> Plan | Bypass:
     header, status, transcript = path.read_bytes().split(b"\n", 2)
-    words = json.loads(header.removeprefix(b"## argv: "))
-    parsed = invocation.parse(words, {})
+    argv = json.loads(header.removeprefix(b"## argv: "))
+    parsed = invocation.parse(argv, {})
     assert isinstance(parsed, Invocation)
     if status != b"## exit: 0":
         return Bypass("dryrun_failed")

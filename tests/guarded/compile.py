@@ -117,7 +117,7 @@ GUARDS = [
     Guard(
         "relink: the link reads what the record names",
         "link_only.py",
-        " or _read_by(words, path) != names",
+        " or _read_by(argv, path) != names",
         "",
         RELINK,
         "unknown or unread or another",
@@ -125,7 +125,7 @@ GUARDS = [
     Guard(
         "relink: the last command is a link",
         "link_only.py",
-        "if isinstance(last, Command) and host_options.is_link(last.words) else ()",
+        "if isinstance(last, Command) and host_options.is_link(last.argv) else ()",
         "",
         RELINK,
         "no and link",

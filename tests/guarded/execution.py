@@ -72,7 +72,7 @@ GUARDS = [
     Guard(
         "cut-off: the place in an id",
         "seeding.py",
-        'builder.add("place", ids.source_path(stage.words))',
+        'builder.add("place", ids.source_path(stage.argv))',
         "pass",
         IDS,
         "two_directories",

@@ -137,8 +137,8 @@ GUARDS = [
     Guard(
         "what the loader keeps of directories",
         "replay.py",
-        "if signatures.UNKNOWN in (*reading.signatures, *reading.cache_signatures):",
-        "if unknown in reading.signatures:",
+        "if signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures):",
+        "if unknown in input_record.signatures:",
         "test_replay.py",
         "too_new",
     ),
@@ -193,7 +193,7 @@ GUARDS = [
     Guard(
         "outputs: what a record says was read",
         "direct.py",
-        "return None if output_names.are_read([*made, answer.dependency_file], found.reading.files) else",
+        "return None if output_names.are_read([*made, answer.dependency_file], read) else",
         "return",
         "test_direct.py",
         "what_was_read",
@@ -201,8 +201,8 @@ GUARDS = [
     Guard(
         "names that options map",
         "direct.py",
-        'builder.add("mapped directory",',
-        '("mapped directory",',
+        "*[name for word in argv for name in relocation.mapped_directory(word)]",
+        '"",',
         "test_direct.py",
         "option_tells_apart",
     ),

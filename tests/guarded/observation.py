@@ -126,7 +126,7 @@ GUARDS = [
         "loader_does",
     ),
     Guard(
-        "what the loader keeps of directories, in a reading",
+        "what the loader keeps of directories, in an input record",
         "stage_inputs.py",
         "for known in libraries if known.cache]",
         "for known in ()]",

@@ -36,7 +36,7 @@ def scratch_of(workspace: Workspace) -> Path:
 
 def start(
     workspace: Workspace,
-    *words: str | Path,
+    *argv: str | Path,
     cwd: Path | None = None,
     before: Sequence[str] = (),
     has_own_group: bool = False,
@@ -44,7 +44,7 @@ def start(
 ) -> Call:
     """Begin a compile; `before` are the words of a program that becomes it."""
     call = subprocess.Popen(
-        [*before, sys.executable, "-m", "nvccache", workspace.nvcc, *map(str, words), *HOST_OPTIONS],
+        [*before, sys.executable, "-m", "nvccache", workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
         cwd=cwd or workspace.directory,
         env={**workspace.environ, "TMPDIR": str(scratch_of(workspace)), **variables},
         stdin=DEVNULL,
@@ -156,10 +156,10 @@ def own_pool(workspace: Workspace) -> list[str]:
     """The words that let a call see a pool of slots that nobody else uses; skips the test without them."""
     pool = workspace.directory.parent / "pool"
     pool.mkdir(exist_ok=True)
-    words = ["unshare", "-m", "sh", "-c", f'mount --bind "{pool}" /dev/shm && exec "$@"', "sh"]
-    if not shutil.which("unshare") or workspace.run([*words, "true"]).status != 0:
+    argv = ["unshare", "-m", "sh", "-c", f'mount --bind "{pool}" /dev/shm && exec "$@"', "sh"]
+    if not shutil.which("unshare") or workspace.run([*argv, "true"]).status != 0:
         pytest.skip("calls cannot be given a pool of their own here")
-    return words
+    return argv
 
 
 def slot_takers() -> set[int]:
@@ -167,7 +167,7 @@ def slot_takers() -> set[int]:
     pool = Path(f"/dev/shm/nvccache-{os.geteuid()}")
     inodes = {path.stat().st_ino for path in pool.glob("slot-*")}
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return {int(words[4]) for words in locks if int(words[5].rpartition(":")[2]) in inodes}
+    return {int(argv[4]) for argv in locks if int(argv[5].rpartition(":")[2]) in inodes}
 
 
 def claims_held(workspace: Workspace) -> list[Path]:

@@ -75,17 +75,17 @@ class Bench:
 
     def cached(self) -> tuple[Run, Counters]:
         """Run through nvccache, and count what that alone added to the journal."""
-        words, path = [sys.executable, "-m", "nvccache", self.workspace.nvcc], self.environ["PATH"]
+        argv, path = [sys.executable, "-m", "nvccache", self.workspace.nvcc], self.environ["PATH"]
         if self.line.is_shim:
-            words, path = ["nvcc"], f"{self.bin}:{path}"
+            argv, path = ["nvcc"], f"{self.bin}:{path}"
         journal.reset(str(self.workspace.cache))
-        run = self._run([*words, *self._arguments()], PATH=path)
+        run = self._run([*argv, *self._arguments()], PATH=path)
         return run, self.workspace.counters()
 
     def reference(self) -> Run:
         with self._keep_directory() as kept:
-            words = [self.workspace.nvcc, *self._arguments(), "-keep", "-keep-dir", str(kept)]
-            return self._run(words)
+            argv = [self.workspace.nvcc, *self._arguments(), "-keep", "-keep-dir", str(kept)]
+            return self._run(argv)
 
     def edit(self, change: Callable[[str, str], str]) -> None:
         """Edit one file, given its name and text, and make what was prepared from it anew."""
@@ -109,23 +109,23 @@ class Bench:
             subprocess.run(["sh", "-euc", self.line.prepare], cwd=self.directory, env=environ, check=True)
         _copy(self.directory, self.pristine)
 
-    def _run(self, words: list[str], **variables: str) -> Run:
+    def _run(self, argv: list[str], **variables: str) -> Run:
         _copy(self.pristine, self.directory)
         shutil.rmtree(self.temporary)
         self.temporary.mkdir()
         time.sleep(OLD_ENOUGH)
         environ = {**self.environ, **dict(map(self._filled, self.line.environ.items())), **variables}
         done = subprocess.run(
-            words, cwd=self.cwd, env=environ, input=self.line.stdin, capture_output=True, check=False
+            argv, cwd=self.cwd, env=environ, input=self.line.stdin, capture_output=True, check=False
         )
         files = {name: self._read(name) for name in _names(self.directory)}
         temporary = [_without_random_parts(name) for name in _names(self.temporary)]
         return Run(done.returncode, done.stdout, done.stderr, files, temporary)
 
     def _arguments(self) -> list[str]:
-        words = [self._fill(word) for word in shlex.split(self.line.command)]
-        names_compiler = any(word.partition("=")[0] in ("-ccbin", "--compiler-bindir") for word in words)
-        return words if names_compiler else [*_ccbin(), *words]
+        argv = [self._fill(word) for word in shlex.split(self.line.command)]
+        names_compiler = any(word.partition("=")[0] in ("-ccbin", "--compiler-bindir") for word in argv)
+        return argv if names_compiler else [*_ccbin(), *argv]
 
     def _filled(self, item: tuple[str, str]) -> tuple[str, str]:
         return item[0], self._fill(item[1])

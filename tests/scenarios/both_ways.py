@@ -24,13 +24,13 @@ _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
 
 def both_ways(
     workspace: Workspace,
-    *words: str | Path,
+    *argv: str | Path,
     cwd: Path | None = None,
     keep: Path | None = None,
     **variables: str,
 ) -> tuple[Result, Files, Counters]:
     """What was said and made, the same both ways; and what nvccache counted."""
-    line = (*words, *(HOST_OPTIONS if not {"-ccbin", "--compiler-bindir"}.intersection(words) else ()))
+    line = (*argv, *(HOST_OPTIONS if not {"-ccbin", "--compiler-bindir"}.intersection(argv) else ()))
     before = _names(workspace.directory)
     found, counters = workspace.since(lambda: workspace.cached(*line, cwd=cwd, **variables))
     made = _take(workspace.directory, before)
@@ -40,12 +40,12 @@ def both_ways(
     plain = workspace.plain(*line, *kept, cwd=cwd, **variables)
     expected = _take(workspace.directory, before)
     for stream in ("stderr", "stdout"):
-        assert readable(getattr(found, stream), keep) == readable(getattr(plain, stream), keep), words
+        assert readable(getattr(found, stream), keep) == readable(getattr(plain, stream), keep), argv
     assert found.status == plain.status
-    assert made.keys() == expected.keys(), words
+    assert made.keys() == expected.keys(), argv
     if not counters.calls["bypass"]:  # nvcc alone may write the time and its own process id
         differing = [name for name in made if made[name] != expected[name]]
-        assert not differing, f"{differing} differ for {words}"
+        assert not differing, f"{differing} differ for {argv}"
     assert not counters.calls["fault"]
     return plain, made, counters
 

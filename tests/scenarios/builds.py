@@ -68,8 +68,8 @@ class Build:
         """Remove the build directory and configure it again."""
         shutil.rmtree(self.directory, ignore_errors=True)
         if self.system.configure:
-            words = [*self.system.configure, *(self.system.ours if ours else self.system.plain)]
-            result = self._attempt(words, self._environ(ours))
+            argv = [*self.system.configure, *(self.system.ours if ours else self.system.plain)]
+            result = self._attempt(argv, self._environ(ours))
             if result.status and not ours:
                 pytest.skip(f"{self.system.name} cannot build with this toolkit")
             assert result.status == 0, result.stdout.decode() + result.stderr.decode()
@@ -109,15 +109,15 @@ class Build:
         if not ours or not (self.system.uses_shim or any("{shim}" in word for word in self.system.ours)):
             return {}
         if not self.shim.exists():
-            words = [sys.executable, "-m", "nvccache", "install", self.shim]
-            assert self.workspace.run(words).status == 0
+            argv = [sys.executable, "-m", "nvccache", "install", self.shim]
+            assert self.workspace.run(argv).status == 0
         return {"PATH": f"{self.shim}:{self.workspace.environ['PATH']}"} if self.system.uses_shim else {}
 
-    def _attempt(self, words: Sequence[str], environ: Mapping[str, str]) -> Result:
-        return self.workspace.run([self._filled(word) for word in words], **environ)
+    def _attempt(self, argv: Sequence[str], environ: Mapping[str, str]) -> Result:
+        return self.workspace.run([self._filled(word) for word in argv], **environ)
 
-    def _run(self, words: Sequence[str], environ: Mapping[str, str]) -> Result:
-        result = self._attempt(words, environ)
+    def _run(self, argv: Sequence[str], environ: Mapping[str, str]) -> Result:
+        result = self._attempt(argv, environ)
         assert result.status == 0, result.stdout.decode() + result.stderr.decode()
         return result
 

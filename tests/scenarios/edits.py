@@ -24,10 +24,10 @@ def put(workspace: Workspace, files: Files) -> None:
 
 
 def compile_once(
-    workspace: Workspace, words: Sequence[str | Path], product: str = "a.o", **variables: str
+    workspace: Workspace, argv: Sequence[str | Path], product: str = "a.o", **variables: str
 ) -> bytes:
     """Compile through the cache, and forget the call as such; the product."""
-    result = workspace.cached(*_line(words, product), **variables)
+    result = workspace.cached(*_line(argv, product), **variables)
     assert result.status == 0, result.stderr
     workspace.forget_calls()
     return _take(workspace, product)
@@ -35,20 +35,20 @@ def compile_once(
 
 def compare(
     workspace: Workspace,
-    words: Sequence[str | Path],
+    argv: Sequence[str | Path],
     product: str = "a.o",
     keep: Path | None = None,
     **variables: str,
 ) -> tuple[Result, Counters]:
     """Compile through the cache and by plain nvcc: status, words, and products must be the same."""
-    line = _line(words, product)
+    line = _line(argv, product)
     result, counters = workspace.since(lambda: workspace.cached(*line, **variables))
     found = _take(workspace, product)
     keep = keep or workspace.directory.parent / "keep"
     keep.mkdir(exist_ok=True)
     plain = workspace.plain(*line, "-keep", "-keep-dir", keep, **variables)
     assert result == plain
-    assert found == _take(workspace, product), f"differs from plain nvcc for {words}"
+    assert found == _take(workspace, product), f"differs from plain nvcc for {argv}"
     assert not counters.calls["bypass"] + counters.calls["fault"], counters.bypass_reasons
     return result, counters
 
@@ -56,16 +56,16 @@ def compare(
 def check_edit(
     workspace: Workspace,
     edit: tuple[Files, Files],
-    words: Sequence[str] = (),
+    argv: Sequence[str] = (),
     then: Sequence[str] | None = None,
     keep: Path | None = None,
 ) -> Counters:
     """Compile what was there before, make the edit, compile again: the product must be plain nvcc's."""
     before, after = edit
     put(workspace, before)
-    compile_once(workspace, ("-c", "a.cu", *words))
+    compile_once(workspace, ("-c", "a.cu", *argv))
     put(workspace, after)
-    result, counters = compare(workspace, ("-c", "a.cu", *(words if then is None else then)), keep=keep)
+    result, counters = compare(workspace, ("-c", "a.cu", *(argv if then is None else then)), keep=keep)
     assert result.status == 0, result.stderr
     return counters
 
@@ -75,8 +75,8 @@ def moved(text: str) -> tuple[Files, Files]:
     return {"a.cu": text}, {"a.cu": COMMENT + text}
 
 
-def _line(words: Sequence[str | Path], product: str) -> list[str | Path]:
-    return [*words, *(HOST_OPTIONS if "-ccbin" not in words else ()), "-o", product]
+def _line(argv: Sequence[str | Path], product: str) -> list[str | Path]:
+    return [*argv, *(HOST_OPTIONS if "-ccbin" not in argv else ()), "-o", product]
 
 
 def _take(workspace: Workspace, product: str) -> bytes:

@@ -23,7 +23,7 @@ class Unit:
     """One compile of a build; if it is to be killed, then so many seconds after it began."""
 
     product: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     killed_after: float = 0.0
 
 
@@ -95,7 +95,7 @@ class Build:
         folder = scratch_of(self._workspace) / unit.product
         folder.mkdir()
         variables = {"TMPDIR": str(folder), "MAKEFLAGS": self._fifo.makeflags}
-        call = start(self._workspace, "-c", *unit.words, "-o", unit.product, **variables)
+        call = start(self._workspace, "-c", *unit.argv, "-o", unit.product, **variables)
         moment = time.monotonic() + (unit.killed_after or 10 * PATIENCE)
         self._running.append(Job(unit, call, token, moment))
 

@@ -35,11 +35,11 @@ def skip_without_lto(place: Workspace) -> None:
         pytest.skip("this toolkit cannot link with -dlto")
 
 
-def run_program(place: Workspace, words: tuple[str, ...]) -> Counters:
+def run_program(place: Workspace, argv: tuple[str, ...]) -> Counters:
     """Link a program both ways; they hold the same device code."""
-    result, counters = place.since(lambda: place.cached(*words, *HOST_OPTIONS, "-o", "ours"))
+    result, counters = place.since(lambda: place.cached(*argv, *HOST_OPTIONS, "-o", "ours"))
     assert result.status == 0, result.stderr
-    plain = place.plain(*words, *HOST_OPTIONS, "-o", "plain")
+    plain = place.plain(*argv, *HOST_OPTIONS, "-o", "plain")
     assert (result.status, result.stdout, result.stderr) == (plain.status, plain.stdout, plain.stderr)
     images = [device_sections(place.directory / name) for name in ("ours", "plain")]
     assert images[0] == images[1] != b""

@@ -118,10 +118,10 @@ def processes_of_hit(workspace: Workspace, which: Call) -> list[str]:
     if not shutil.which("strace") or workspace.run(["strace", "-f", "true"]).status != 0:
         pytest.skip("no strace here, which shows the processes that are started")
     trace = workspace.directory.parent / "trace"
-    words = [sys.executable, "-m", "nvccache", workspace.nvcc, *which.words(workspace)]
+    argv = [sys.executable, "-m", "nvccache", workspace.nvcc, *which.argv(workspace)]
     result, counters = workspace.since(
         lambda: workspace.run(
-            ["strace", "-f", "-e", "trace=process", "-o", trace, *words], **which.environ(workspace)
+            ["strace", "-f", "-e", "trace=process", "-o", trace, *argv], **which.environ(workspace)
         )
     )
     assert (result.status, counters.outcome) == (0, "direct_hit"), result.stderr

@@ -53,8 +53,8 @@ def compiled_wrapper(path: Path, *options: str) -> None:
     source = path.with_name(f"{path.name}.cpp")
     source.write_text(_COMPILED)
     real = f'-DREAL="{shutil.which(HOST_COMPILER)}"'
-    words = [HOST_COMPILER, "-O1", "-w", real, *options, str(source), "-o", f"{path}.new"]
-    done = subprocess.run(words, capture_output=True, check=False)
+    argv = [HOST_COMPILER, "-O1", "-w", real, *options, str(source), "-o", f"{path}.new"]
+    done = subprocess.run(argv, capture_output=True, check=False)
     if done.returncode and "-static" in options:
         pytest.skip(f"nothing static can be linked here: {done.stderr.decode()}")
     assert done.returncode == 0, done.stderr

@@ -30,11 +30,11 @@ def is_of(line: str, *tools: str) -> bool:
     return name in tools or ("gcc" in tools and name not in TOOLS and " -x c++ " in line)
 
 
-def added(words: str, *tools: str) -> Alteration:
+def added(argv: str, *tools: str) -> Alteration:
     """Further arguments for some tools."""
 
     def alter(lines: list[str], directory: str) -> list[str]:
-        more = words.replace("{dir}", directory)
+        more = argv.replace("{dir}", directory)
         return [f"{line.rstrip()} {more}" if is_of(line, *tools) else line for line in lines]
 
     return alter
@@ -191,18 +191,18 @@ ALTERATIONS: dict[str, Alteration] = {
 }
 
 
-def main(real: str, alteration: str, words: list[str]) -> int:
-    if "--version" in words:
+def main(real: str, alteration: str, argv: list[str]) -> int:
+    if "--version" in argv:
         print("nvcc: a compiler driver\nCopyright (c) nobody\nCuda compilation tools, release next, V20.x")
         return 0
-    words = [word for word in words if not word.startswith("--new-thing")]
-    is_dry, words = "--dryrun" in words, [word for word in words if word != "--dryrun"]
-    directory, words = _keep_directory(words)
+    argv = [word for word in argv if not word.startswith("--new-thing")]
+    is_dry, argv = "--dryrun" in argv, [word for word in argv if word != "--dryrun"]
+    directory, argv = _keep_directory(argv)
     if is_dry and not directory:
-        return subprocess.run([real, "--dryrun", *words], check=False).returncode
+        return subprocess.run([real, "--dryrun", *argv], check=False).returncode
     with tempfile.TemporaryDirectory(prefix="other-") as own:
         directory = directory or own
-        asked = [real, "--dryrun", *words, "-keep", "-keep-dir", directory]
+        asked = [real, "--dryrun", *argv, "-keep", "-keep-dir", directory]
         done = subprocess.run(asked, capture_output=True, check=False)
         lines = ALTERATIONS[alteration](done.stderr.decode().splitlines(), directory)
         if is_dry or done.returncode:
@@ -213,12 +213,12 @@ def main(real: str, alteration: str, words: list[str]) -> int:
         return _carry_out(lines)
 
 
-def _keep_directory(words: list[str]) -> tuple[str, list[str]]:
-    if "-keep-dir" not in words:
-        return "", words
-    at = words.index("-keep-dir")
-    rest = [*words[:at], *words[at + 2 :]]
-    return words[at + 1], [word for word in rest if word != "-keep"]
+def _keep_directory(argv: list[str]) -> tuple[str, list[str]]:
+    if "-keep-dir" not in argv:
+        return "", argv
+    at = argv.index("-keep-dir")
+    rest = [*argv[:at], *argv[at + 2 :]]
+    return argv[at + 1], [word for word in rest if word != "-keep"]
 
 
 def _carry_out(lines: Sequence[str]) -> int:

@@ -37,16 +37,16 @@ def rebuild(
 
     The reference is made with `-keep`, whose names for intermediates are the same on every run.
     """
-    words = [*arguments, *(HOST_OPTIONS if "-ccbin" not in arguments else ())]
+    argv = [*arguments, *(HOST_OPTIONS if "-ccbin" not in arguments else ())]
     directory = cwd or workspace.directory
     result, counters = workspace.since(
-        lambda: workspace.cached(*words, "-o", product, cwd=directory, **variables)
+        lambda: workspace.cached(*argv, "-o", product, cwd=directory, **variables)
     )
     found = (directory / product).read_bytes() if result.status == 0 else b""
     keep = keep or workspace.directory / "keep"
     keep.mkdir(exist_ok=True)
     (directory / product).unlink(missing_ok=True)
-    plain = workspace.plain(*words, "-o", product, "-keep", "-keep-dir", keep, cwd=directory, **variables)
+    plain = workspace.plain(*argv, "-o", product, "-keep", "-keep-dir", keep, cwd=directory, **variables)
     assert (result.status, result.stderr) == (plain.status, plain.stderr)
     assert result.status == 0, result.stderr
     assert found == (directory / product).read_bytes(), f"differs from plain nvcc for {arguments}"
@@ -96,8 +96,8 @@ def wrap(
     path: Path, real: str | Path, before: str = "", after: str = "", options: Sequence[str] = ()
 ) -> None:
     """Put a script in the place of a tool, with shell commands around the real one."""
-    words = " ".join(options)
-    replace(path, f'#!/bin/sh\n{before}\n"{real}" "$@" {words} || exit\n{after}\n')
+    argv = " ".join(options)
+    replace(path, f'#!/bin/sh\n{before}\n"{real}" "$@" {argv} || exit\n{after}\n')
 
 
 def cccl_of(workspace: Workspace) -> None:

@@ -123,4 +123,4 @@ def _readable(content: bytes, bench: Bench) -> bytes:
     cuobjdump = Path(bench.workspace.nvcc).with_name("cuobjdump")
     if cuobjdump.exists():
         dumps.append([str(cuobjdump), "-ptx", "-sass"])
-    return b"".join(bench.workspace.run([*words, path]).stdout for words in dumps)
+    return b"".join(bench.workspace.run([*argv, path]).stdout for argv in dumps)

@@ -49,9 +49,9 @@ class Call:
     makes: tuple[str, ...] = ("a.o", "a.d")
     directory: str = "."
 
-    def words(self, workspace: Workspace) -> list[str]:
-        words = [_filled(word, workspace) for word in f"{self.line} {self.options}".split()]
-        return words if "-ccbin" in words else [*words, *HOST_OPTIONS]
+    def argv(self, workspace: Workspace) -> list[str]:
+        argv = [_filled(word, workspace) for word in f"{self.line} {self.options}".split()]
+        return argv if "-ccbin" in argv else [*argv, *HOST_OPTIONS]
 
     def environ(self, workspace: Workspace) -> dict[str, str]:
         return {name: _filled(value, workspace) for name, value in self.variables.items()}
@@ -149,7 +149,7 @@ def made_by_plain(workspace: Workspace, call: Call, keep: Path | None = None) ->
         workspace,
         call,
         lambda: workspace.plain(
-            *call.words(workspace),
+            *call.argv(workspace),
             "-keep",
             "-keep-dir",
             keep,
@@ -166,7 +166,7 @@ def made_by_cache(workspace: Workspace, call: Call) -> tuple[Made, str]:
     def compile_and_count() -> Result:
         result, counters = workspace.since(
             lambda: workspace.cached(
-                *call.words(workspace),
+                *call.argv(workspace),
                 cwd=workspace.directory / call.directory,
                 **call.environ(workspace),
             )
@@ -217,8 +217,8 @@ def check_cause(workspace: Workspace, call: Call, cause: str | tuple[str, ...]) 
     causes = (cause,) if isinstance(cause, str) else cause
     if not causes:
         return
-    words = [sys.executable, "-m", "nvccache", "explain", call.makes[0]]
-    result = workspace.run(words, cwd=workspace.directory / call.directory)
+    argv = [sys.executable, "-m", "nvccache", "explain", call.makes[0]]
+    result = workspace.run(argv, cwd=workspace.directory / call.directory)
     assert result.status == 0, result.stderr
     first = result.stdout.decode().splitlines()[0]
     assert first.startswith(f"`{call.makes[0]}`: ")

@@ -64,34 +64,34 @@ def sandbox(inputs: Workspace, number: int) -> Path:
     return directory
 
 
-def compile_in(inputs: Workspace, directory: Path, words: tuple[str, ...], **variables: str) -> Counters:
+def compile_in(inputs: Workspace, directory: Path, argv: tuple[str, ...], **variables: str) -> Counters:
     """Compile in a sandbox; the object, the words and the dependency file are those of plain nvcc."""
     keep = inputs.directory / "keep"
     counters = rebuild(
-        inputs, *words, product=OBJECT, cwd=directory, keep=keep, PWD="/proc/self/cwd", **variables
+        inputs, *argv, product=OBJECT, cwd=directory, keep=keep, PWD="/proc/self/cwd", **variables
     )
     # Both have written the rule, plain nvcc last: have it written once more by a hit.
     plain = (directory / RULE).read_bytes()
     (directory / RULE).unlink()
-    assert inputs.cached(*words, "-o", OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables).status == 0
+    assert inputs.cached(*argv, "-o", OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables).status == 0
     assert (directory / RULE).read_bytes() == plain
     return counters
 
 
 @pytest.mark.parametrize("through", ["words", "parameters"])
 def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
-    words = BAZEL
+    argv = BAZEL
     first = sandbox(inputs, 1)
     if through == "parameters":
-        words = ("--options-file", PARAMETERS)
+        argv = ("--options-file", PARAMETERS)
         parameters = "\n".join(word for word in BAZEL if '"' not in word)
         (first / PARAMETERS).write_text(parameters)
-    assert compile_in(inputs, first, words).outcome == "miss"
+    assert compile_in(inputs, first, argv).outcome == "miss"
     # The same sandbox, made anew: other links and directories, the same files behind them.
     again = sandbox(inputs, 1)
     if through == "parameters":
         (again / PARAMETERS).write_text(parameters)
-    assert compile_in(inputs, again, words).outcome == "direct_hit"
+    assert compile_in(inputs, again, argv).outcome == "direct_hit"
 
 
 def test_another_sandbox(inputs: Workspace) -> None:
@@ -121,13 +121,13 @@ def test_another_sandbox_below_a_base_directory(inputs: Workspace) -> None:
 def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
     """Compile in a sandbox with a base directory above all of them: outcome and object."""
     base = {"NVCCACHE_BASE_DIR": str(inputs.directory.parent / "sandbox"), "PWD": "/proc/self/cwd"}
-    words = (*BAZEL, "-o", OBJECT)
-    result, counters = inputs.since(lambda: inputs.cached(*words, cwd=directory, **base))
+    argv = (*BAZEL, "-o", OBJECT)
+    result, counters = inputs.since(lambda: inputs.cached(*argv, cwd=directory, **base))
     assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
     content, rule = (directory / OBJECT).read_bytes(), (directory / RULE).read_bytes()
     keep = inputs.directory / "keep"
     keep.mkdir(exist_ok=True)
-    assert inputs.plain(*words, "-keep", "-keep-dir", keep, cwd=directory, **base).status == 0
+    assert inputs.plain(*argv, "-keep", "-keep-dir", keep, cwd=directory, **base).status == 0
     assert without_place((directory / OBJECT).read_bytes()) == without_place(content)
     assert (directory / RULE).read_bytes() == rule
     return counters.outcome, content
@@ -164,7 +164,7 @@ def test_a_setup_script_of_pytorch(inputs: Workspace) -> None:
     work = inputs.directory
     product = "build/temp.linux-x86_64-cpython-311/pkg/kernel.o"
     (work / product).parent.mkdir(parents=True)
-    words = (
+    argv = (
         *(f"-I{work}/external/scale/include", f"-I{work}", "-c", "-c", f"{work}/pkg/kernel.cu"),
         *("-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "--expt-relaxed-constexpr"),
         *("-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"),
@@ -174,5 +174,5 @@ def test_a_setup_script_of_pytorch(inputs: Workspace) -> None:
         *("-gencode=arch=compute_80,code=compute_80", "-gencode=arch=compute_80,code=sm_80", "-std=c++17"),
     )
     absolute = os.path.join(work, product)
-    assert rebuild(inputs, *words, product=absolute).outcome == "miss"
-    assert rebuild(inputs, *words, product=absolute).outcome == "direct_hit"
+    assert rebuild(inputs, *argv, product=absolute).outcome == "miss"
+    assert rebuild(inputs, *argv, product=absolute).outcome == "direct_hit"

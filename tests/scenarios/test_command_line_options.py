@@ -16,10 +16,10 @@ _GLUED = re.compile(r"(-[DIULlOt])[^-=]")
 
 
 def _words(line: Line) -> list[str]:
-    words = shlex.split(line.command)
+    argv = shlex.split(line.command)
     for text in (*line.environ.values(), *line.files.values()):
-        words += text.split()
-    return words
+        argv += text.split()
+    return argv
 
 
 def _names(word: str) -> set[str]:

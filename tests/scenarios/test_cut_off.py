@@ -76,9 +76,9 @@ def test_an_edit_makes_those_stages_run_whose_inputs_say_something_else(
     counters = check_edit(workspace, (BEFORE, after))
     assert set(counters.compiled()) == ran
     put(workspace, {**dict.fromkeys(after), **BEFORE})
-    words = ("-c", "a.cu")
+    argv = ("-c", "a.cu")
     workspace.forget_calls()
-    _, counters = workspace.since(lambda: workspace.cached(*words, "-o", "a.o"))
+    _, counters = workspace.since(lambda: workspace.cached(*argv, "-o", "a.o"))
     assert counters.compiled() == {}
 
 
@@ -128,29 +128,29 @@ def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
 @pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin", "-dc"])
 def test_the_other_modes(workspace: Workspace, mode: str) -> None:
     put(workspace, BEFORE)
-    words = (mode, "a.cu", *architectures(80, 90)[: 4 if mode in ("-fatbin", "-dc") else 2])
-    compile_once(workspace, words, "a.out")
+    argv = (mode, "a.cu", *architectures(80, 90)[: 4 if mode in ("-fatbin", "-dc") else 2])
+    compile_once(workspace, argv, "a.out")
     put(workspace, {"a.cu": COMMENT + SOURCE, "h.h": COMMENT + HEADER})
-    _, counters = compare(workspace, words, "a.out")
+    _, counters = compare(workspace, argv, "a.out")
     assert counters.compiled() == {}
     put(workspace, edit("x + x", "x * x"))
-    _, counters = compare(workspace, words, "a.out")
+    _, counters = compare(workspace, argv, "a.out")
     assert "cicc" in counters.compiled()
 
 
 @pytest.mark.parametrize("inline", ["", 'asm volatile("no.such.instruction;");'], ids=["right", "wrong"])
 def test_ptx_that_nvcc_has_checked(workspace: Workspace, inline: str) -> None:
     """Newer toolkits do so for newer architectures. What lies there from before says nothing."""
-    words = ("-ptx", "a.cu", "-arch=sm_90", "-o", "a.ptx")
+    argv = ("-ptx", "a.cu", "-arch=sm_90", "-o", "a.ptx")
     put(workspace, BEFORE)
-    if b"ptxas -arch" not in workspace.plain(*words, "--dryrun").stderr:
+    if b"ptxas -arch" not in workspace.plain(*argv, "--dryrun").stderr:
         pytest.skip("this toolkit does not check it")
-    assert workspace.plain(*words).status == 0
+    assert workspace.plain(*argv).status == 0
     put(workspace, edit("{ *x = twice", f"{{ {inline} *x = twice"))
     if not inline:
         (workspace.directory / "a.ptx").unlink()
-    result, counters = workspace.since(lambda: workspace.cached(*words))
-    assert result == workspace.plain(*words)
+    result, counters = workspace.since(lambda: workspace.cached(*argv))
+    assert result == workspace.plain(*argv)
     assert counters.outcome == ("failed" if inline else "miss")
 
 
@@ -171,14 +171,14 @@ def test_a_header_that_several_units_include(workspace: Workspace) -> None:
 
 def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) -> None:
     put(workspace, BEFORE)
-    words = ("-c", "a.cu", "-MD", "-MF", "a.d")
-    compile_once(workspace, words)
+    argv = ("-c", "a.cu", "-MD", "-MF", "a.d")
+    compile_once(workspace, argv)
     put(workspace, {"a.cu": '#include "n.h"\n' + SOURCE, "n.h": COMMENT})
     (workspace.directory / "a.d").unlink()
-    workspace.cached(*words, "-o", "a.o")
+    workspace.cached(*argv, "-o", "a.o")
     found = (workspace.directory / "a.d").read_bytes()
     workspace.forget_calls()
-    _, counters = compare(workspace, words)
+    _, counters = compare(workspace, argv)
     assert counters.compiled() == {}
     assert found == (workspace.directory / "a.d").read_bytes()
     assert b"n.h" in found

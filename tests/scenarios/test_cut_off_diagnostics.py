@@ -41,12 +41,12 @@ SPEAKERS = {
 }
 
 
-def compile_and_edit(workspace: Workspace, before: Files, after: Files, words: Sequence[str]) -> bytes:
+def compile_and_edit(workspace: Workspace, before: Files, after: Files, argv: Sequence[str]) -> bytes:
     """Compile, edit, and compile as plain nvcc does; what was said then."""
     put(workspace, before)
-    compile_once(workspace, ("-c", "a.cu", *words))
+    compile_once(workspace, ("-c", "a.cu", *argv))
     put(workspace, after)
-    result, _ = compare(workspace, ("-c", "a.cu", *words))
+    result, _ = compare(workspace, ("-c", "a.cu", *argv))
     assert result.status == 0
     return result.stdout + result.stderr
 
@@ -59,18 +59,18 @@ def lines_in(said: bytes) -> set[bytes]:
 def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: str) -> None:
     """After the edit, and when it is taken back."""
     options, text, word = SPEAKERS[speaker]
-    words = ("-c", "a.cu", *options.split())
+    argv = ("-c", "a.cu", *options.split())
     put(workspace, {"a.cu": text})
-    first, _ = compare(workspace, words)
+    first, _ = compare(workspace, argv)
     assert word in first.stdout + first.stderr
     put(workspace, {"a.cu": COMMENT + text})
     workspace.forget_calls()
-    result, _ = compare(workspace, words)
+    result, _ = compare(workspace, argv)
     assert word in result.stdout + result.stderr
     if speaker != "ptxas":
         assert lines_in(result.stderr).isdisjoint(lines_in(first.stderr))
     put(workspace, {"a.cu": text})
-    result, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS, "-o", "a.o"))
+    result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
     assert result == first
     assert counters.compiled() == {}
 
@@ -130,11 +130,11 @@ STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; 
 def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str, second: str) -> None:
     """Of those of the system nothing is said. Of the text only the line markers differ."""
     put(workspace, {"inc/h.h": STANDING, "a.cu": "#include <h.h>\n" + KERNEL})
-    words = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
+    argv = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
     said = {}
     for option in (first, second, first):
         workspace.forget_calls()
-        result, _ = compare(workspace, (*words, option, "inc"))
+        result, _ = compare(workspace, (*argv, option, "inc"))
         said[option] = result.stderr
     assert said["-isystem"] == b""
     assert said["-I"].count(b"unused") >= 2
@@ -173,7 +173,7 @@ def test_a_function_that_only_the_source_may_not_leave_unused(
     header: Files = {"h.h": OWN, "a.cu": f'#include "h.h"\n{KERNEL}'}
     other: Files = {"a.cu": PLACES[place].replace("{directory}", str(workspace.directory))}
     states = (header, other) if is_first else (other, header)
-    compile_and_edit(workspace, *states, words=())
+    compile_and_edit(workspace, *states, argv=())
 
 
 @pytest.mark.parametrize("host", [KERNEL, KERNEL + HOST_WARNING], ids=["silent", "talking"])
@@ -223,15 +223,15 @@ def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
 def test_a_call_that_began_again_is_one_hit_the_next_time(workspace: Workspace) -> None:
     """Of what the host compiler said, and where, nothing is lost with the record of the call."""
     options, text, _ = SPEAKERS["host compiler"]
-    words = ("-c", "a.cu", *options.split())
+    argv = ("-c", "a.cu", *options.split())
     put(workspace, {"a.cu": text})
-    compile_once(workspace, words)
+    compile_once(workspace, argv)
     put(workspace, {"a.cu": COMMENT + text})
-    first, counters = compare(workspace, words)
+    first, counters = compare(workspace, argv)
     assert set(counters.compiled()) >= {"cudafe"}
     again: list[Counters] = []
     for _ in range(2):
-        result, counters = compare(workspace, words)
+        result, counters = compare(workspace, argv)
         assert result == first
         again.append(counters)
         workspace.forget_calls()

@@ -43,25 +43,25 @@ def test_passes_that_make_up_other_ids(workspace: Workspace, place: str, mode: s
     if "alone" in place and cuda_release(workspace) < (13, 0):
         pytest.skip("nvcc puts a process id into what has none in its own pass")
     text = UNLIKE[place] + EXTERNAL * ("alone" not in place) + HIDDEN
-    words = (*MODES[mode], *TWO)
+    argv = (*MODES[mode], *TWO)
     if place == "device alone":
-        check_is_same_every_time(workspace, text, words)
+        check_is_same_every_time(workspace, text, argv)
         return
-    counters = check_edit(workspace, moved(text), words)
+    counters = check_edit(workspace, moved(text), argv)
     assert counters.compiled() == {}
     put(workspace, {"a.cu": text.replace("return 1", "return 3").replace("return 2", "return 4")})
     workspace.forget_calls()
-    compare(workspace, ("-c", "a.cu", *words))
+    compare(workspace, ("-c", "a.cu", *argv))
 
 
-def check_is_same_every_time(workspace: Workspace, text: str, words: tuple[str, ...]) -> None:
+def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, ...]) -> None:
     """nvcc's id of the host's pass is made of its process; ours is not."""
     made = set()
     for above in ("", COMMENT):
         put(workspace, {"a.cu": above + text})
-        made.add(compile_once(workspace, ("-c", "a.cu", *words)))
+        made.add(compile_once(workspace, ("-c", "a.cu", *argv)))
     workspace.environ["NVCCACHE_DIR"] += "-fresh"
-    made.add(compile_once(workspace, ("-c", "a.cu", *words)))
+    made.add(compile_once(workspace, ("-c", "a.cu", *argv)))
     assert len(made) == 1
 
 
@@ -151,10 +151,10 @@ def test_device_code_alone(workspace: Workspace, mode: str) -> None:
     """With several architectures the first cicc makes the id up and the others read it."""
     text = UNLIKE["one of two devices"] + "__device__ int last() { return 1; }\n" + HIDDEN
     put(workspace, {"a.cu": text})
-    words = (mode, "a.cu", *(TWO if mode == "-fatbin" else ("-arch=sm_80",)))
-    compile_once(workspace, words, "a.out")
+    argv = (mode, "a.cu", *(TWO if mode == "-fatbin" else ("-arch=sm_80",)))
+    compile_once(workspace, argv, "a.out")
     put(workspace, {"a.cu": COMMENT + text})
-    _, counters = compare(workspace, words, "a.out")
+    _, counters = compare(workspace, argv, "a.out")
     assert not counters.compiled()
 
 

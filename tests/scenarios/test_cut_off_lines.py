@@ -57,16 +57,16 @@ def test_an_option_by_which_objects_name_the_intermediate_directory(
     """Such objects are never the same twice: not by plain nvcc, and not stored by us."""
     before, after = moved(SOURCE)
     put(workspace, before)
-    words = ("-c", "a.cu", "-Xcompiler", option)
-    first = _without_directory(compile_once(workspace, words))
+    argv = ("-c", "a.cu", "-Xcompiler", option)
+    first = _without_directory(compile_once(workspace, argv))
     put(workspace, after)
-    result, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS, "-o", "a.o"))
+    result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
     assert result.status == 0
     assert counters.compiled().keys() >= FRONT
     if option != "-flto":
         found = _without_directory((workspace.directory / "a.o").read_bytes())
         workspace.environ["NVCCACHE_DIR"] += "-fresh"
-        assert found == _without_directory(compile_once(workspace, words)) != first
+        assert found == _without_directory(compile_once(workspace, argv)) != first
 
 
 def _without_directory(content: bytes) -> bytes:
@@ -75,17 +75,17 @@ def _without_directory(content: bytes) -> bytes:
 
 def test_optix_ir(workspace: Workspace) -> None:
     put(workspace, {"a.cu": SOURCE})
-    words = ("-optix-ir", "a.cu")
-    compile_once(workspace, words, "a.optixir")
+    argv = ("-optix-ir", "a.cu")
+    compile_once(workspace, argv, "a.optixir")
     put(workspace, {"a.cu": COMMENT + SOURCE})
-    _, counters = compare(workspace, words, "a.optixir")
+    _, counters = compare(workspace, argv, "a.optixir")
     assert "cicc" in counters.compiled()
 
 
 def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
     """Which shows that the tests above are no matter of course."""
-    words = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
-    assert check_edit(workspace, moved(SOURCE), words).compiled() == {}
+    argv = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
+    assert check_edit(workspace, moved(SOURCE), argv).compiled() == {}
 
 
 KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"
@@ -164,8 +164,8 @@ def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_pat
     light_toolkit(workspace, tmp_path / "toolkit")
     put(workspace, {"inc/declared.h": DECLARED})
     text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
-    words = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
-    counters = check_edit(workspace, moved(text), words)
+    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
+    counters = check_edit(workspace, moved(text), argv)
     if "body" in use or "constant" in use:
         assert counters.compiled() == {}
     if USES[use]:
@@ -191,8 +191,8 @@ def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace
     declaration, use = UNCLEAR[name]
     put(workspace, {"inc/declared.h": f"{DECLARED}\n{declaration}\n"})
     text = "#include <declared.h>\n" + KERNEL.format(device="", host=f"return {use};")
-    words = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
-    assert "host_compile" in check_edit(workspace, moved(text), words).compiled()
+    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
+    assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
 
 
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
@@ -237,8 +237,8 @@ def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace
     workspace.write("x.h", "#define REMOTE(x) (x + __LINE__)\n")
     text = "#undef REMOTE\ntypedef int function(int);\nextern function REMOTE;\n"
     text += KERNEL.format(device="", host="return REMOTE(1);")
-    words = ("-Xcompiler", f"{option},x.h")
-    assert "host_compile" in check_edit(workspace, moved(text), words).compiled()
+    argv = ("-Xcompiler", f"{option},x.h")
+    assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
 
 
 def test_a_host_compiler_that_is_a_script(workspace: Workspace, tmp_path: Path) -> None:

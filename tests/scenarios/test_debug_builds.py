@@ -98,8 +98,8 @@ def test_lines_and_paths_are_those_of_this_compile(
     made: list[Files] = []
 
     def compile_it(source: str = "a.cu", cwd: Path = own) -> str:
-        words = [*words_of(bench, options), source, "-o", f"{own}/a.out", "-arch=sm_80"]
-        result, files, counters = both_ways(bench, *words, cwd=cwd, keep=reference_directory)
+        argv = [*words_of(bench, options), source, "-o", f"{own}/a.out", "-arch=sm_80"]
+        result, files, counters = both_ways(bench, *argv, cwd=cwd, keep=reference_directory)
         assert result.status == 0 and not counters.calls["bypass"]
         made.append(files)
         return counters.outcome
@@ -131,8 +131,8 @@ def test_a_project_that_is_moved(
         for file in ("a.cu", "h.h"):
             shutil.copy2(bench.directory / file, project / file)
         variables = {"NVCCACHE_BASE_DIR": str(project)} if base else {}
-        words = (*options.split(), "../a.cu", "-o", "a.out", "-arch=sm_80", f"-I{project}")
-        _, files, _ = both_ways(bench, *words, cwd=project / "build", keep=reference_directory, **variables)
+        argv = (*options.split(), "../a.cu", "-o", "a.out", "-arch=sm_80", f"-I{project}")
+        _, files, _ = both_ways(bench, *argv, cwd=project / "build", keep=reference_directory, **variables)
         others = {"one", "two"} - {name}
         assert not any(
             os.fsencode(bench.directory / other) in files[f"{name}/build/a.out"] for other in others
@@ -148,8 +148,8 @@ def test_the_host_compilers_information_is_that_of_the_source(
     seen = []
     for text in (SOURCE, ABOVE + SOURCE):
         bench.write("a.cu", text)
-        words = ("-g", "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
-        _, files, _ = both_ways(bench, *words, keep=reference_directory)
+        argv = ("-g", "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+        _, files, _ = both_ways(bench, *argv, keep=reference_directory)
         (bench.directory.parent / "a.o").write_bytes(files["a.o"])
         dump = bench.run(["readelf", "--debug-dump=info,decodedline", bench.directory.parent / "a.o"])
         said = dump.stdout.decode(errors="replace")
@@ -171,9 +171,9 @@ def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> N
 @pytest.mark.parametrize("options", LEFT_TO_NVCC)
 def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, options: str) -> None:
     """Which are all there."""
-    words = (*options.split(), "a.cu", "-o", "a.o", "-arch=sm_80")
+    argv = (*options.split(), "a.cu", "-o", "a.o", "-arch=sm_80")
     for _ in ("cold", "warm"):
-        _, files, counters = both_ways(bench, *words)
+        _, files, counters = both_ways(bench, *argv)
         assert counters.bypass_reasons == {"host_side_output": 1}
         assert len(files) > 1 or "-shared" in options
 
@@ -182,14 +182,14 @@ def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, opti
 def test_files_beside_the_object_are_those_of_this_compile(bench: Workspace, options: str) -> None:
     """The host compiler writes them anew each time; what is made of device code is cached."""
     (bench.directory / "out").mkdir()
-    words = (*options.split(), "-c", "a.cu", "-o", "out/a.b.o", "-arch=sm_80")
+    argv = (*options.split(), "-c", "a.cu", "-o", "out/a.b.o", "-arch=sm_80")
     for text in (SOURCE, SOURCE, ABOVE + SOURCE):
         bench.write("a.cu", text)
         before = set(bench.directory.rglob("*"))
-        result, counters = bench.since(lambda: bench.cached(*words, *HOST_OPTIONS))
+        result, counters = bench.since(lambda: bench.cached(*argv, *HOST_OPTIONS))
         said, made = result, _take_readable(bench, before)
         assert counters.outcome in ("miss", "stage_hit", "partial_hit")
-        plain = bench.plain(*words, *HOST_OPTIONS)
+        plain = bench.plain(*argv, *HOST_OPTIONS)
         assert (said.status, readable(said.stderr, Path("/"))) == (
             plain.status,
             readable(plain.stderr, Path("/")),
@@ -205,8 +205,8 @@ def test_two_objects_of_one_source_can_be_told_apart(bench: Workspace) -> None:
     bench.write("a.cu", f"{kernel}static void (*const keep)(int *) __attribute__((used)) = hidden;\n")
     found = []
     for name in ("one.o", "two.o"):
-        words = ("-dc", "a.cu", "-o", name, "-arch=sm_80", "-Xcompiler", "-fstack-usage", *HOST_OPTIONS)
-        assert bench.cached(*words).status == 0
+        argv = ("-dc", "a.cu", "-o", name, "-arch=sm_80", "-Xcompiler", "-fstack-usage", *HOST_OPTIONS)
+        assert bench.cached(*argv).status == 0
         content = (bench.directory / name).read_bytes()
         found.append(set(re.findall(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}", content)))
     assert found[0] and found[1] and found[0].isdisjoint(found[1])
@@ -235,8 +235,8 @@ PTX_OPTIONS = ("-lineinfo -cubin", "-cubin", "-fatbin")
 @pytest.mark.parametrize("options", PTX_OPTIONS)
 def test_the_dates_of_sources_that_the_users_ptx_names(bench: Workspace, options: str) -> None:
     """Up to 13.2 ptxas looks at the files that `.file` names, which nothing else reads."""
-    words = ("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80")
-    assert bench.plain(*words).status == 0
+    argv = ("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80")
+    assert bench.plain(*argv).status == 0
     made = []
     for date in (1_000_000_000, 1_000_000_000, 1_100_000_000, 1_100_000_000):
         os.utime(bench.directory / "a.cu", (date, date))
@@ -250,9 +250,9 @@ def test_the_dates_of_sources_in_a_link_that_compiles(workspace: Workspace) -> N
     """With -dlto nvlink looks at the sources of the objects, which the link does not name."""
     workspace.write("a.cu", '#include "h.h"\n__global__ void kernel(float *x) { x[0] = twice(x[1]); }\n')
     workspace.write("h.h", "static __device__ float twice(float x) { return x * 2; }\n")
-    words = ("-dlto", "-arch=sm_80")
-    assert workspace.plain(*words, "-lineinfo", "-dc", "a.cu", "-o", "a.o").status == 0
-    link = (*words, "-dlink", "-cubin", "a.o", "-o", "a.cubin")
+    argv = ("-dlto", "-arch=sm_80")
+    assert workspace.plain(*argv, "-lineinfo", "-dc", "a.cu", "-o", "a.o").status == 0
+    link = (*argv, "-dlink", "-cubin", "a.o", "-o", "a.cubin")
     if workspace.plain(*link).status != 0:
         pytest.skip("this toolkit cannot link with -dlto")
     (workspace.directory / "a.cubin").unlink()

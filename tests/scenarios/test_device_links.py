@@ -43,9 +43,9 @@ def place(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def link(place: Workspace, *words: str, product: str = "d.o", **variables: str) -> Counters:
+def link(place: Workspace, *argv: str, product: str = "d.o", **variables: str) -> Counters:
     """Link through the cache and by plain nvcc: status, words and product must be the same."""
-    line = [*words, *HOST_OPTIONS, "-o", product]
+    line = [*argv, *HOST_OPTIONS, "-o", product]
     path = place.directory / product
     result, counters = place.since(lambda: place.cached(*line, **variables))
     found = path.read_bytes() if path.exists() else b""
@@ -65,22 +65,22 @@ def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[s
     if options is TWO and "-cubin" in kind:
         pytest.skip("nvcc rejects it")
     make_objects(place, options)
-    words = ("-dlink", *kind, *options, "one.o", "two.o")
-    cold = link(place, *words)
+    argv = ("-dlink", *kind, *options, "one.o", "two.o")
+    cold = link(place, *argv)
     assert cold.ran()["nvlink"] == (2 if options is TWO else 1)
-    assert link(place, *words).outcome == "direct_hit"
+    assert link(place, *argv).outcome == "direct_hit"
     place.forget_calls()
-    assert link(place, *words).ran() == {}
+    assert link(place, *argv).ran() == {}
 
 
 def test_a_device_link_to_ptx(place: Workspace) -> None:
     skip_without_lto(place)
     make_objects(place, LTO)
-    words = ("-dlink", "-ptx", *LTO, "one.o", "two.o")
-    assert link(place, *words).ran() == {"nvlink": 1}
-    assert link(place, *words).outcome == "direct_hit"
+    argv = ("-dlink", "-ptx", *LTO, "one.o", "two.o")
+    assert link(place, *argv).ran() == {"nvlink": 1}
+    assert link(place, *argv).outcome == "direct_hit"
     place.forget_calls()
-    assert link(place, *words).ran() == {}
+    assert link(place, *argv).ran() == {}
 
 
 def test_objects_made_again_with_the_same_device_code_are_not_linked_again(place: Workspace) -> None:
@@ -124,43 +124,43 @@ def archive(place: Workspace, path: str, *members: str) -> None:
 def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")
-    words = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else ("-Llib", "-ltwo")))
-    link(place, *words)
+    argv = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else ("-Llib", "-ltwo")))
+    link(place, *argv)
     os.utime(place.directory / "two.o", (1, 1))
     archive(place, "lib/libtwo.a", "two.o")  # it holds the date of its member
-    assert link(place, *words).ran() == {}
+    assert link(place, *argv).ran() == {}
     place.write("two.cu", called(factor=3))
     make_objects(place, ONE, ("two",))
     archive(place, "lib/libtwo.a", "two.o")
-    assert link(place, *words).ran()["nvlink"] == 1
+    assert link(place, *argv).ran()["nvlink"] == 1
 
 
 @pytest.mark.parametrize("by", ["words", "LIBRARY_PATH"])
 def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Workspace, by: str) -> None:
     make_objects(place, ONE)
     archive(place, "late/libtwo.a", "two.o")
-    words = ["-dlink", *ONE, "one.o", "-ltwo", *(("-Learly", "-Llate") if by == "words" else ())]
+    argv = ["-dlink", *ONE, "one.o", "-ltwo", *(("-Learly", "-Llate") if by == "words" else ())]
     variables = {"LIBRARY_PATH": f"{place.directory}/early:{place.directory}/late"} if by != "words" else {}
-    if by != "words" and place.plain(*words, *HOST_OPTIONS, "-o", "probe.o", **variables).status:
+    if by != "words" and place.plain(*argv, *HOST_OPTIONS, "-o", "probe.o", **variables).status:
         pytest.skip("this nvlink does not mind LIBRARY_PATH")
-    link(place, *words, **variables)
-    assert link(place, *words, **variables).outcome == "direct_hit"
+    link(place, *argv, **variables)
+    assert link(place, *argv, **variables).outcome == "direct_hit"
     place.write("two.cu", called(factor=3))
     make_objects(place, ONE, ("two",))
     archive(place, "early/libtwo.a", "two.o")
-    assert link(place, *words, **variables).ran()["nvlink"] == 1
+    assert link(place, *argv, **variables).ran()["nvlink"] == 1
 
 
 def test_a_shared_library_hides_an_archive(place: Workspace) -> None:
     """nvlink leaves shared libraries to the host linker, and then does not look for the archive."""
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")
-    words = ("-dlink", *ONE, "one.o", "-Llib", "-ltwo")
-    link(place, *words)
+    argv = ("-dlink", *ONE, "one.o", "-Llib", "-ltwo")
+    link(place, *argv)
     place.write("lib/libtwo.so", "")
-    assert link(place, *words).outcome == "failed"
+    assert link(place, *argv).outcome == "failed"
     (place.directory / "lib" / "libtwo.so").unlink()
-    assert link(place, *words).outcome == "direct_hit"
+    assert link(place, *argv).outcome == "direct_hit"
 
 
 @pytest.mark.parametrize("named", ["path", "library"])
@@ -168,11 +168,11 @@ def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: st
     """Nothing is kept of such a link."""
     make_objects(place, ONE)
     subprocess.run(["ar", "crT", "libtwo.a", "two.o"], cwd=place.directory, check=True)
-    words = ("-dlink", *ONE, "one.o", *(("libtwo.a",) if named == "path" else ("-L.", "-ltwo")))
+    argv = ("-dlink", *ONE, "one.o", *(("libtwo.a",) if named == "path" else ("-L.", "-ltwo")))
     for factor in (2, 3):
         place.write("two.cu", called(factor=factor))
         make_objects(place, ONE, ("two",))
-        counters = link(place, *words)
+        counters = link(place, *argv)
         assert counters.outcome in ("miss", "failed", "partial_hit", "bypass", "stage_hit")
         assert "nvlink" not in counters.hit()
 
@@ -190,11 +190,11 @@ def test_a_shared_library_that_goes_uncovers_an_archive(place: Workspace) -> Non
     place.write("lib/libtwo.so", "")
     place.write("two.cu", called(factor=3))
     make_objects(place, ONE, ("two",))
-    words = ("-dlink", *ONE, "-Llib", "-ltwo", "one.o", "two.o")
-    link(place, *words)
-    assert link(place, *words).outcome == "direct_hit"
+    argv = ("-dlink", *ONE, "-Llib", "-ltwo", "one.o", "two.o")
+    link(place, *argv)
+    assert link(place, *argv).outcome == "direct_hit"
     (place.directory / "lib" / "libtwo.so").unlink()
-    assert link(place, *words).outcome != "direct_hit"
+    assert link(place, *argv).outcome != "direct_hit"
 
 
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
@@ -202,13 +202,13 @@ def test_a_program_from_sources(place: Workspace, options: tuple[str, ...]) -> N
     if options is LTO:
         skip_without_lto(place)
     place.write("main.cu", MAIN)
-    words = ("-rdc=true", *options, "one.cu", "two.cu", "main.cu", *where_libraries_are(place))
-    run_program(place, words)
-    counters = run_program(place, words)
+    argv = ("-rdc=true", *options, "one.cu", "two.cu", "main.cu", *where_libraries_are(place))
+    run_program(place, argv)
+    counters = run_program(place, argv)
     assert counters.outcome == "stage_hit"
     assert counters.ran() == {}
     place.write("two.cu", called(factor=5))
-    counters = run_program(place, words)
+    counters = run_program(place, argv)
     count = 2 if options is TWO else 1
     assert counters.ran()["cicc"] == count
     assert counters.ran()["nvlink"] == count
@@ -243,26 +243,26 @@ def test_a_part_that_was_replaced_runs(
     place: Workspace, toolkit: Path, change: Callable[[Path], None], stage: str
 ) -> None:
     make_objects(place, ONE)
-    words = ("-dlink", *ONE, "one.o", "two.o")
-    link(place, *words)
-    assert link(place, *words).outcome == "direct_hit"
+    argv = ("-dlink", *ONE, "one.o", "two.o")
+    link(place, *argv)
+    assert link(place, *argv).outcome == "direct_hit"
     change(toolkit)
-    assert link(place, *words).ran() == {stage: 1}
+    assert link(place, *argv).ran() == {stage: 1}
 
 
 @pytest.mark.parametrize("name", ["LIBRARY_PATH"])
 def test_each_variable_that_nvlink_reads_counts(place: Workspace, name: str) -> None:
     make_objects(place, ONE)
-    words = ("-dlink", *ONE, "one.o", "two.o")
-    link(place, *words)
-    assert link(place, *words, **{name: "/nowhere"}).ran()["nvlink"] == 1
+    argv = ("-dlink", *ONE, "one.o", "two.o")
+    link(place, *argv)
+    assert link(place, *argv, **{name: "/nowhere"}).ran()["nvlink"] == 1
 
 
 def test_options_of_nvlink_count(place: Workspace) -> None:
     make_objects(place, ONE)
-    words = ("-dlink", *ONE, "one.o", "two.o")
-    link(place, *words)
-    assert link(place, *words, "-Xnvlink", "-w").ran()["nvlink"] == 1
+    argv = ("-dlink", *ONE, "one.o", "two.o")
+    link(place, *argv)
+    assert link(place, *argv, "-Xnvlink", "-w").ran()["nvlink"] == 1
 
 
 def test_libnvvm_counts(place: Workspace, toolkit: Path) -> None:
@@ -273,12 +273,12 @@ def test_libnvvm_counts(place: Workspace, toolkit: Path) -> None:
     folder.mkdir()
     shutil.copy(original, folder / "libnvvm.so")
     skip_without_lto(place)
-    words = ("-dlink", *LTO, "one.o", "two.o")
-    link(place, *words)
-    assert link(place, *words).outcome == "direct_hit"
+    argv = ("-dlink", *LTO, "one.o", "two.o")
+    link(place, *argv)
+    assert link(place, *argv).outcome == "direct_hit"
     with (folder / "libnvvm.so").open("ab") as stream:
         stream.write(b"\0")
-    assert link(place, *words).ran()["nvlink"] == 1
+    assert link(place, *argv).ran()["nvlink"] == 1
 
 
 @pytest.mark.parametrize("options", [ONE, LTO], ids=["code", "lto"])

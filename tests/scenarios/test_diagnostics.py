@@ -92,8 +92,8 @@ def test_files_are_named_as_they_were_typed(bench: Workspace, speaker: str) -> N
         (f"{own}/a.cu", f"{own}/inc", sub),
         ("a.cu", "inc", own),
     ):
-        words = ("-c", name, "-o", f"{own}/a.o", *TALK[:-1], f"-I{include}", ARCHITECTURE)
-        said, _, _ = both_ways(bench, *words, cwd=cwd)
+        argv = ("-c", name, "-o", f"{own}/a.o", *TALK[:-1], f"-I{include}", ARCHITECTURE)
+        said, _, _ = both_ways(bench, *argv, cwd=cwd)
         assert name.encode() in said.stderr
 
 
@@ -234,8 +234,8 @@ def test_what_nvlink_says(workspace: Workspace) -> None:
     objects = ("-arch=sm_80", "-dc", "a.cu", "-o", "a.o")
     assert both_ways(workspace, *objects)[0].status == 0
     workspace.cached(*objects)
-    for words in ((), (), ("-Xnvlink", "-v"), ("-Xnvlink", "--suppress-stack-size-warning"), ()):
-        both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", *words)
+    for argv in ((), (), ("-Xnvlink", "-v"), ("-Xnvlink", "--suppress-stack-size-warning"), ()):
+        both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", *argv)
         workspace.forget_calls()
     both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", "-Werror", "all-warnings")
 
@@ -244,8 +244,8 @@ def test_what_the_driver_says_of_old_architectures(bench: Workspace) -> None:
     bench.write("a.cu", KERNEL + UNUSED)
     oldest = bench.plain("--list-gpu-arch").stdout.decode().split()[0]
     line = ("-c", "a.cu", "-o", "a.o", f"-arch={oldest}")
-    for words in ((), (), ("-Wno-deprecated-gpu-targets",), (), ("-Werror", "all-warnings")):
-        both_ways(bench, *line, *words)
+    for argv in ((), (), ("-Wno-deprecated-gpu-targets",), (), ("-Werror", "all-warnings")):
+        both_ways(bench, *line, *argv)
 
 
 def test_errors_are_said_each_time(bench: Workspace) -> None:
@@ -272,7 +272,7 @@ def test_the_release_at_hand_has_all_switches(bench: Workspace) -> None:
     bench.write("a.cu", KERNEL)
     rejected = []
     for switch in SWITCHES:
-        words = [word.replace("cross-execution-space-call", "reorder") for word in switch.split()]
-        if b"Unknown option" in bench.plain("--dryrun", "-c", "a.cu", *words).stderr:
+        argv = [word.replace("cross-execution-space-call", "reorder") for word in switch.split()]
+        if b"Unknown option" in bench.plain("--dryrun", "-c", "a.cu", *argv).stderr:
             rejected.append(switch)
     assert cuda_release(bench) < (12, 0) or not rejected

@@ -103,10 +103,10 @@ def test_the_environment_is_handed_on(role, launcher, masks, recorder, records, 
     if role == "fault":
         workspace.write("broken/xxhash.py", "raise ImportError\n")
         given["PYTHONPATH"] = str(workspace.directory / "broken")
-    words = words_of(role, str(launcher), masks, recorder)
+    argv = words_of(role, str(launcher), masks, recorder)
     for locale in LOCALES:
         environ = {**given, **locale, "LAST": "é\udce9"}
-        done = subprocess.run(words, cwd=workspace.directory, env=environ, capture_output=True, check=False)
+        done = subprocess.run(argv, cwd=workspace.directory, env=environ, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
         (record,) = records.iterdir()
         assert entries_in(record) == [f"{name}={value}" for name, value in environ.items()], locale
@@ -123,7 +123,7 @@ def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, 
     compiler = workspace.write("g++", f'{RECORDER.format(records=records)}exec /usr/bin/g++ "$@"\n')
     compiler.chmod(0o755)
     workspace.write("a.cu", "__global__ void k() {}\nint f(int unused) { return 0; }\n")
-    words = ["-ccbin", compiler, "-Xcompiler", "-Wall,-Wextra", "-c", "a.cu", "-o", "a.o"]
+    argv = ["-ccbin", compiler, "-Xcompiler", "-Wall,-Wextra", "-c", "a.cu", "-o", "a.o"]
     workspace.environ = {
         "NVCCACHE_DIR": str(workspace.cache),
         "PATH": f"{Path(workspace.nvcc).parent}:/usr/bin:/bin",
@@ -132,16 +132,16 @@ def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, 
     }
     results, seen = [], []
     for compile_ in (workspace.plain, workspace.cached, workspace.cached):
-        results.append(compile_(*words))
+        results.append(compile_(*argv))
         seen.append({tuple(sorted(entries_in(record))) for record in records.iterdir()})
         for record in records.iterdir():
             record.unlink()
     assert b"parameter 'unused'" in results[0].stderr
     assert results[1] == results[2] == results[0]
     assert {without_observer(entries) for entries in seen[1]} == {frozenset(one) for one in seen[0]}
-    in_utf8 = workspace.cached(*words, LC_CTYPE="C.UTF-8")  # nothing that was stored without it
+    in_utf8 = workspace.cached(*argv, LC_CTYPE="C.UTF-8")  # nothing that was stored without it
     assert "parameter \u2018unused\u2019".encode() in in_utf8.stderr
-    assert in_utf8 == workspace.plain(*words, LC_CTYPE="C.UTF-8")
+    assert in_utf8 == workspace.plain(*argv, LC_CTYPE="C.UTF-8")
 
 
 def without_observer(entries: tuple[str, ...]) -> frozenset[str]:

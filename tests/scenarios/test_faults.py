@@ -100,20 +100,20 @@ def test_outputs_that_cannot_be_written(workspace: Workspace) -> None:
     check_compiles(workspace, reference(workspace))
     (workspace.directory / "directory").mkdir()
     for output in ("absent/a.o", "directory"):
-        words = ("-c", "a.cu", *HOST_OPTIONS, "-o", output)
-        plain, cached = workspace.plain(*words), workspace.cached(*words)
+        argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", output)
+        plain, cached = workspace.plain(*argv), workspace.cached(*argv)
         assert plain.status != 0
         assert told(cached) == told(plain)
-    words = ("-c", "a.cu", *HOST_OPTIONS, "-o", "a.o", "-MD", "-MF", "absent/a.d")
-    plain, cached = workspace.plain(*words), workspace.cached(*words)
+    argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", "a.o", "-MD", "-MF", "absent/a.d")
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
     assert told(cached) == told(plain)
 
 
 def test_an_output_on_a_device_that_is_full(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
-    words = ("-cubin", "a.cu", *HOST_OPTIONS, "-o", "full.cubin")
+    argv = ("-cubin", "a.cu", *HOST_OPTIONS, "-o", "full.cubin")
     os.symlink("/dev/full", workspace.directory / "full.cubin")
-    plain, cached = workspace.plain(*words), workspace.cached(*words)
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
     assert told(cached) == told(plain)
     assert (workspace.directory / "full.cubin").is_symlink()
 

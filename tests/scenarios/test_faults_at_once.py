@@ -140,8 +140,8 @@ def test_a_tool_that_is_killed_for_its_memory_once(
 @pytest.mark.parametrize("threads", ["0", "4"])
 def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Path, threads: str) -> None:
     workspace.write("a.cu", "int f( {")
-    words = [*WORDS, "-t", threads, *HOST_OPTIONS]
-    plain, cached = workspace.plain(*words), workspace.cached(*words)
+    argv = [*WORDS, "-t", threads, *HOST_OPTIONS]
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
     assert told(cached) == told(plain)
 
 

@@ -31,8 +31,8 @@ def objects(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> dict[int, by
     found = {}
     for step in range(4):
         source = workspace.write("a.cu", source_of(step))
-        words = ("-c", source.name, "-o", "a.o", *HOST_OPTIONS, "-keep", "-keep-dir", keep)
-        assert workspace.plain(*words).status == 0
+        argv = ("-c", source.name, "-o", "a.o", *HOST_OPTIONS, "-keep", "-keep-dir", keep)
+        assert workspace.plain(*argv).status == 0
         found[step] = (workspace.directory / "a.o").read_bytes()
     return found
 
@@ -42,10 +42,10 @@ def source_of(step: int) -> str:
     return SOURCE.replace("STEP 1", f"STEP {step + 10}")
 
 
-def start(workspace: Workspace, *words: str | Path, **variables: str) -> subprocess.Popen[bytes]:
+def start(workspace: Workspace, *argv: str | Path, **variables: str) -> subprocess.Popen[bytes]:
     time.sleep(OLD_ENOUGH)
     return subprocess.Popen(
-        [sys.executable, "-m", "nvccache", workspace.nvcc, *map(str, words), *HOST_OPTIONS],
+        [sys.executable, "-m", "nvccache", workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
         cwd=workspace.directory,
         env={**workspace.environ, **variables},
         stdout=subprocess.PIPE,
@@ -74,16 +74,16 @@ def stuck(
     toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    words: tuple[str | Path, ...] = ("-c", "a.cu", "-o", "a.o", "-MD")
+    argv: tuple[str | Path, ...] = ("-c", "a.cu", "-o", "a.o", "-MD")
     hang = f'{trap}\n"{sleeper}" 1000 & touch "{started}"; wait'
     if tool == "host compiler":
         compiler = tmp_path / "g++"
         wrap(compiler, HOST_COMPILER, before=f'case " $* " in *" -c "*) {hang};; esac')
-        words += ("-ccbin", compiler)
+        argv += ("-ccbin", compiler)
     else:
         path = toolkit / tool
         wrap(path, path.resolve(), before=hang)
-    process = start(workspace, *words, TMPDIR=str(scratch))
+    process = start(workspace, *argv, TMPDIR=str(scratch))
     try:
         while not started.exists():
             assert process.poll() is None, process.communicate()
@@ -150,13 +150,11 @@ def test_a_tool_that_minds_no_signal_is_ended_by_the_second(workspace: Workspace
 def test_a_signal_that_the_caller_ignores_is_ignored(workspace: Workspace, tmp_path: Path) -> None:
     """As under nohup."""
     workspace.write("a.cu", SOURCE)
-    words = f'trap "" HUP; exec "{sys.executable}" -m nvccache "$@"'
+    argv = f'trap "" HUP; exec "{sys.executable}" -m nvccache "$@"'
     toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
     ptxas = toolkit / "bin/ptxas"
     wrap(ptxas, ptxas.resolve(), before="pid=$(ps -o ppid= -p $$); kill -HUP $pid")
-    result = workspace.run(
-        ["sh", "-c", words, "sh", workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    )
+    result = workspace.run(["sh", "-c", argv, "sh", workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS])
     assert (result.status, result.stderr) == (0, b"")
     assert (workspace.directory / "a.o").exists()
 
@@ -251,8 +249,8 @@ def path_with(workspace: Workspace, *directories: Path) -> str:
 
 def test_the_shim_first_on_path(workspace: Workspace, shim: Path) -> None:
     workspace.write("a.cu", SOURCE)
-    words = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    _, counters = workspace.since(lambda: workspace.run(words, PATH=path_with(workspace, shim)))
+    argv = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    _, counters = workspace.since(lambda: workspace.run(argv, PATH=path_with(workspace, shim)))
     assert counters.outcome == "miss"
 
 
@@ -262,25 +260,25 @@ def test_a_wrapper_that_calls_nvcc_again(workspace: Workspace, shim: Path, tmp_p
     wrapper.mkdir()
     replace(wrapper / "nvcc", '#!/bin/sh\nexec nvcc "$@"\n')
     workspace.write("a.cu", SOURCE)
-    words = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    result = workspace.run(words, PATH=path_with(workspace, shim, wrapper))
+    argv = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    result = workspace.run(argv, PATH=path_with(workspace, shim, wrapper))
     assert (result.status, result.stderr) == (0, b"")
     assert (workspace.directory / "a.o").exists()
 
 
 def test_the_shim_as_its_own_compiler(workspace: Workspace, shim: Path) -> None:
     workspace.write("a.cu", SOURCE)
-    words = ["-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    argv = ["-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
     path = path_with(workspace, shim)
     for command, variables in (
         (["nvcc"], {"NVCCACHE_NVCC": str(shim / "nvcc")}),
         ([sys.executable, "-m", "nvccache", shim / "nvcc"], {}),
         ([sys.executable, "-m", "nvccache", "nvcc"], {}),
     ):
-        result = workspace.run([*command, *words], PATH=path, **variables)
+        result = workspace.run([*command, *argv], PATH=path, **variables)
         assert (result.status, result.stderr) == (0, b""), command
         (workspace.directory / "a.o").unlink()
-    alone = workspace.run([shim / "nvcc", *words], PATH=f"{shim}:/usr/bin:/bin")
+    alone = workspace.run([shim / "nvcc", *argv], PATH=f"{shim}:/usr/bin:/bin")
     if not shutil.which("nvcc", path="/usr/bin:/bin"):
         assert alone.status == 127 and b"no compiler" in alone.stderr
 
@@ -288,8 +286,8 @@ def test_the_shim_as_its_own_compiler(workspace: Workspace, shim: Path) -> None:
 def test_a_chain_of_launchers(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     ours_first = ["env", "X=1", sys.executable, "-m", "nvccache"]
-    words = [*ours_first, workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    _, counters = workspace.since(lambda: workspace.run(words))
+    argv = [*ours_first, workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    _, counters = workspace.since(lambda: workspace.run(argv))
     assert counters.outcome == "miss"
 
 
@@ -315,8 +313,8 @@ def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: st
     then, so being better than it can mislead nobody.
     """
     workspace.write("a.cu", WARNING)
-    words = ["-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wall", *HOST_OPTIONS]
-    allowed = {0, run_redirected(workspace, [workspace.nvcc, *words], redirection)}
+    argv = ["-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wall", *HOST_OPTIONS]
+    allowed = {0, run_redirected(workspace, [workspace.nvcc, *argv], redirection)}
     found = set()
     for level, stream in (
         ("", redirection),
@@ -327,13 +325,13 @@ def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: st
         if level == "stages":
             workspace.forget_calls()
         (workspace.directory / "a.o").unlink(missing_ok=True)
-        status = run_redirected(workspace, [sys.executable, "-m", "nvccache", workspace.nvcc, *words], stream)
+        status = run_redirected(workspace, [sys.executable, "-m", "nvccache", workspace.nvcc, *argv], stream)
         assert status in allowed
         assert (workspace.directory / "a.o").exists() == (status == 0)
         if status == 0:
             found.add((workspace.directory / "a.o").read_bytes())
     assert len(found) == 1
-    plain, cached = workspace.plain(*words), workspace.cached(*words)
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
     assert (cached.status, _stub_line(cached.stderr)) == (plain.status, _stub_line(plain.stderr))
 
 
@@ -341,14 +339,14 @@ def _stub_line(text: bytes) -> list[bytes]:
     return [line for line in text.splitlines() if b"tmpxft" not in line and b"stub.c" not in line]
 
 
-def run_redirected(workspace: Workspace, words: list[str], redirection: str) -> int:
+def run_redirected(workspace: Workspace, argv: list[str], redirection: str) -> int:
     if redirection != "2>closed-pipe":
-        return workspace.run(["sh", "-c", f'exec "$@" {redirection}', "sh", *words]).status
+        return workspace.run(["sh", "-c", f'exec "$@" {redirection}', "sh", *argv]).status
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         done = subprocess.run(
-            words, cwd=workspace.directory, env=workspace.environ, stderr=write_end, check=False
+            argv, cwd=workspace.directory, env=workspace.environ, stderr=write_end, check=False
         )
     finally:
         os.close(write_end)

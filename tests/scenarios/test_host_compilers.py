@@ -43,15 +43,15 @@ def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
     return workspace
 
 
-def cold_and_warm(bench: Workspace, *words: str, warm: str = "direct_hit", **variables: str) -> bytes:
+def cold_and_warm(bench: Workspace, *argv: str, warm: str = "direct_hit", **variables: str) -> bytes:
     """What was made, each time."""
-    result, files, _ = both_ways(bench, *words, **variables)
+    result, files, _ = both_ways(bench, *argv, **variables)
     assert result.status == 0, result.stderr
-    _, again, counters = both_ways(bench, *words, **variables)
+    _, again, counters = both_ways(bench, *argv, **variables)
     assert (again, counters.outcome) == (files, warm)
     if warm == "direct_hit":
         bench.forget_calls()
-        _, again, counters = both_ways(bench, *words, **variables)
+        _, again, counters = both_ways(bench, *argv, **variables)
         assert (again, counters.outcome) == (files, "stage_hit")
     return files["a.o"]
 
@@ -73,9 +73,9 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_way_to_name_it(bench: Workspace, name: str) -> None:
-    words = name.replace("{real}", REAL).replace("{work}", str(bench.directory)).split()
+    argv = name.replace("{real}", REAL).replace("{work}", str(bench.directory)).split()
     path = f"{bench.directory}/compilers:{bench.environ['PATH']}"
-    cold_and_warm(bench, *words, *LINE, PATH=path)
+    cold_and_warm(bench, *argv, *LINE, PATH=path)
 
 
 @pytest.mark.parametrize("option", ["", "-ccbin {other}"])
@@ -85,9 +85,9 @@ def test_the_variable_that_names_it(bench: Workspace, option: str) -> None:
         script = f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n'
         (bench.directory / name).mkdir()
         replace(bench.directory / name / "g++", script)
-    words = option.replace("{other}", f"{bench.directory}/two/g++").split()
+    argv = option.replace("{other}", f"{bench.directory}/two/g++").split()
     made = [
-        both_ways(bench, *words, *LINE, NVCC_CCBIN=f"{bench.directory}/{name}/g++")[1]["a.o"]
+        both_ways(bench, *argv, *LINE, NVCC_CCBIN=f"{bench.directory}/{name}/g++")[1]["a.o"]
         for name in ("one", "two", "one")
     ]
     assert made[0] == made[2]
@@ -163,13 +163,13 @@ def test_other_compilers(bench: Workspace, name: str) -> None:
     found = shutil.which(name)
     if not found:
         pytest.skip(f"there is no {name}")
-    words = ("-ccbin", found, "-allow-unsupported-compiler", *LINE)
-    result, files, _ = both_ways(bench, *words)
+    argv = ("-ccbin", found, "-allow-unsupported-compiler", *LINE)
+    result, files, _ = both_ways(bench, *argv)
     if result.status:
         pytest.skip(f"this nvcc does not take {name}")
-    _, again, counters = both_ways(bench, *words)
+    _, again, counters = both_ways(bench, *argv)
     assert (again, counters.outcome) == (files, "direct_hit")
-    both_ways(bench, *words, "-Xcompiler", "-Wall,-O2")
+    both_ways(bench, *argv, "-Xcompiler", "-Wall,-O2")
 
 
 @pytest.mark.parametrize("standard", ["c++03", "c++14", "c++17", "c++20", "c++23"])

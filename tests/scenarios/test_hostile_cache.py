@@ -161,9 +161,9 @@ def _choose_place(cache: Path, choose: random.Random) -> Path | None:
     return None if is_blocked else place
 
 
-def _run(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[bytes]:
+def _run(workspace: Workspace, *argv: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "nvccache", *words],
+        [sys.executable, "-m", "nvccache", *argv],
         cwd=workspace.directory,
         env={**workspace.environ, "NVCCACHE_LOG": str(workspace.directory.parent / "log")},
         capture_output=True,
@@ -172,15 +172,15 @@ def _run(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[bytes
     )
 
 
-def _command(workspace: Workspace, *words: str) -> None:
+def _command(workspace: Workspace, *argv: str) -> None:
     """Run a command of ours, which may refuse, but must neither hang nor end in a traceback."""
-    done = _run(workspace, *words)
+    done = _run(workspace, *argv)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     assert SECRET not in done.stdout + done.stderr
 
 
 def _forget_calls(cache: Path) -> None:
-    for bucket in (store.REPLAY, store.READING):
+    for bucket in (store.REPLAY, store.INPUT_RECORD):
         if (cache / bucket).is_dir() and not (cache / bucket).is_symlink():
             shutil.rmtree(cache / bucket, ignore_errors=True)
 

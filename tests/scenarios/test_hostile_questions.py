@@ -29,7 +29,7 @@ __all__ = ["primed", "shared"]  # fixtures
 
 LOADER = loader.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
-MACHINE_OF_REPLAY, MACHINE_OF_READING = 8, 14
+MACHINE_OF_REPLAY, MACHINE_OF_INPUT_RECORD = 8, 14
 # As a child, since it must not hang or eat up this process.
 ASK = """\
 import os, resource, sys
@@ -73,8 +73,8 @@ def test_nothing_but_a_regular_file_is_read(tmp_path: Path, kind: str, name: str
         subject = f"{link}:libc.so.6"
     # What is missing is an answer: then the loader finds nothing there.
     refused = b"" if (kind, name) == (machine_facts.LIBRARIES, "missing") else b"refused\n"
-    words = [sys.executable, "-c", ASK, kind, subject, tmp_path / "cache"]
-    done = subprocess.run(words, capture_output=True, check=False, timeout=LONGEST)
+    argv = [sys.executable, "-c", ASK, kind, subject, tmp_path / "cache"]
+    done = subprocess.run(argv, capture_output=True, check=False, timeout=LONGEST)
     assert (done.returncode, done.stdout) == (0, refused), done.stderr.decode()
 
 
@@ -123,7 +123,7 @@ def test_what_others_may_write_is_no_loader_of_the_system(tmp_path: Path, monkey
 def forge(
     recorded: Workspace, topic: str, subject: str, answer: str = "x", level: str = store.REPLAY
 ) -> None:
-    """Have every record of this level ask this of the machine; readings are tried without replays."""
+    """Have every record of this level ask this of the machine; input records are tried without replays."""
 
     def change(parts: list[bytes], index: int, *before: str) -> None:
         parts[index] = sections.join([*before, topic, subject, answer])
@@ -132,7 +132,9 @@ def forge(
     if level == store.REPLAY:
         rewrite(cache, store.REPLAY, "replay-5", 17, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
         return
-    rewrite(cache, store.READING, "reading-5", 16, lambda parts: change(parts, MACHINE_OF_READING))
+    rewrite(
+        cache, store.INPUT_RECORD, "input-record-6", 16, lambda parts: change(parts, MACHINE_OF_INPUT_RECORD)
+    )
     for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
         path.unlink()
 
@@ -146,7 +148,7 @@ def recorded(primed: tuple[Workspace, bytes]) -> tuple[Workspace, bytes]:
     return primed
 
 
-@pytest.mark.parametrize(("level", "outcome"), [(store.REPLAY, "direct_hit"), (store.READING, "miss")])
+@pytest.mark.parametrize(("level", "outcome"), [(store.REPLAY, "direct_hit"), (store.INPUT_RECORD, "miss")])
 def test_what_nobody_answers_does_not_hold(
     recorded: tuple[Workspace, bytes], level: str, outcome: str
 ) -> None:
@@ -166,7 +168,7 @@ def records(workspace: Workspace) -> set[bytes]:
 
 @pytest.mark.parametrize(
     ("level", "variables"),
-    [(store.REPLAY, {}), (store.READING, {}), (store.REPLAY, {"NVCCACHE_READONLY": "1"})],
+    [(store.REPLAY, {}), (store.INPUT_RECORD, {}), (store.REPLAY, {"NVCCACHE_READONLY": "1"})],
 )
 def test_no_record_has_a_program_run(
     recorded: tuple[Workspace, bytes], evil: Path, level: str, variables: dict[str, str]
@@ -180,7 +182,7 @@ def test_no_record_has_a_program_run(
 
 
 @pytest.mark.parametrize(
-    ("level", "kind"), [(store.REPLAY, "fifo"), (store.REPLAY, "device"), (store.READING, "fifo")]
+    ("level", "kind"), [(store.REPLAY, "fifo"), (store.REPLAY, "device"), (store.INPUT_RECORD, "fifo")]
 )
 def test_no_record_has_a_call_wait(
     recorded: tuple[Workspace, bytes], tmp_path: Path, level: str, kind: str
@@ -197,8 +199,8 @@ def test_no_record_has_a_call_wait(
 
 def compile_in_time(workspace: Workspace, expected: bytes) -> None:
     script = f'ulimit -v 4000000; exec timeout {LONGEST} "$@"'
-    words = ["sh", "-c", script, "sh", sys.executable, "-m", "nvccache", workspace.nvcc]
-    done = workspace.run([*words, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS])
+    argv = ["sh", "-c", script, "sh", sys.executable, "-m", "nvccache", workspace.nvcc]
+    done = workspace.run([*argv, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS])
     assert done.status == 0, done.stderr.decode()
     (workspace.directory / "a.o").unlink()
     check_compiles(workspace, expected)

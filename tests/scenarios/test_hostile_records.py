@@ -20,7 +20,7 @@ from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, manifest, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.records.manifest import Found
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -171,7 +171,7 @@ def forge(
     is_replay: bool,
 ) -> None:
     """Put a record of one level into the cache, and take away that of the other."""
-    read = Reading()
+    read = InputRecord()
     read.files, read.kinds, read.digests = ["a.cu"], "s", [keys.digest_file("a.cu")]
     read.signatures = [signatures.of("a.cu")]
     key = replay.key_of("nvcc", arguments, os.getcwd(), environ)
@@ -199,8 +199,8 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
         rewrite(cache, store.REPLAY, "replay-5", 17, lambda parts, name=victim: swap(parts, 9, name))
-        for path in workspace.cache.glob(f"{store.READING}/*/*"):
-            body = cache.find_record(store.READING, path.name)
+        for path in workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
+            body = cache.find_record(store.INPUT_RECORD, path.name)
             if body and b"nvccache answer-" in body:
                 path.unlink()
         check_compiles(workspace, expected)

@@ -59,30 +59,30 @@ def plan(count: int, killed: signal.Signals) -> list[Unit]:
     victims = set(chance.sample(range(count), -(-count // 10)))
     units = []
     for number in range(count):
-        words = [f"{number % 4}.cu", *(THREE if number % 3 else THREE[:2])]
+        argv = [f"{number % 4}.cu", *(THREE if number % 3 else THREE[:2])]
         if number % 2:
-            words.append(f"-DSTEP={number}")
+            argv.append(f"-DSTEP={number}")
         moment = chance.uniform(0.1, 1.5) if number in victims else 0.0
-        units.append(Unit(f"{number}.o", tuple(words), moment))
+        units.append(Unit(f"{number}.o", tuple(argv), moment))
     return units
 
 
-def reference(workspace: Workspace, words: tuple[str, ...]) -> bytes:
+def reference(workspace: Workspace, argv: tuple[str, ...]) -> bytes:
     keep = workspace.directory / "keep"
     keep.mkdir(exist_ok=True)
     made = ["-o", "plain.o", "-keep", "-keep-dir", keep, *HOST_OPTIONS]
-    assert workspace.plain("-c", *words, *made).status == 0
+    assert workspace.plain("-c", *argv, *made).status == 0
     return (workspace.directory / "plain.o").read_bytes()
 
 
 def check_objects(workspace: Workspace, units: list[Unit]) -> None:
     """Those of the calls that lived; others have none, or left it behind complete."""
-    expected = {words: reference(workspace, words) for words in {unit.words for unit in units}}
+    expected = {argv: reference(workspace, argv) for argv in {unit.argv for unit in units}}
     for unit in units:
         path = workspace.directory / unit.product
         assert path.exists() or unit.killed_after, unit
         if path.exists():
-            assert path.read_bytes() == expected[unit.words], unit
+            assert path.read_bytes() == expected[unit.argv], unit
 
 
 @pytest.fixture
@@ -100,8 +100,8 @@ def write_makefile(workspace: Workspace, units: list[Unit]) -> None:
     for target in range(AT_ONCE):
         lines.append(f"{target}:\n")
         for unit in units[target::AT_ONCE]:
-            words = [sys.executable, "-m", "nvccache", workspace.nvcc, "-c", *unit.words, "-o", unit.product]
-            lines.append(f"\t-+@{' '.join([*words, *HOST_OPTIONS])}\n")
+            argv = [sys.executable, "-m", "nvccache", workspace.nvcc, "-c", *unit.argv, "-o", unit.product]
+            lines.append(f"\t-+@{' '.join([*argv, *HOST_OPTIONS])}\n")
     workspace.write("Makefile", "".join(lines))
 
 
@@ -121,10 +121,10 @@ def kill_from(make: Call, units: list[Unit], signum: signal.Signals) -> None:
 
 def product_of(pid: int) -> str:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    return words[words.index(b"-o") + 1].decode() if b"-o" in words else ""
+    return argv[argv.index(b"-o") + 1].decode() if b"-o" in argv else ""
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")

@@ -54,12 +54,12 @@ def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     ],
 )
 def test_an_option_makes_its_stages_miss(warm: Workspace, options: str, ran: set[str]) -> None:
-    words = ("-c", "a.cu", *options.split())
+    argv = ("-c", "a.cu", *options.split())
     if "sm_75" in options:
         rebuild(warm, "-c", "a.cu", "-gencode", "arch=compute_75,code=sm_75")
-    assert set(rebuild(warm, *words).compiled()) == ran
+    assert set(rebuild(warm, *argv).compiled()) == ran
     warm.forget_calls()
-    assert not warm.since(lambda: warm.cached(*words, *HOST_OPTIONS, "-o", "a.o"))[1].ran()
+    assert not warm.since(lambda: warm.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))[1].ran()
 
 
 def test_an_option_of_cicc_makes_it_miss(warm: Workspace) -> None:

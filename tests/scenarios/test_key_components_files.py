@@ -154,9 +154,11 @@ def test_a_system_header_that_appears_for_the_host_compiler(workspace: Workspace
     workspace.write("a.cu", SOURCE)
     variables = {"CPATH": "own:"}
     rebuild(workspace, "-c", "a.cu", **variables)
-    readings = [path.read_bytes() for path in workspace.cache.glob("reading-v5/*/*")]
+    input_records = [path.read_bytes() for path in workspace.cache.glob("input-record-v6/*/*")]
     # That of the host compile names all it reads again, but not the source.
-    if not any(b"/features.h" in reading and b"a.cu" not in reading for reading in readings):
+    if not any(
+        b"/features.h" in input_record and b"a.cu" not in input_record for input_record in input_records
+    ):
         pytest.skip("the headers of this toolkit do not make the host compiler read features.h again")
     for directory, name in (("own", "in_own"), (".", "in_working_directory")):
         # Only a preprocessor pass is told that it is nvcc's.
@@ -201,9 +203,9 @@ def test_source_text_that_the_assembler_reads(workspace: Workspace) -> None:
 
 def test_profiles_of_earlier_runs_are_read_each_time(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
-    words = ("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS, "-Xcompiler", "-fprofile-use")
+    argv = ("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS, "-Xcompiler", "-fprofile-use")
     for outcome in ("miss", "partial_hit"):
-        _, counters = workspace.since(lambda: workspace.cached(*words))
+        _, counters = workspace.since(lambda: workspace.cached(*argv))
         assert counters.outcome == outcome
 
 

@@ -45,24 +45,24 @@ def test_a_tool_written_just_now_is_not_remembered(tmp_path: Path) -> None:
 
 
 def test_the_seed_of_a_module_id() -> None:
-    def seed(source: str = "/a.cu", products: Sequence[str] = ("/a.o",), words: Sequence[str] = ()) -> str:
-        return ids.seed_of(source, products, ids.definitions_in(["gcc", *words, "-E"])).text
+    def seed(source: str = "/a.cu", products: Sequence[str] = ("/a.o",), argv: Sequence[str] = ()) -> str:
+        return ids.seed_of(source, products, ids.definitions_in(["gcc", *argv, "-E"])).text
 
     seeds = [
         seed(),
         seed(source="/b.cu"),
         seed(products=("/b.o",)),
         seed(products=("/a.o", "/b.o")),
-        seed(words=["-DX"]),
-        seed(words=["-DX=1"]),
-        seed(words=["-D", "X=2"]),
-        seed(words=["-UX"]),
-        seed(words=["-include", "x.h"]),
-        seed(words=["-Ione"]),
-        seed(words=["-isystem", "one"]),
+        seed(argv=["-DX"]),
+        seed(argv=["-DX=1"]),
+        seed(argv=["-D", "X=2"]),
+        seed(argv=["-UX"]),
+        seed(argv=["-include", "x.h"]),
+        seed(argv=["-Ione"]),
+        seed(argv=["-isystem", "one"]),
     ]
     assert len(set(seeds)) == len(seeds)
-    assert seed(words=["-D__CUDA_ARCH_LIST__=800", "-D__CUDA_ARCH__=800", "-O2"]) == seed()
+    assert seed(argv=["-D__CUDA_ARCH_LIST__=800", "-D__CUDA_ARCH__=800", "-O2"]) == seed()
 
 
 def test_the_sources_that_ptxas_dates() -> None:
@@ -78,8 +78,8 @@ def test_the_sources_that_ptxas_dates() -> None:
     "word", ["-fplugin=x.so", "-B/x", "-specs=x", "-wrapper", "-frecord-gcc-switches", "@file"]
 )
 def test_a_host_compile_that_loads_what_no_digest_covers_is_not_cached(word: str) -> None:
-    words = ["gcc", "-D__CUDA_ARCH__=800", "-c", "-x", "c++", "x.cudafe1.cpp", "-o", "x.o"]
-    found, plain = host.grammar_of([*words, word]), host.grammar_of(words)
+    argv = ["gcc", "-D__CUDA_ARCH__=800", "-c", "-x", "c++", "x.cudafe1.cpp", "-o", "x.o"]
+    found, plain = host.grammar_of([*argv, word]), host.grammar_of(argv)
     assert found and plain and plain.is_cached and not found.is_cached
 
 

@@ -26,12 +26,12 @@ def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     copy_toolkit(workspace, top / "toolkit")
     workspace.write("include/a.h", "#define UNUSED 1\n")
     workspace.write("a.cu", '#include "a.h"\n' + SOURCE)
-    result = workspace.cached(*words(workspace), "-o", "first.o")
+    result = workspace.cached(*argv(workspace), "-o", "first.o")
     assert result.status == 0, result.stderr
     return workspace
 
 
-def words(workspace: Workspace, *others: str | Path) -> tuple[str | Path, ...]:
+def argv(workspace: Workspace, *others: str | Path) -> tuple[str | Path, ...]:
     source = workspace.directory / "a.cu"
     include = f"-I{workspace.directory}/include"
     return ("-c", source, include, *ARCHITECTURES, *HOST_OPTIONS, *others)
@@ -50,7 +50,7 @@ def check(
 
     `outcome` is `stage_hit` for what makes it another call.
     """
-    compiled = arguments or words(workspace, "-o", product)
+    compiled = arguments or argv(workspace, "-o", product)
     made = (cwd or workspace.directory) / product
     for level, place in ((outcome, workspace), ("stage_hit", without_calls(workspace))):
         result, counters = place.since(lambda place=place: place.cached(*compiled, cwd=cwd, **variables))
@@ -75,10 +75,10 @@ def test_the_names_of_what_is_written(warm: Workspace) -> None:
     (warm.directory / "out").mkdir()
     check(warm, product="another name.o")
     check(warm, product=warm.directory / "out" / "absolute.o")
-    check(warm, *words(warm, "-odir", "out"), product="out/a.o", outcome="stage_hit")
-    check(warm, *words(warm), product="a.o", outcome="stage_hit")
+    check(warm, *argv(warm, "-odir", "out"), product="out/a.o", outcome="stage_hit")
+    check(warm, *argv(warm), product="a.o", outcome="stage_hit")
     (warm.directory / "other").mkdir()
-    check(warm, *words(warm, "-odir", "other"), product="other/a.o")
+    check(warm, *argv(warm, "-odir", "other"), product="other/a.o")
 
 
 def test_the_dependency_file(warm: Workspace) -> None:
@@ -88,12 +88,12 @@ def test_the_dependency_file(warm: Workspace) -> None:
         (["-MMD", "-MF", "x.d"], "stage_hit"),
         (["-MMD", "-MF", "y.d"], "direct_hit"),
     ):
-        check(warm, *words(warm, *options, "-o", "again.o"), outcome=outcome)
+        check(warm, *argv(warm, *options, "-o", "again.o"), outcome=outcome)
 
 
 def test_the_number_of_threads(warm: Workspace) -> None:
     for options in (["-t", "2"], ["--threads=4"], ["-t0"]):
-        check(warm, *words(warm, *options, "-o", "again.o"))
+        check(warm, *argv(warm, *options, "-o", "again.o"))
 
 
 def test_the_working_directory(warm: Workspace, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_environment(warm: Workspace, variable: str, value: str, outcome: str) -
 
 
 def test_where_libraries_are_looked_for_matters_to_the_host_compiler_alone(warm: Workspace) -> None:
-    compiled = words(warm, "-o", "again.o")
+    compiled = argv(warm, "-o", "again.o")
     _, counters = warm.since(lambda: warm.cached(*compiled, LD_LIBRARY_PATH="/nowhere"))
     assert set(counters.compiled()) == {"host_compile"}
     assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
@@ -162,7 +162,7 @@ def test_where_the_toolkit_is_matters_to_the_host_compile_alone(warm: Workspace,
     original = warm.nvcc
     try:
         copy_toolkit(warm, tmp_path / "elsewhere")
-        _, counters = warm.since(lambda: warm.cached(*words(warm), "-o", "again.o"))
+        _, counters = warm.since(lambda: warm.cached(*argv(warm), "-o", "again.o"))
         assert "ptxas" not in counters.ran() and "fatbinary" not in counters.ran()
         assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
     finally:
@@ -172,8 +172,8 @@ def test_where_the_toolkit_is_matters_to_the_host_compile_alone(warm: Workspace,
 def test_the_order_of_architectures_matters_to_no_cicc_and_no_ptxas(warm: Workspace) -> None:
     """The container holds the images in the order they were asked for."""
     source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
-    words = ("-c", source, include, *reversed(ARCHITECTURES), *HOST_OPTIONS, "-o", "again.o")
-    _, counters = warm.since(lambda: warm.cached(*words))
+    argv = ("-c", source, include, *reversed(ARCHITECTURES), *HOST_OPTIONS, "-o", "again.o")
+    _, counters = warm.since(lambda: warm.cached(*argv))
     assert set(counters.compiled()) == {"fatbinary", "host_compile"}
 
 
@@ -188,9 +188,9 @@ def test_an_architecture_that_is_dropped(warm: Workspace) -> None:
 
 def test_definitions_and_directories_that_nothing_uses(warm: Workspace, tmp_path: Path) -> None:
     """The host compiler is given the directories again, so it runs, and makes the same."""
-    defined = words(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o")
+    defined = argv(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o")
     check(warm, *defined, outcome="stage_hit", preprocesses=True)
-    _, counters = warm.since(lambda: warm.cached(*words(warm, f"-I{tmp_path}", "-o", "again.o")))
+    _, counters = warm.since(lambda: warm.cached(*argv(warm, f"-I{tmp_path}", "-o", "again.o")))
     assert set(counters.compiled()) == {"host_compile"}
     assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
 
@@ -211,7 +211,7 @@ def test_a_host_edit_matters_to_no_ptxas(warm: Workspace) -> None:
     text = source.read_text()
     source.write_text(text.replace("return STEP", "return STEP + 1"))
     try:
-        _, counters = warm.since(lambda: warm.cached(*words(warm), "-o", "again.o"))
+        _, counters = warm.since(lambda: warm.cached(*argv(warm), "-o", "again.o"))
         assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
     finally:
         source.write_text(text)

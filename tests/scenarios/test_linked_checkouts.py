@@ -55,8 +55,8 @@ def compile_in(workspace: Workspace, checkout: str, *options: str) -> Counters:
     """In a folder of the checkout; what comes out is what plain nvcc makes there."""
     here = workspace.directory / "b" / checkout
     (here / "build").mkdir(exist_ok=True)
-    words = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
-    _, made, counters = both_ways(workspace, *words, cwd=here / "build")
+    argv = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
+    _, made, counters = both_ways(workspace, *argv, cwd=here / "build")
     workspace.write(f"{checkout}.o", made[f"b/{checkout}/build/a.o"])
     return counters
 
@@ -69,8 +69,8 @@ def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> 
         assert workspace.run(["ar", "qc", f"lib{checkout}.a", f"{checkout}.o"]).status == 0
     workspace.write("main.cu", _PROGRAM)
     libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
-    words = ["main.cu", "libone.a", "libtwo.a", "-o", "program", *libraries, *HOST_OPTIONS]
-    linked = workspace.plain(*words, *(("-rdc=true",) if mode == ("-dc",) else ()))
+    argv = ["main.cu", "libone.a", "libtwo.a", "-o", "program", *libraries, *HOST_OPTIONS]
+    linked = workspace.plain(*argv, *(("-rdc=true",) if mode == ("-dc",) else ()))
     assert linked.status == 0, linked.stderr
     symbols = workspace.run(["nm", "program"]).stdout
     assert len(set(re.findall(rb"_([0-9a-f]{8})_4_a_cu", symbols))) == len(CHECKOUTS)

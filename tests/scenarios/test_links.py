@@ -53,9 +53,9 @@ STATES = ("cold", "warm", "stages", "half")
 
 
 def compile_cached(
-    workspace: Workspace, *words: str | Path, cwd: Path | None = None, **variables: str
+    workspace: Workspace, *argv: str | Path, cwd: Path | None = None, **variables: str
 ) -> None:
-    result = workspace.cached(*words, *HOST_OPTIONS, cwd=cwd, **variables)
+    result = workspace.cached(*argv, *HOST_OPTIONS, cwd=cwd, **variables)
     assert result.status == 0, result.stderr
     assert b"multiple" not in result.stderr
 
@@ -69,10 +69,10 @@ def prepare(workspace: Workspace, state: str) -> bool:
     return state == "half"
 
 
-def check_hits(workspace: Workspace, *words: str) -> None:
+def check_hits(workspace: Workspace, *argv: str) -> None:
     """By the record of the call, and by all stages without it."""
     for outcome in ("direct_hit", "stage_hit"):
-        _, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS))
+        _, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS))
         assert counters.outcome == outcome
         workspace.forget_calls()
 
@@ -188,8 +188,8 @@ def test_architectures_half_from_the_cache(workspace: Workspace, mode: tuple[str
     old = ("-gencode=arch=compute_80,code=sm_80",)
     both = (*old, "-gencode=arch=compute_90,code=sm_90")
     compile_cached(workspace, *mode, "a.cu", "-o", "a.o", *old)
-    words = (*mode, "a.cu", "-o", "a.o", *both)
-    _, counters = workspace.since(lambda: workspace.cached(*words, *HOST_OPTIONS))
+    argv = (*mode, "a.cu", "-o", "a.o", *both)
+    _, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS))
     assert counters.hit().get("cicc", 0) >= (1 if cuda_release(workspace) >= (12, 0) else 0)
     compile_cached(workspace, *mode, "a.cu", "-o", "b.o", *both)
     link(workspace, ["a.o", "b.o"], mode)
@@ -198,8 +198,8 @@ def test_architectures_half_from_the_cache(workspace: Workspace, mode: tuple[str
 
 def device_names(workspace: Workspace, source: str, architectures: Sequence[str]) -> set[bytes]:
     """The entities in the code of an architecture, for one product."""
-    words = ("-cubin", source, "-o", "a.cubin", *architectures)
-    compile_cached(workspace, *words)
+    argv = ("-cubin", source, "-o", "a.cubin", *architectures)
+    compile_cached(workspace, *argv)
     text = (workspace.directory / "a.cubin").read_bytes()
     return set(re.findall(rb"_Z\w*(?:kernel|typed|counter)\w*", text))
 

@@ -62,15 +62,15 @@ def built(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     return workspace
 
 
-def same_as_plain(workspace: Workspace, words: str, **variables: str) -> tuple[bytes, str, set[str]]:
+def same_as_plain(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
     """What nvcc makes, which is what the cache gives; its outcome, and the stages that ran."""
-    counted = rebuild(workspace, "-arch=sm_80", *words.split(), product="made", **variables)
+    counted = rebuild(workspace, "-arch=sm_80", *argv.split(), product="made", **variables)
     return (workspace.directory / "made").read_bytes(), counted.outcome, set(counted.compiled())
 
 
-def again(workspace: Workspace, words: str, **variables: str) -> tuple[bytes, str, set[str]]:
+def again(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
     """The same, by the cache alone."""
-    line = ("-arch=sm_80", *words.split(), "-o", "made", *HOST_OPTIONS)
+    line = ("-arch=sm_80", *argv.split(), "-o", "made", *HOST_OPTIONS)
     done, counted = workspace.since(lambda: workspace.cached(*line, **variables))
     assert done.status == 0, done.stderr.decode()
     return (workspace.directory / "made").read_bytes(), counted.outcome, set(counted.compiled())
@@ -128,23 +128,23 @@ def test_the_class_of_the_processor_counts(built: Workspace) -> None:
         assert again(built, "-c a.cu", **variables) == (expected, "stage_hit", set())
 
 
-@pytest.mark.parametrize(("words", "ran"), [("-cubin a.cu", {"cicc", "ptxas"}), ("-cubin p.ptx", {"ptxas"})])
-def test_functions_in_the_place_of_libms_count(built: Workspace, words: str, ran: set[str]) -> None:
+@pytest.mark.parametrize(("argv", "ran"), [("-cubin a.cu", {"cicc", "ptxas"}), ("-cubin p.ptx", {"ptxas"})])
+def test_functions_in_the_place_of_libms_count(built: Workspace, argv: str, ran: set[str]) -> None:
     """cicc folds the first source, ptxas the second."""
-    plain, _, _ = same_as_plain(built, words)
+    plain, _, _ = same_as_plain(built, argv)
     preloaded = {"LD_PRELOAD": str(interposed(built, "0.25"))}
-    first, _, found = same_as_plain(built, words, **preloaded)
+    first, _, found = same_as_plain(built, argv, **preloaded)
     assert first != plain
     assert found == ran
-    assert again(built, words, **preloaded)[:2] == (first, "direct_hit")
+    assert again(built, argv, **preloaded)[:2] == (first, "direct_hit")
     interposed(built, "0.75")
-    second, _, found = same_as_plain(built, words, **preloaded)
+    second, _, found = same_as_plain(built, argv, **preloaded)
     assert second not in (plain, first)
     assert found == ran
     assert f"the library `{preloaded['LD_PRELOAD']}` changed" in explained(built)
-    assert again(built, words)[:2] == (plain, "direct_hit")
+    assert again(built, argv)[:2] == (plain, "direct_hit")
     built.forget_calls()
-    assert again(built, words) == (plain, "stage_hit", set())
+    assert again(built, argv) == (plain, "stage_hit", set())
 
 
 def test_another_libm_counts(built: Workspace) -> None:

@@ -96,8 +96,8 @@ def test_a_launcher_that_is_set_twice_compiles(place: Workspace, launcher: Path)
     """As by CMake, and by a CC of the environment."""
     twice = place.directory / "twice"
     twice.symlink_to(launcher)
-    for words in ([*MODULE, launcher, "nvcc"], [launcher, twice, "nvccache", place.nvcc]):
-        result, counters = place.since(lambda words=words: place.run([*words, "-c", "a.cu", "-o", "a.o"]))
+    for argv in ([*MODULE, launcher, "nvcc"], [launcher, twice, "nvccache", place.nvcc]):
+        result, counters = place.since(lambda argv=argv: place.run([*argv, "-c", "a.cu", "-o", "a.o"]))
         assert (result.status, result.stderr, sum(counters.calls.values())) == (0, b"", 1)
         assert counters.outcome in ("miss", "direct_hit", "stage_hit")
     assert place.run([launcher, launcher, "--version"]).stdout.startswith(b"nvccache ")

@@ -21,7 +21,7 @@ __all__ = ["bench", "light"]
 
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 # Where anything is compiled for good, a line of standard input says how.
-READING = (
+INPUT_RECORD = (
     '#!/bin/bash\ncase "$*" in *"-x c++"*) {read}; exec {gxx} "-DVALUE=$line" "$@";; esac\nexec {gxx} "$@"\n'
 )
 HANGS = 90  # seconds, of which a compile that does not hang takes two
@@ -58,7 +58,7 @@ def compile_to_ptx(
 
 @pytest.mark.parametrize("read", ["read line", "line=$(cat)", "line=$(head -n 1 | tr -d x)", "line=$(awk 1)"])
 def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) -> None:
-    path = wrapper(bench, READING.replace("{read}", read))
+    path = wrapper(bench, INPUT_RECORD.replace("{read}", read))
     options = ("-ccbin", path)
     for typed in ("3\n", "4\n"):
         expected = compile_to_ptx(bench, *options, cached=False, typed=typed)
@@ -69,10 +69,10 @@ def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) ->
 
 
 def test_a_wrapper_that_found_its_standard_input_empty(bench: Workspace) -> None:
-    path = wrapper(bench, READING.replace("{read}", "line=0; read line; line=${line:-1}"))
-    words = [sys.executable, "-m", "nvccache", bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+    path = wrapper(bench, INPUT_RECORD.replace("{read}", "line=0; read line; line=${line:-1}"))
+    argv = [sys.executable, "-m", "nvccache", bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
     for _ in range(2):
-        done = bench.run(words)  # without input
+        done = bench.run(argv)  # without input
         assert done.status == 0, done.stderr
         time.sleep(OLD_ENOUGH)
     assert bench.counters().calls["direct_hit"] == 1
@@ -95,12 +95,12 @@ def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(bench: Workspa
         bench, '#!/bin/sh\nsleep 600 & echo $! >>{left}\nexec {gxx} "$@"\n'.replace("{left}", "left")
     )
     try:
-        words = [bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+        argv = [bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
         made = []
         for launcher in ([], [sys.executable, "-m", "nvccache"]):
             with open(bench.directory / "streams", "wb") as streams:
                 subprocess.run(
-                    [*launcher, *words],
+                    [*launcher, *argv],
                     cwd=bench.directory,
                     env=dict(bench.environ),
                     stdout=streams,
@@ -181,8 +181,8 @@ def test_a_host_compiler_may_call_nvccache_again(bench: Workspace) -> None:
     made = []
     for launcher in ("", f"{sys.executable} -m nvccache"):
         place = wrapper(bench, text.replace("{again}", launcher))
-        words = [*launcher.split(), "nvcc", "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", place]
-        done = bench.run(words, PATH=path)
+        argv = [*launcher.split(), "nvcc", "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", place]
+        done = bench.run(argv, PATH=path)
         made.append((done.status, done.stderr, (bench.directory / "b.cubin").exists()))
         (bench.directory / "b.cubin").unlink(missing_ok=True)
     assert made[0] == made[1] == (0, b"", True)
@@ -207,7 +207,7 @@ def told_of_products(stderr: bytes) -> list[bytes]:
 
 
 def test_a_wrapper_that_reads_a_descriptor_that_was_handed_down(bench: Workspace) -> None:
-    path = wrapper(bench, READING.replace("{read}", "read line <&9"))
+    path = wrapper(bench, INPUT_RECORD.replace("{read}", "read line <&9"))
     command = f"{bench.nvcc} -ptx a.cu -o a.ptx -ccbin {path} 9<typed"
     for typed in ("3\n", "4\n"):
         bench.write("typed", typed)

@@ -80,8 +80,8 @@ def test_a_wrapper_that_looks_in_which_checkout_it_is(bench: Workspace) -> None:
     time.sleep(OLD_ENOUGH)
 
     def compiled(checkout: Path, launcher: tuple[str, ...]) -> bytes:
-        words = [*launcher, bench.nvcc, "-ptx", checkout / "a.cu", "-o", "a.ptx", "-ccbin", "../../wrapper"]
-        done = bench.run(words, checkout, PWD=str(checkout))
+        argv = [*launcher, bench.nvcc, "-ptx", checkout / "a.cu", "-o", "a.ptx", "-ccbin", "../../wrapper"]
+        done = bench.run(argv, checkout, PWD=str(checkout))
         assert done.status == 0, done.stderr
         return (checkout / "a.ptx").read_bytes()
 

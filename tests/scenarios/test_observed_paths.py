@@ -80,17 +80,17 @@ def sources(workspace):
 
 
 def arguments_of(kind: str) -> list[str]:
-    words = KINDS[kind].split()
-    return words if "-ccbin" in words or not CCBIN else [*words, "-ccbin", CCBIN]
+    argv = KINDS[kind].split()
+    return argv if "-ccbin" in argv or not CCBIN else [*argv, "-ccbin", CCBIN]
 
 
-def watch(workspace, words) -> tuple[int, observer_log.Observation, set[str], set[str]]:
+def watch(workspace, argv) -> tuple[int, observer_log.Observation, set[str], set[str]]:
     """The status, the observation, and what strace saw read, by programs and by loaders."""
     watched, trace = workspace.directory / "watched", workspace.directory / "trace"
     preload = observer.arm(str(watched), {})[observer.VARIABLE]
     tracing = ["strace", "-f", "-y", "-qq", "-s", "9999", "-o", str(trace), "-e", f"trace={traces.CALLS}"]
-    done = workspace.run([*tracing, "-E", f"{observer.VARIABLE}={preload}", *words])
-    found = observer_log.read(observer.log_in(str(watched)), words[0])
+    done = workspace.run([*tracing, "-E", f"{observer.VARIABLE}={preload}", *argv])
+    found = observer_log.read(observer.log_in(str(watched)), argv[0])
     return done.status, found, *traces.read(trace, str(workspace.directory), watched)
 
 

@@ -136,16 +136,16 @@ def precompile(number: int, product: str = "forced.h.gch") -> Change:
     """Make a precompiled form, for the last compile of the host compiler, that has another value."""
 
     def apply(workspace: Workspace) -> None:
-        asked = workspace.plain(*call().words(workspace), "--dryrun").stderr.decode()
+        asked = workspace.plain(*call().argv(workspace), "--dryrun").stderr.decode()
         line = next(line for line in reversed(asked.splitlines()) if " -c -x c++ " in line)
-        words = shlex.split(line.removeprefix("#$ "))
-        words = [word for word in words[: words.index("-o") - 1] if word != "-c"]
-        words[words.index("c++")] = "c++-header"
+        argv = shlex.split(line.removeprefix("#$ "))
+        argv = [word for word in argv[: argv.index("-o") - 1] if word != "-c"]
+        argv[argv.index("c++")] = "c++-header"
         header = workspace.directory / "forced.h"
         before = header.read_text()
         header.write_text(MORE.format(number))
         (workspace.directory / product).parent.mkdir(exist_ok=True)
-        done = workspace.run([*words, "forced.h", "-o", product])
+        done = workspace.run([*argv, "forced.h", "-o", product])
         assert done.status == 0, done.stderr
         header.write_text(before)
 

@@ -86,27 +86,27 @@ def test_a_project(workspace: Workspace, tmp_path: Path, name: str, reference_di
     light_toolkit(workspace, tmp_path / "toolkit")
     if cuda_release(workspace) < SINCE.get(name, (11, 0)):
         pytest.skip("this toolkit is too old for it")
-    words = shlex.split(PROJECTS[name])
-    if CCBIN and not any(word.startswith("-ccbin") for word in words):
-        words += ["-ccbin", CCBIN]
+    argv = shlex.split(PROJECTS[name])
+    if CCBIN and not any(word.startswith("-ccbin") for word in argv):
+        argv += ["-ccbin", CCBIN]
     workspace.write("a.cu", SOURCE)
-    words += ["a.cu"] if "-dc" in words else ["-x", "cu", "-c", "a.cu"]
+    argv += ["a.cu"] if "-dc" in argv else ["-x", "cu", "-c", "a.cu"]
     for outcome in ("miss", "direct_hit"):
-        made, counters = compiled(workspace, [*words, "-o", "a.o"], "")
-        plain, _ = compiled(workspace, [*words, "-o", "a.o"], str(reference_directory))
+        made, counters = compiled(workspace, [*argv, "-o", "a.o"], "")
+        plain, _ = compiled(workspace, [*argv, "-o", "a.o"], str(reference_directory))
         assert made == plain
         assert counters.outcome == outcome
 
 
-def compiled(workspace: Workspace, words: list[str], keep: str) -> tuple[list[object], Counters]:
+def compiled(workspace: Workspace, argv: list[str], keep: str) -> tuple[list[object], Counters]:
     """Compile through the cache, or by plain nvcc with its files in `keep`; all that is left and said."""
     files = [workspace.directory / name for name in ("a.o", "a.o.d")]
     for path in files:
         path.unlink(missing_ok=True)
     if keep:
-        result, counters = workspace.since(lambda: workspace.plain(*words, "-keep", "-keep-dir", keep))
+        result, counters = workspace.since(lambda: workspace.plain(*argv, "-keep", "-keep-dir", keep))
     else:
-        result, counters = workspace.since(lambda: workspace.cached(*words))
+        result, counters = workspace.since(lambda: workspace.cached(*argv))
     assert result.status == 0, result.stderr
     contents = [path.read_bytes() if path.exists() else b"" for path in files]
     said = TIME.sub(b"Compile time", result.stderr).splitlines()

@@ -106,14 +106,14 @@ def test_names_of_line_directives_are_in_the_dependency_file(light: Workspace, o
     """By nvcc a name that begins a file is a dependency; by us too, in every way to answer a call."""
     text = '#include "h.h"\n#line 1 "/dev/stdin"\n__global__ void k() {}\n#line 1 ""\n#line 1 "none.h"\n'
     put(light, {**FILES, "a.cu": text + '#line 2 "second.h"\n# 1 "a b.h" 3\nint x;\n'})
-    words = ("-c", "a.cu", option, "-MP", "-MF", "a.d")
+    argv = ("-c", "a.cu", option, "-MP", "-MF", "a.d")
     rule = light.directory / "a.d"
-    assert light.plain(*words, *HOST_OPTIONS, "-o", "a.o").status == 0
+    assert light.plain(*argv, *HOST_OPTIONS, "-o", "a.o").status == 0
     expected = rule.read_bytes()
     assert all(name in expected for name in (b" /dev/stdin ", b" none.h"))
     for outcome in ("miss", "direct_hit", "stage_hit"):
         rule.unlink()
-        result, counters = light.since(lambda: light.cached(*words, *HOST_OPTIONS, "-o", "a.o"))
+        result, counters = light.since(lambda: light.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
         assert (result.status, rule.read_bytes()) == (0, expected)
         assert counters.outcome == outcome
         if outcome == "direct_hit":

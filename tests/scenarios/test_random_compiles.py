@@ -87,7 +87,7 @@ def _prepared(directory: Path, nvcc: str) -> dict[str, bytes]:
     """Objects for links, and the files that are there to be odd."""
     directory.mkdir()
     environ = {name: text for name, text in os.environ.items() if not name.startswith(HIDDEN_PREFIXES)}
-    words = [
+    argv = [
         nvcc,
         *(["-ccbin", CCBIN] if CCBIN else []),
         "-arch=sm_80",
@@ -98,7 +98,7 @@ def _prepared(directory: Path, nvcc: str) -> dict[str, bytes]:
     ]
     for name, source in (("one.o", "device_link.cu"), ("two.o", "device_part.cu")):
         (directory / source).write_text(SOURCES[source])
-        subprocess.run([*words, source, "-o", name], cwd=directory, env=environ, check=True)
+        subprocess.run([*argv, source, "-o", name], cwd=directory, env=environ, check=True)
     subprocess.run(["ar", "cr", "libtwo.a", "two.o"], cwd=directory, check=True)
     names = ("one.o", "two.o", "libtwo.a")
     empty = dict.fromkeys(("empty.txt", "out/.here", "dir.cu/.here", "x.cubin"), b"")

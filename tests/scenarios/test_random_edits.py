@@ -194,20 +194,20 @@ class Trial:
 
     def _words(self, call: Call) -> list[str]:
         nvcc = self._workspace.nvcc if call.nvcc == "nvcc" else self._filled(call.nvcc)
-        words = [nvcc, *map(self._filled, shlex.split(call.line))]
-        chosen = "-ccbin" in words or "NVCC_CCBIN" in call.variables
-        return words if chosen else [*words, *HOST_OPTIONS]
+        argv = [nvcc, *map(self._filled, shlex.split(call.line))]
+        chosen = "-ccbin" in argv or "NVCC_CCBIN" in call.variables
+        return argv if chosen else [*argv, *HOST_OPTIONS]
 
     def _filled(self, text: str) -> str:
         text = text.replace("{work}", str(self.directory)).replace("{toolkit}", str(self._toolkit))
         return text.replace("{path}", self._workspace.environ["PATH"])
 
-    def _made(self, words: list[str], call: Call) -> Made:
+    def _made(self, argv: list[str], call: Call) -> Made:
         paths = {name: self.directory / name for name in self._case.makes}
         for path in paths.values():
             path.unlink(missing_ok=True)
         variables = {name: self._filled(text) for name, text in call.variables.items()}
-        result = self._workspace.run(words, cwd=self.directory, **variables)
+        result = self._workspace.run(argv, cwd=self.directory, **variables)
         files = {
             name: (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
             for name, path in paths.items()

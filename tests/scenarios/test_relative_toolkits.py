@@ -78,13 +78,13 @@ def test_dependency_file_object_and_diagnostics_are_nvccs(
 ) -> None:
     """Cold; answered by the record; and by the stages alone."""
     _call(workspace, toolkit, SPELLINGS[rule])
-    words = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", "-MP", "-MT", "goal")
+    argv = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", "-MP", "-MT", "goal")
     outcomes = []
     for _ in range(2):
-        _, made, counters = both_ways(workspace, *words)
+        _, made, counters = both_ways(workspace, *argv)
         outcomes.append(counters.outcome)
     workspace.forget_calls()
-    _, again, counters = both_ways(workspace, *words)
+    _, again, counters = both_ways(workspace, *argv)
     assert [*outcomes, counters.outcome] == ["miss", "direct_hit", "stage_hit"]
     assert made == again
     is_absolute = SPELLINGS[rule].path.startswith("{")
@@ -125,8 +125,8 @@ def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_told_apart(
         workspace.write(f"{name}/build/a.cu", _SOURCE)
     outcomes = []
     for name in ("one", "two", "three", "two"):
-        words = ("-c", "a.cu", "-o", "a.o", "-MD")
-        _, _, counters = both_ways(workspace, *words, cwd=workspace.directory / name / "build", **base)
+        argv = ("-c", "a.cu", "-o", "a.o", "-MD")
+        _, _, counters = both_ways(workspace, *argv, cwd=workspace.directory / name / "build", **base)
         outcomes.append(counters.outcome)
     assert outcomes[1] != "direct_hit"
     assert outcomes[3] == "direct_hit"
@@ -141,22 +141,22 @@ def test_nvcc_in_the_working_directory_itself(workspace: Workspace, toolkit: Pat
     made: list[Result] = []
     for word, path in (("./nvcc", "/usr/bin:/bin"), ("nvcc", f"{entry}:/usr/bin:/bin")):
         workspace.nvcc = word
-        words = ("-c", source, "-o", source.with_suffix(".o"), "-MD", *HOST_OPTIONS)
-        made.append(workspace.cached(*words, cwd=here, PATH=path))
+        argv = ("-c", source, "-o", source.with_suffix(".o"), "-MD", *HOST_OPTIONS)
+        made.append(workspace.cached(*argv, cwd=here, PATH=path))
         made.append(Result(0, source.with_suffix(".o").read_bytes(), source.with_suffix(".d").read_bytes()))
         workspace.nvcc = "./nvcc"
-        assert workspace.plain(*words, cwd=here, PATH=path).status == 0
+        assert workspace.plain(*argv, cwd=here, PATH=path).status == 0
         assert source.with_suffix(".d").read_bytes() == made[-1].stderr
     assert made[:2] == made[2:]
 
 
 def test_a_relative_setting_means_an_absolute_path(workspace: Workspace, toolkit: Path) -> None:
     """A setting holds for calls from many directories."""
-    words = ("-c", "a.cu", "-o", "a.o", "-MD", *HOST_OPTIONS)
+    argv = ("-c", "a.cu", "-o", "a.o", "-MD", *HOST_OPTIONS)
     shim = workspace.directory.parent / "shims"
     assert workspace.run([sys.executable, "-m", "nvccache", "install", shim]).status == 0
-    assert workspace.run([shim / "nvcc", *words], NVCCACHE_NVCC="../toolkit/bin/nvcc").status == 0
+    assert workspace.run([shim / "nvcc", *argv], NVCCACHE_NVCC="../toolkit/bin/nvcc").status == 0
     ours = (workspace.directory / "a.d").read_bytes()
     workspace.nvcc = str(toolkit / "bin/nvcc")
-    assert workspace.plain(*words).status == 0
+    assert workspace.plain(*argv).status == 0
     assert (workspace.directory / "a.d").read_bytes() == ours

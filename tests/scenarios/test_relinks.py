@@ -53,9 +53,9 @@ def words_of(place: Workspace, *inputs: str, options: tuple[str, ...] = ONE) -> 
     return ("-rdc=true", *options, *inputs, *where_libraries_are(place))
 
 
-def is_relinked(place: Workspace, words: tuple[str, ...]) -> bool:
+def is_relinked(place: Workspace, argv: tuple[str, ...]) -> bool:
     """Make the program both ways, compare, and say whether only the host's link ran."""
-    counters = run_program(place, words)
+    counters = run_program(place, argv)
     return was_relinked(place) and counters.outcome == "stage_hit" and counters.ran() == {}
 
 
@@ -72,23 +72,23 @@ def test_a_program_is_linked_again(
     if options is LTO:
         skip_without_lto(place)
         make_objects(place, options, ("main",))
-    words = words_of(place, *inputs, options=options)
-    assert not is_relinked(place, words)
-    assert is_relinked(place, words)
+    argv = words_of(place, *inputs, options=options)
+    assert not is_relinked(place, argv)
+    assert is_relinked(place, argv)
     for name in inputs:
         (place.directory / name).touch()
-    assert is_relinked(place, words)
+    assert is_relinked(place, argv)
 
 
 def test_a_program_for_other_outputs_is_made_of_stages(place: Workspace) -> None:
-    words = (*words_of(place, *OBJECTS), *HOST_OPTIONS)
+    argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS)
     for name in ("first", "second"):
-        assert place.cached(*words, "-o", name).status == 0
+        assert place.cached(*argv, "-o", name).status == 0
         assert not was_relinked(place, name)
     for name in OBJECTS:
         (place.directory / name).touch()
     for name in ("second", "first"):
-        assert place.cached(*words, "-o", name).status == 0
+        assert place.cached(*argv, "-o", name).status == 0
         assert was_relinked(place, name)
 
 
@@ -107,13 +107,13 @@ def edit_object(place: Workspace) -> None:
 def test_changed_device_code_is_in_the_program(
     place: Workspace, inputs: tuple[str, ...], edit: Callable[[Workspace], None]
 ) -> None:
-    words = words_of(place, *inputs)
-    run_program(place, words)
+    argv = words_of(place, *inputs)
+    run_program(place, argv)
     before = device_sections(place.directory / "ours")
     edit(place)
-    assert not is_relinked(place, words)
+    assert not is_relinked(place, argv)
     assert device_sections(place.directory / "ours") != before
-    assert is_relinked(place, words)
+    assert is_relinked(place, argv)
 
 
 def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
@@ -121,21 +121,21 @@ def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
 
     def library(value: int) -> None:
         place.write("value.cc", f'extern "C" int value() {{ return {value}; }}\n')
-        words = ["-shared", "-Xcompiler", "-fPIC", "value.cc", *HOST_OPTIONS, "-cudart=none", "-o"]
-        assert place.plain(*words, "lib/libvalue.so").status == 0
+        argv = ["-shared", "-Xcompiler", "-fPIC", "value.cc", *HOST_OPTIONS, "-cudart=none", "-o"]
+        assert place.plain(*argv, "lib/libvalue.so").status == 0
 
     (place.directory / "lib").mkdir()
     place.write("main.cu", 'extern "C" int value();\nint main() { return value(); }\n')
     make_objects(place, ONE, ("main",))
-    words = (*words_of(place, *OBJECTS), "-Llib", "-lvalue", "-Xlinker", "-rpath=lib")
+    argv = (*words_of(place, *OBJECTS), "-Llib", "-lvalue", "-Xlinker", "-rpath=lib")
     library(3)
-    run_program(place, words)
+    run_program(place, argv)
     assert place.run([place.directory / "ours"]).status == 3
     library(4)
-    assert is_relinked(place, words)
+    assert is_relinked(place, argv)
     assert place.run([place.directory / "ours"]).status == 4
     (place.directory / "lib" / "libvalue.so").unlink()
-    check_failure(place, words)
+    check_failure(place, argv)
 
 
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["unseen", "seen"])
@@ -143,18 +143,18 @@ def test_a_link_that_fails_is_told_as_nvcc_tells_it(place: Workspace, is_recorde
     """With what the record counts, and with what only the linker knows of."""
     place.write("script.ld", "INCLUDE nested.ld\n")
     place.write("nested.ld", "script_defines_this = 1;\n")
-    words = (*words_of(place, *OBJECTS), "-Xlinker", "script.ld")
-    run_program(place, words)
-    assert is_relinked(place, words)
+    argv = (*words_of(place, *OBJECTS), "-Xlinker", "script.ld")
+    run_program(place, argv)
+    assert is_relinked(place, argv)
     place.write("script.ld" if is_recorded else "nested.ld", "no script {\n")
-    check_failure(place, words)
+    check_failure(place, argv)
 
 
-def check_failure(place: Workspace, words: tuple[str, ...]) -> None:
+def check_failure(place: Workspace, argv: tuple[str, ...]) -> None:
     before = (place.directory / "ours").read_bytes()
-    found, counters = place.since(lambda: place.cached(*words, *HOST_OPTIONS, "-o", "ours"))
+    found, counters = place.since(lambda: place.cached(*argv, *HOST_OPTIONS, "-o", "ours"))
     shutil.copy(place.directory / "plain", place.directory / "copy")
-    plain = place.plain(*words, *HOST_OPTIONS, "-o", "plain")
+    plain = place.plain(*argv, *HOST_OPTIONS, "-o", "plain")
     assert (found.status, found.stdout) == (plain.status, plain.stdout)
     assert found.status != 0
     assert found.stderr.replace(b"ours", b"plain").count(b"\n") == plain.stderr.count(b"\n")
@@ -166,16 +166,16 @@ def check_failure(place: Workspace, words: tuple[str, ...]) -> None:
 
 def test_messages_come_in_order_and_once(place: Workspace) -> None:
     place.write("two.cu", called() + WARNED)
-    words = (*words_of(place, *SOURCES), "-Xlinker", "--verbose=1")
+    argv = (*words_of(place, *SOURCES), "-Xlinker", "--verbose=1")
     for relinked in (False, True):
-        counters = run_with_messages(place, words)
+        counters = run_with_messages(place, argv)
         assert was_relinked(place) == relinked, counters
 
 
-def run_with_messages(place: Workspace, words: tuple[str, ...]) -> Result:
+def run_with_messages(place: Workspace, argv: tuple[str, ...]) -> Result:
     """Both ways, under one name, since the linker says it."""
-    found = place.cached(*words, *HOST_OPTIONS, "-o", "ours")
-    plain = place.plain(*words, *HOST_OPTIONS, "-o", "ours")
+    found = place.cached(*argv, *HOST_OPTIONS, "-o", "ours")
+    plain = place.plain(*argv, *HOST_OPTIONS, "-o", "ours")
     assert b"nobody" in plain.stderr
     assert plain.stdout.count(b"\n") > 10
     assert (found.status, found.stderr) == (plain.status, plain.stderr)
@@ -184,25 +184,25 @@ def run_with_messages(place: Workspace, words: tuple[str, ...]) -> Result:
 
 
 def test_a_dependency_file_is_written(place: Workspace) -> None:
-    words = (*words_of(place, "main.cu", "one.o", "two.o"), "-MD", "-MF", "main.d")
-    run_program(place, words)
+    argv = (*words_of(place, "main.cu", "one.o", "two.o"), "-MD", "-MF", "main.d")
+    run_program(place, argv)
     expected = (place.directory / "main.d").read_bytes()
     (place.directory / "main.d").unlink()
-    result = place.cached(*words, *HOST_OPTIONS, "-o", "plain")
+    result = place.cached(*argv, *HOST_OPTIONS, "-o", "plain")
     assert result.status == 0
     (place.directory / "main.d").unlink()
-    assert place.cached(*words, *HOST_OPTIONS, "-o", "plain").status == 0
+    assert place.cached(*argv, *HOST_OPTIONS, "-o", "plain").status == 0
     assert was_relinked(place, "plain")
     assert (place.directory / "main.d").read_bytes() == expected
 
 
 def test_what_the_store_has_lost_is_made_again(place: Workspace) -> None:
-    words = words_of(place, *SOURCES)
-    run_program(place, words)
-    assert is_relinked(place, words)
+    argv = words_of(place, *SOURCES)
+    run_program(place, argv)
+    assert is_relinked(place, argv)
     shutil.rmtree(place.cache / store.BLOB)
-    assert not is_relinked(place, words)
-    assert is_relinked(place, words)
+    assert not is_relinked(place, argv)
+    assert is_relinked(place, argv)
 
 
 @pytest.mark.parametrize(
@@ -217,18 +217,18 @@ def test_what_is_not_cached_runs(
     place: Workspace, inputs: tuple[str, ...], option: str, stages: set[str]
 ) -> None:
     place.write("main.cpp", "int main() {}\n")
-    words = (*words_of(place, *inputs), option)
+    argv = (*words_of(place, *inputs), option)
     for _ in range(3):
-        counters = run_program(place, words)
+        counters = run_program(place, argv)
         assert not was_relinked(place)
     assert set(counters.ran()) == stages
 
 
 def test_a_command_is_never_taken_from_a_record(place: Workspace) -> None:
     """Whoever can write into the cache must not be able to have commands run."""
-    words = words_of(place, *OBJECTS)
-    run_program(place, words)
-    assert is_relinked(place, words)
+    argv = words_of(place, *OBJECTS)
+    run_program(place, argv)
+    assert is_relinked(place, argv)
     for record in place.cache.glob(f"{store.REPLAY}/*/*"):
         content = record.read_bytes()
         assert b"-Wl," not in content
@@ -236,9 +236,9 @@ def test_a_command_is_never_taken_from_a_record(place: Workspace) -> None:
 
 
 def test_no_plan_is_made(place: Workspace) -> None:
-    words = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
-    place.cached(*words)
-    command = [sys.executable, "-X", "importtime", "-m", "nvccache", place.nvcc, *words]
+    argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
+    place.cached(*argv)
+    command = [sys.executable, "-X", "importtime", "-m", "nvccache", place.nvcc, *argv]
     found = place.run(command)
     assert was_relinked(place)
     loaded = {line.rpartition("|")[2].strip() for line in found.stderr.decode().splitlines()}
@@ -247,9 +247,9 @@ def test_no_plan_is_made(place: Workspace) -> None:
 
 
 def test_nothing_is_left_behind(place: Workspace, tmp_path: Path) -> None:
-    words = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
+    argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
     (tmp_path / "temporary").mkdir()
     for _ in range(2):
-        assert place.cached(*words, TMPDIR=str(tmp_path / "temporary")).status == 0
+        assert place.cached(*argv, TMPDIR=str(tmp_path / "temporary")).status == 0
     assert was_relinked(place)
     assert list((tmp_path / "temporary").iterdir()) == []

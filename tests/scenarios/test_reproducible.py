@@ -29,18 +29,18 @@ SOURCES = {"a.cu": SOURCE, "b.cu": OTHER, "internal.cu": INTERNAL}
 class Target:
     """One compile of the project; without a product of its own it leaves those that its inputs name."""
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     product: str = ""
     is_nvccs: bool = True  # whether nvcc would make the same
 
     @property
     def products(self) -> list[str]:
-        return [self.product] if self.product else [f"{Path(word).stem}.o" for word in self.words
+        return [self.product] if self.product else [f"{Path(word).stem}.o" for word in self.argv
                                                     if word.endswith(".cu")]  # fmt: skip
 
     @property
     def arguments(self) -> list[str]:
-        return [*self.words, *(["-o", self.product] if self.product else [])]
+        return [*self.argv, *(["-o", self.product] if self.product else [])]
 
 
 PROJECT = [
@@ -68,8 +68,8 @@ def project(workspace: Workspace, tmp_path: Path) -> Workspace:
 def references(project: Workspace, keep: Path) -> dict[str, bytes]:
     found = {}
     for target in PROJECT:
-        words = [*target.arguments, *HOST_OPTIONS, "-keep", "-keep-dir", keep]
-        assert project.plain(*words).status == 0
+        argv = [*target.arguments, *HOST_OPTIONS, "-keep", "-keep-dir", keep]
+        assert project.plain(*argv).status == 0
         for product in target.products:
             path = project.directory / product
             if target.is_nvccs:

@@ -62,22 +62,22 @@ def build_in(
 ) -> Counters:
     """Compile the source in a build directory as CMake does; what comes out is what plain nvcc makes."""
     here = workspace.write(f"{directory}/config.h", _CONFIG).parent
-    words = ["-c", workspace.directory / "a.cu", *options, "-o", "a.o"]
+    argv = ["-c", workspace.directory / "a.cu", *options, "-o", "a.o"]
     run = [*program, workspace.nvcc] if program else [sys.executable, "-m", "nvccache", workspace.nvcc]
-    result, counters = workspace.since(lambda: workspace.run([*run, *words], cwd=here, NVCCACHE_JOBS="8"))
+    result, counters = workspace.since(lambda: workspace.run([*run, *argv], cwd=here, NVCCACHE_JOBS="8"))
     assert (result.status, result.stderr) == (0, b"")
     made = (here / "a.o").read_bytes()
     keep = workspace.directory.parent / "keep"
     keep.mkdir(exist_ok=True)
-    assert workspace.plain(*words, "-keep", "-keep-dir", keep, cwd=here).status == 0
+    assert workspace.plain(*argv, "-keep", "-keep-dir", keep, cwd=here).status == 0
     assert made == (here / "a.o").read_bytes()
     return counters
 
 
 def script(workspace: Workspace, *options: str, before: str = ":") -> Path:
     """A host compiler that is no compiler itself, and may do anything."""
-    words = " ".join((HOST_COMPILER, *options))
-    path = workspace.write("hostcxx", f'#!/bin/sh\n: "$WRAPPED"\n{before}\nexec {words} "$@"\n')
+    argv = " ".join((HOST_COMPILER, *options))
+    path = workspace.write("hostcxx", f'#!/bin/sh\n: "$WRAPPED"\n{before}\nexec {argv} "$@"\n')
     path.chmod(0o755)
     return path
 

@@ -63,7 +63,7 @@ def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace) ->
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         ("--no-such-option", "--token", SECRET),
         (f"--token={SECRET}",),
@@ -72,11 +72,11 @@ def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace) ->
     ids=["value apart", "not forwarded", "for another program"],
 )
 def test_no_value_is_logged_by_a_call_that_is_left_to_nvcc(
-    workspace: Workspace, words: tuple[str, ...]
+    workspace: Workspace, argv: tuple[str, ...]
 ) -> None:
     workspace.write("a.cu", SOURCE)
     log = workspace.directory / "log"
-    workspace.cached(*ARGUMENTS, *words, NVCCACHE_LOG=str(log), **VARIABLES)
+    workspace.cached(*ARGUMENTS, *argv, NVCCACHE_LOG=str(log), **VARIABLES)
     assert "bypass" in log.read_text()
     assert SECRET not in log.read_text()
     assert holding(workspace.cache) == []

@@ -83,9 +83,9 @@ def project(workspace: Workspace, tmp_path: Path, count: int, request: pytest.Fi
 def skip_without_optimization(workspace: Workspace) -> None:
     """Of some toolkits the part that compiles at link time, libnvvm, is not beside nvlink."""
     workspace.write("probe.cu", FIRST)
-    words = ("-dlto", "-arch=sm_80", *HOST_OPTIONS)
-    assert workspace.plain("-dc", *words, "probe.cu", "-o", "probe.o").status == 0
-    if workspace.plain("-dlink", *words, "probe.o", "-o", "linked.o").status:
+    argv = ("-dlto", "-arch=sm_80", *HOST_OPTIONS)
+    assert workspace.plain("-dc", *argv, "probe.cu", "-o", "probe.o").status == 0
+    if workspace.plain("-dlink", *argv, "probe.o", "-o", "linked.o").status:
         pytest.skip("this toolkit cannot link with -dlto")
 
 

@@ -30,8 +30,8 @@ sys.exit(main())
 """
 
 
-def command(workspace: Workspace, *words: str, **variables: str) -> Result:
-    return workspace.run([sys.executable, "-m", "nvccache", *words], **variables)
+def command(workspace: Workspace, *argv: str, **variables: str) -> Result:
+    return workspace.run([sys.executable, "-m", "nvccache", *argv], **variables)
 
 
 def contents_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
@@ -61,8 +61,8 @@ def test_a_wrong_setting_is_told_by_commands_and_never_by_a_compile(
     statistics = json.loads(shown.stdout)
     assert statistics["wrong_settings"] == {counted: 1}
     assert statistics["calls"]["direct_hit"] >= 2
-    for words in (["stats"], ["config"], ["explain", "a.o"], ["stats", "--format", "json"]):
-        assert command(workspace, *words, **wrong).stderr.count(f"`{variable}`".encode()) == 1
+    for argv in (["stats"], ["config"], ["explain", "a.o"], ["stats", "--format", "json"]):
+        assert command(workspace, *argv, **wrong).stderr.count(f"`{variable}`".encode()) == 1
 
 
 def test_a_settings_file_that_is_half_wrong_costs_a_compile_nothing(primed: tuple[Workspace, bytes]) -> None:
@@ -129,8 +129,8 @@ def test_readonly_counts_where_it_may_and_says_when_it_cannot(
     assert shown.stderr == b""
     assert b"direct hit" in command(workspace, "explain", "a.o", **elsewhere).stdout
     assert f"counted in `{tmp_path / 'counted'}`".encode() in command(workspace, "stats", **elsewhere).stdout
-    for words in (["stats"], ["stats", "--format", "json"]):
-        said = command(workspace, *words, NVCCACHE_READONLY="1").stderr
+    for argv in (["stats"], ["stats", "--format", "json"]):
+        said = command(workspace, *argv, NVCCACHE_READONLY="1").stderr
         assert b"calls are not counted, since `readonly` is on; `NVCCACHE_STATS_DIR`" in said
 
 

@@ -103,8 +103,8 @@ def test_a_holder_that_was_stopped_costs_one_wait_and_is_counted(primed: tuple[W
     holders = []
     try:
         for shard in "0123456789abcdef":
-            words = [sys.executable, "-c", HOLDER, str(workspace.cache), shard]
-            holder = subprocess.Popen(words, stdout=subprocess.PIPE)
+            argv = [sys.executable, "-c", HOLDER, str(workspace.cache), shard]
+            holder = subprocess.Popen(argv, stdout=subprocess.PIPE)
             holders.append(holder)
             assert holder.stdout and holder.stdout.read(5) == b"held\n"
             holder.send_signal(signal.SIGSTOP)

@@ -46,12 +46,12 @@ def write(workspace: Workspace, text: str) -> None:
     time.sleep(OLD_ENOUGH)
 
 
-def reference(workspace: Workspace, *words: str) -> bytes:
+def reference(workspace: Workspace, *argv: str) -> bytes:
     """The object that plain nvcc makes."""
     keep = workspace.directory / "keep"
     keep.mkdir(exist_ok=True)
     made = ["-o", "plain.o", "-keep", "-keep-dir", keep, *HOST_OPTIONS]
-    assert workspace.plain("-c", "a.cu", *words, *made).status == 0
+    assert workspace.plain("-c", "a.cu", *argv, *made).status == 0
     return (workspace.directory / "plain.o").read_bytes()
 
 
@@ -203,14 +203,14 @@ def test_two_calls_that_need_what_the_other_runs_both_come_to_an_end(
     """With one place for both, in orders that cross, and one of them often killed."""
     write(workspace, SOURCE)
     crossing = [BOTH, BOTH[::-1]]
-    expected = [reference(workspace, *words) for words in crossing]
+    expected = [reference(workspace, *argv) for argv in crossing]
     chance = random.Random(20)
     for number in range(20 if request.config.getoption("--every-case") else 6):
         shutil.rmtree(workspace.cache, ignore_errors=True)
         names = [f"{number}-0.o", f"{number}-1.o"]
         with ending(workspace):
-            calls = [start(workspace, "-c", "a.cu", "-o", name, *words, NVCCACHE_JOBS="1")
-                     for name, words in zip(names, crossing, strict=True)]  # fmt: skip
+            calls = [start(workspace, "-c", "a.cu", "-o", name, *argv, NVCCACHE_JOBS="1")
+                     for name, argv in zip(names, crossing, strict=True)]  # fmt: skip
             killed = chance.choice([None, *calls])
             if killed:
                 time.sleep(chance.uniform(0.1, 0.8))
@@ -257,8 +257,8 @@ def start_units(workspace: Workspace, count: int, places: int) -> list[Call]:
         workspace.write(f"{number}.cu", SOURCE.replace("STEP 1", f"STEP 1{number}"))
     before = own_pool(workspace)
     for number in range(count):
-        words = ("-c", f"{number}.cu", "-o", f"{number}.o", *MANY)
-        calls.append(start(workspace, *words, before=before, NVCCACHE_JOBS=str(places)))
+        argv = ("-c", f"{number}.cu", "-o", f"{number}.o", *MANY)
+        calls.append(start(workspace, *argv, before=before, NVCCACHE_JOBS=str(places)))
         if not number:
             wait_until(lambda: len(tools_of(workspace)) >= places, calls)
     return calls
@@ -269,7 +269,7 @@ def has_tool(workspace: Workspace, call: Call) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("places", "count"),
+    ("relocation", "count"),
     [
         (4, 1),
         (1, 3),

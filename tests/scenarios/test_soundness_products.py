@@ -90,11 +90,11 @@ def test_what_was_in_the_place_of_a_product(workspace: Workspace, place: str, na
     product, target = workspace.directory / name, workspace.directory / "target"
     keep = workspace.directory.parent / "keep"
     keep.mkdir()
-    words = Call().words(workspace)
+    argv = Call().argv(workspace)
     seen: list[tuple[object, ...]] = []
     for compile_it in (
-        lambda: workspace.plain(*words, "-keep", "-keep-dir", keep),
-        lambda: workspace.cached(*words, NVCCACHE_STRICT="0"),
+        lambda: workspace.plain(*argv, "-keep", "-keep-dir", keep),
+        lambda: workspace.cached(*argv, NVCCACHE_STRICT="0"),
     ):
         for path in (product, target):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -161,16 +161,16 @@ def test_recache_makes_everything_anew(workspace: Workspace) -> None:
 
 def test_a_cache_that_is_only_read_gets_no_record(workspace: Workspace) -> None:
     """Its calls are not counted, so that only what comes after them shows it."""
-    reading = Call(variables={"NVCCACHE_READONLY": "1"})
-    expected = recorded(workspace, Case(files={"h.h": value(1)}, call=reading))
+    input_record = Call(variables={"NVCCACHE_READONLY": "1"})
+    expected = recorded(workspace, Case(files={"h.h": value(1)}, call=input_record))
     check_again(workspace, Call(), expected, is_recorded=False)
     time.sleep(OLD_ENOUGH)
-    check_again(workspace, reading, expected, is_recorded=None)
+    check_again(workspace, input_record, expected, is_recorded=None)
     workspace.write("h.h", value(2))
     for _ in range(2):
-        check_again(workspace, reading, made_by_plain(workspace, reading), is_recorded=None)
+        check_again(workspace, input_record, made_by_plain(workspace, input_record), is_recorded=None)
         time.sleep(OLD_ENOUGH)
-    check_again(workspace, Call(), made_by_plain(workspace, reading), is_recorded=False)
+    check_again(workspace, Call(), made_by_plain(workspace, input_record), is_recorded=False)
 
 
 def test_a_first_compile_is_explained_as_one(workspace: Workspace) -> None:
@@ -191,9 +191,9 @@ def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:
         pytest.skip("no strace here, which shows the processes that are started")
     expected = recorded(workspace, Case(files={"h.h": value(1)}))
     trace = workspace.directory.parent / "trace"
-    words = [sys.executable, "-m", "nvccache", workspace.nvcc, *Call().words(workspace)]
+    argv = [sys.executable, "-m", "nvccache", workspace.nvcc, *Call().argv(workspace)]
     result, counters = workspace.since(
-        lambda: workspace.run(["strace", "-f", "-e", "trace=process", "-o", trace, *words])
+        lambda: workspace.run(["strace", "-f", "-e", "trace=process", "-o", trace, *argv])
     )
     assert (result.status, result.stderr, counters.outcome) == (0, expected.stderr, "direct_hit")
     calls = re.findall(

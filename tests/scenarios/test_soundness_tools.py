@@ -117,9 +117,9 @@ def test_a_tool_that_is_not_there_any_more_is_missed(workspace: Workspace) -> No
     prepare(workspace, case)
     made_by_cache(workspace, case.call)
     (toolkit(workspace) / CICC).unlink()
-    plain = workspace.plain(*case.call.words(workspace))
+    plain = workspace.plain(*case.call.argv(workspace))
     assert plain.status != 0
-    assert workspace.cached(*case.call.words(workspace), NVCCACHE_STRICT="0") == plain
+    assert workspace.cached(*case.call.argv(workspace), NVCCACHE_STRICT="0") == plain
 
 
 @pytest.mark.parametrize("exchange", [rewrite, swap])

@@ -220,10 +220,10 @@ def meddling(workspace: Workspace, between: str, after: str = "true", options: s
     asked = workspace.run([HOST_COMPILER, "-print-prog-name=cc1plus"]).stdout.decode().strip()
     state = workspace.directory.parent / "state"
     state.mkdir()
-    words = {"real": shutil.which(asked), "state": state, "between": between, "after": after}
+    argv = {"real": shutil.which(asked), "state": state, "between": between, "after": after}
     parts = workspace.directory.parent / "parts"
     parts.mkdir()
-    replace(parts / "cc1plus", MEDDLING.format(**words))
+    replace(parts / "cc1plus", MEDDLING.format(**argv))
     time.sleep(OLD_ENOUGH)
     return Call(options, {"COMPILER_PATH": str(parts)})
 

@@ -37,7 +37,7 @@ _MILLISECONDS = re.compile(rb"[0-9.]+ ms")
 
 def on_terminal(
     workspace: Workspace,
-    words: Sequence[str],
+    argv: Sequence[str],
     variables: dict[str, str],
     columns: int = 80,
 ) -> Result:
@@ -47,7 +47,7 @@ def on_terminal(
     told = bytearray()
     reader = threading.Thread(target=_read_all, args=(ours, told))
     with subprocess.Popen(
-        words,
+        argv,
         cwd=workspace.directory,
         env={**workspace.environ, **variables},
         stdin=terminal,  # gcc 12 asks it how wide lines may be, though it writes to the other
@@ -79,13 +79,13 @@ def bench(workspace: Workspace) -> Workspace:
 
 
 def compare(
-    workspace: Workspace, variables: dict[str, str], columns: int = 80, words: Sequence[str] = WORDS
+    workspace: Workspace, variables: dict[str, str], columns: int = 80, argv: Sequence[str] = WORDS
 ) -> tuple[Result, str]:
     """What nvccache says is what nvcc says; with it, what became of the call."""
-    plain = on_terminal(workspace, [workspace.nvcc, *words], variables, columns)
+    plain = on_terminal(workspace, [workspace.nvcc, *argv], variables, columns)
     (workspace.directory / "a.o").unlink(missing_ok=True)
     time.sleep(OLD_ENOUGH)
-    launched = [sys.executable, "-m", "nvccache", workspace.nvcc, *words]
+    launched = [sys.executable, "-m", "nvccache", workspace.nvcc, *argv]
     cached, counters = workspace.since(lambda: on_terminal(workspace, launched, variables, columns))
     assert cached == plain
     assert (workspace.directory / "a.o").exists() == (plain.status == 0)
@@ -126,14 +126,14 @@ def test_a_touched_source(bench: Workspace) -> None:
 
 def test_without_diagnostics_they_share_everything(bench: Workspace) -> None:
     bench.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
-    words = (*HOST_OPTIONS, "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
-    assert compare(bench, COLOURED, words=words)[1] == "miss"
-    _, counters = bench.since(lambda: bench.cached(*words, **COLOURED))
+    argv = (*HOST_OPTIONS, "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
+    assert compare(bench, COLOURED, argv=argv)[1] == "miss"
+    _, counters = bench.since(lambda: bench.cached(*argv, **COLOURED))
     assert counters.outcome == "direct_hit"
     bench.forget_calls()
-    _, counters = bench.since(lambda: bench.cached(*words, **COLOURED))
+    _, counters = bench.since(lambda: bench.cached(*argv, **COLOURED))
     assert counters.outcome == "stage_hit"
-    assert compare(bench, COLOURED, words=words)[1] == "direct_hit"
+    assert compare(bench, COLOURED, argv=argv)[1] == "direct_hit"
 
 
 @pytest.mark.parametrize(
@@ -168,5 +168,5 @@ def test_line_ends_are_not_doubled(bench: Workspace) -> None:
 
 
 def test_a_bypass_has_the_terminal_itself(bench: Workspace) -> None:
-    found, outcome = compare(bench, COLOURED, words=(*WORDS, "-objtemp"))
+    found, outcome = compare(bench, COLOURED, argv=(*WORDS, "-objtemp"))
     assert (found.stderr.count(ESCAPE) > 8, outcome) == (True, "bypass")

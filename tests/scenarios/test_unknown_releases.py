@@ -91,9 +91,9 @@ def other_release(workspace: Workspace, directory: Path, alteration: str) -> Pat
     return toolkit
 
 
-def compile_both(workspace: Workspace, *words: str, **variables: str) -> tuple[Result, object]:
+def compile_both(workspace: Workspace, *argv: str, **variables: str) -> tuple[Result, object]:
     """By the other nvcc and through the cache: everything is the same."""
-    line = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80", *HOST_OPTIONS, *words)
+    line = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80", *HOST_OPTIONS, *argv)
     plain = workspace.plain(*line, **variables)
     expected = taken(workspace)
     found, counters = workspace.since(lambda: workspace.cached(*line, **variables))

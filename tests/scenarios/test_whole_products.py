@@ -59,8 +59,8 @@ def test_without_room_for_a_product_there_is_what_nvcc_leaves(workspace, trouble
     product = workspace.directory / line[line.index("-o") + 1]
 
     def compile_with(compiler: str, limit: str = "", scratch: str = "") -> int:
-        words = ["sh", "-c", f'{limit}exec {compiler} "$@"', "sh", *line, *HOST_OPTIONS]
-        return workspace.run(words, **({"TMPDIR": scratch} if scratch else {})).status
+        argv = ["sh", "-c", f'{limit}exec {compiler} "$@"', "sh", *line, *HOST_OPTIONS]
+        return workspace.run(argv, **({"TMPDIR": scratch} if scratch else {})).status
 
     ours = f'"{sys.executable}" -m nvccache "{workspace.nvcc}"'
     assert [compile_with(ours), compile_with(ours)] == [0, 0]

@@ -60,8 +60,8 @@ def _lines(shown: str, call: Call | None, told: miss_reason.Told | None) -> list
     else:
         cause = told.cause if told else "its record is no longer in the cache"
         details = list(told.details) if told else []
-        if told and told.objection and told.objection not in cause:
-            details.append(f"no direct record is kept: {told.objection}")
+        if told and told.reason_against_record and told.reason_against_record not in cause:
+            details.append(f"no direct record is kept: {told.reason_against_record}")
     lines = [f"`{shown}`: {outcome.replace('_', ' ')}, because {cause}"]
     lines += [f"  also: {line}" for line in details]
     if call and call.store_fault:

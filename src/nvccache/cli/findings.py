@@ -95,8 +95,8 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     if not os.path.isfile(library):
         yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
     for command in found.steps:
-        if isinstance(command, Command) and "-E" in command.words:
-            yield from _host_compiler(command.words[0], everything)
+        if isinstance(command, Command) and "-E" in command.argv:
+            yield from _host_compiler(command.argv[0], everything)
             break
 
 

@@ -117,20 +117,20 @@ def flatten(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[st
         return None
     found: list[str] = []
     for element in [*elements, *forwarded]:
-        words = _shell_words(element)
-        if words is None:
+        argv = _shell_words(element)
+        if argv is None:
             return None
-        found += words
+        found += argv
     return tuple(found)
 
 
 def _shell_words(text: str) -> list[str] | None:
-    words: list[str] = []
+    argv: list[str] = []
     word, started, quote = "", False, ""
     for character in text:
         if quote == "" and character in " \t":
             if started:
-                words.append(word)
+                argv.append(word)
             word, started = "", False
             continue
         if character in _MORE_THAN_WORDS[quote]:
@@ -144,41 +144,39 @@ def _shell_words(text: str) -> list[str] | None:
             word += character
     if quote:
         return None
-    return [*words, word] if started else words
+    return [*argv, word] if started else argv
 
 
-def host_objection(words: Sequence[str]) -> tuple[str, str] | None:
+def uncacheable_host_option(argv: Sequence[str]) -> tuple[str, str] | None:
     """The reason, and the word, for which a call with these host compiler words is not cached."""
     via = ""
-    for word in words:
+    for word in argv:
         if via or word in ("-Xassembler", "-Xpreprocessor"):
-            reason = _objection(word, via == "-Xassembler") if via else None
+            reason = _reason(word, via == "-Xassembler") if via else None
             via = "" if via else word
         elif word.startswith("-Wl,"):
             continue  # for the host link only
         elif word.startswith(("-Wp,", "-Wa,")):
-            checked = (_objection(part, word[2] == "a") for part in word[4:].split(","))
+            checked = (_reason(part, word[2] == "a") for part in word[4:].split(","))
             reason = next((reason for reason in checked if reason), None)
         else:
-            reason = _objection(word, assembler=False)
+            reason = _reason(word, assembler=False)
         if reason:
             return reason, word
     return None
 
 
-def writes_beside_object(words: Iterable[str]) -> bool:
+def writes_beside_object(argv: Iterable[str]) -> bool:
     """Whether the host compile writes further files, which are called after the object."""
-    return any(
-        ("-" + word.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for word in words if word[:1] == "-"
-    )
+    return any(("-" + word.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for word in argv if word[:1] == "-")
 
 
-def is_link(words: Iterable[str]) -> bool:
+def is_link(argv: Iterable[str]) -> bool:
     """Whether a command of nvcc's to the host compiler links a program or a shared library."""
-    return _STARTS_LINK in words
+    return _STARTS_LINK in argv
 
 
-def _objection(word: str, assembler: bool) -> str | None:
+def _reason(word: str, assembler: bool) -> str | None:
     word = word.removeprefix("-") if word.startswith("--") else word
     if assembler:
         if word.startswith("@"):
@@ -193,7 +191,7 @@ def _objection(word: str, assembler: bool) -> str | None:
     return "host_side_output" if word.startswith(_WRITES) else None
 
 
-def device_objection(arguments: Sequence[Argument]) -> str | None:
+def uncacheable_device_option(arguments: Sequence[Argument]) -> str | None:
     """The option of a device tool, if any, that names a file or asks the tool about itself."""
     for name in _DEVICE_TOOLS:
         elements = values(arguments, name)

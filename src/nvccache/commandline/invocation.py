@@ -10,7 +10,12 @@ from __future__ import annotations
 import os
 
 from nvccache import environment
-from nvccache.commandline.host_options import device_objection, flatten, host_objection, writes_beside_object
+from nvccache.commandline.host_options import (
+    flatten,
+    uncacheable_device_option,
+    uncacheable_host_option,
+    writes_beside_object,
+)
 from nvccache.commandline.options import ALIASES, ARITIES, OPTIONAL
 from nvccache.commandline.tokens import (
     FORWARDED,
@@ -48,7 +53,7 @@ LINKS = ("device-link", "link")  # what a call does without one of these
 _OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
 
 # Reason -> the options that mean it, most telling reason first.
-_OBJECTIONS = (
+_BYPASSING = (
     ("information", ("version", "help", "dryrun", "list-gpu-code", "list-gpu-arch")),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
@@ -57,7 +62,7 @@ _OBJECTIONS = (
     ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
     ("library", ("lib",)),
 )
-_LATE_OBJECTIONS = (
+_LATE_BYPASSING = (
     ("source_in_ptx", ("source-in-ptx",)),
     ("device_tool_files", ("apply-controls",)),
 )
@@ -152,54 +157,52 @@ class _Words:
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | Bypass:
     """What this call asks for; `arguments` come without the compiler."""
-    words = _collect(arguments, environ)
-    if isinstance(words, Bypass):
-        return words
-    options = _options(words.arguments)
+    argv = _collect(arguments, environ)
+    if isinstance(argv, Bypass):
+        return argv
+    options = _options(argv.arguments)
     bypass = (
-        _information(words.arguments, options)
-        or _unknown(words.arguments)
-        or _objection(_OBJECTIONS, options)
+        _information(argv.arguments, options) or _unknown(argv.arguments) or _bypass_of(_BYPASSING, options)
     )
     if bypass:
         return bypass
-    mode = _mode(words.arguments, options)
-    forwarded = [argument.tokens[0] for argument in words.arguments if argument.name == FORWARDED]
-    host_flags = flatten(words.arguments, forwarded)
+    mode = _mode(argv.arguments, options)
+    forwarded = [argument.tokens[0] for argument in argv.arguments if argument.name == FORWARDED]
+    host_flags = flatten(argv.arguments, forwarded)
     if host_flags is None:
         return Bypass("shell_expansion", "-Xcompiler")
     return (
-        _files(words.arguments)
-        or _tools(words.arguments, host_flags, mode)
-        or _objection(_LATE_OBJECTIONS, options)
+        _files(argv.arguments)
+        or _tools(argv.arguments, host_flags, mode)
+        or _bypass_of(_LATE_BYPASSING, options)
         or _environment(environ)
-        or _irremovable(words, environ)
-        or _build(words, options, mode, host_flags)
+        or _irremovable(argv, environ)
+        or _build(argv, options, mode, host_flags)
     )
 
 
-def _build(words: _Words, options: frozenset[str], mode: str, host_flags: tuple[str, ...]) -> Invocation:
+def _build(argv: _Words, options: frozenset[str], mode: str, host_flags: tuple[str, ...]) -> Invocation:
     invocation = Invocation()
-    invocation.arguments = tuple(words.arguments)
+    invocation.arguments = tuple(argv.arguments)
     invocation.mode = mode
-    invocation.inputs = _inputs(words.arguments)
-    invocation.output = last_value(words.arguments, "output-file") or ""
-    invocation.output_directory = last_value(words.arguments, "output-directory") or ""
+    invocation.inputs = _inputs(argv.arguments)
+    invocation.output = last_value(argv.arguments, "output-file") or ""
+    invocation.output_directory = last_value(argv.arguments, "output-directory") or ""
     invocation.options = options
-    invocation.option_files = tuple(words.option_files)
+    invocation.option_files = tuple(argv.option_files)
     invocation.host_flags = host_flags
-    invocation.keeps_in = _kept_in(words.arguments) if "keep" in options else None
-    before, after = words.in_variables
-    spelled = [*before, *words.own, *after]
+    invocation.keeps_in = _kept_in(argv.arguments) if "keep" in options else None
+    before, after = argv.in_variables
+    spelled = [*before, *argv.own, *after]
     invocation.replaces_variables = any(argument.name in _REMOVED for argument in (*before, *after))
-    kept = spelled if invocation.replaces_variables else words.own
+    kept = spelled if invocation.replaces_variables else argv.own
     kept = [argument for argument in kept if argument.name not in _REMOVED]
     invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
     invocation.threads = int(last_value(spelled, "threads") or 0)
     asked = not options.isdisjoint(
         ["generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"]
     )
-    invocation.dependencies = Dependencies(words.arguments, options) if asked else None
+    invocation.dependencies = Dependencies(argv.arguments, options) if asked else None
     return invocation
 
 
@@ -210,8 +213,8 @@ def _kept_in(arguments: Sequence[Argument]) -> str:
 
 
 def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | Bypass:
-    words = _Words()
-    words.arguments, words.option_files = [], []
+    argv = _Words()
+    argv.arguments, argv.option_files = [], []
     before = split_variable(environ.get("NVCC_PREPEND_FLAGS", ""))
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
@@ -226,11 +229,11 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | B
         if following and _lacks_value(scanned):
             return Bypass("unknown_option", scanned[-1].tokens[0])
         found.append(scanned)
-        bypass = _expand(scanned, words, 0)
+        bypass = _expand(scanned, argv, 0)
         if bypass:
             return bypass
-    words.own, words.in_variables = found[1], (found[0], found[2])
-    return words
+    argv.own, argv.in_variables = found[1], (found[0], found[2])
+    return argv
 
 
 def _lacks_value(scanned: list[Argument]) -> bool:
@@ -238,22 +241,22 @@ def _lacks_value(scanned: list[Argument]) -> bool:
     return bool(scanned) and ARITIES.get(scanned[-1].name) == OPTIONAL and scanned[-1].value is None
 
 
-def _expand(scanned: list[Argument], words: _Words, depth: int) -> Bypass | None:
+def _expand(scanned: list[Argument], argv: _Words, depth: int) -> Bypass | None:
     """Append the arguments, each option file followed by what it holds, as nvcc reads it: in place."""
     for argument in scanned:
-        words.arguments.append(argument)
+        argv.arguments.append(argument)
         if argument.name == "options-file":
             paths = split_list(argument.value or "", escapes=False)
             if not paths or depth == _MAX_NESTING or '"' in (argument.value or ""):
                 return Bypass("unreadable_option_file", argument.tokens[0])
             for path in paths:
-                bypass = _expand_file(path, words, depth)
+                bypass = _expand_file(path, argv, depth)
                 if bypass:
                     return bypass
     return None
 
 
-def _expand_file(path: str, words: _Words, depth: int) -> Bypass | None:
+def _expand_file(path: str, argv: _Words, depth: int) -> Bypass | None:
     if not os.path.isfile(path):
         return Bypass("unreadable_option_file", path)  # what is read from a pipe, nvcc would miss
     try:
@@ -269,8 +272,8 @@ def _expand_file(path: str, words: _Words, depth: int) -> Bypass | None:
         return Bypass("unknown_option", scanned.word)
     if _lacks_value(scanned):
         return Bypass("unknown_option", scanned[-1].tokens[0])
-    words.option_files.append(path)
-    return _expand(scanned, words, depth + 1)
+    argv.option_files.append(path)
+    return _expand(scanned, argv, depth + 1)
 
 
 def _options(arguments: Sequence[Argument]) -> frozenset[str]:
@@ -286,7 +289,7 @@ def _inputs(arguments: Sequence[Argument]) -> tuple[str, ...]:
 
 
 def _information(arguments: Sequence[Argument], options: frozenset[str]) -> Bypass | None:
-    asked = _objection(_OBJECTIONS[:1], options)
+    asked = _bypass_of(_BYPASSING[:1], options)
     if asked or _inputs(arguments):
         return asked
     return Bypass("information", "no input file")
@@ -297,8 +300,8 @@ def _unknown(arguments: list[Argument]) -> Bypass | None:
     return Bypass("unknown_option", resolved.word) if isinstance(resolved, UnknownOption) else None
 
 
-def _objection(objections: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:
-    for reason, names in objections:
+def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:
+    for reason, names in bypassing:
         for name in names:
             if name in options:
                 return Bypass(reason, f"--{name}")
@@ -339,20 +342,20 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
 
 
 def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:
-    objection = host_objection(host_flags)
-    if objection:
-        return Bypass(*objection)
+    uncacheable = uncacheable_host_option(host_flags)
+    if uncacheable:
+        return Bypass(*uncacheable)
     if mode in LINKS and writes_beside_object(host_flags):
         return Bypass("host_side_output", "beside a temporary object")
-    word = device_objection(arguments)
+    word = uncacheable_device_option(arguments)
     return Bypass("device_tool_files", word) if word else None
 
 
-def _irremovable(words: _Words, environ: Mapping[str, str]) -> Bypass | None:
+def _irremovable(argv: _Words, environ: Mapping[str, str]) -> Bypass | None:
     """Object to options that a dryrun must not have but that cannot be left out without a trace."""
-    removed = [argument for argument in words.arguments if argument.name in _REMOVED]
-    before, after = words.in_variables
-    spelled = [argument for argument in (*before, *words.own, *after) if argument.name in _REMOVED]
+    removed = [argument for argument in argv.arguments if argument.name in _REMOVED]
+    before, after = argv.in_variables
+    spelled = [argument for argument in (*before, *argv.own, *after) if argument.name in _REMOVED]
     if len(removed) != len(spelled):
         return Bypass("irremovable_option", "in an option file")
     threads = {argument.value or "" for argument in spelled if argument.name == "threads"}

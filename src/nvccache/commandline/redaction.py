@@ -74,11 +74,11 @@ def shown(argument: Argument) -> str:
     return " ".join([*before, last[: len(last) - len(value)] + kept + sign + hidden])
 
 
-def line(words: Iterable[str]) -> list[str]:
+def line(argv: Iterable[str]) -> list[str]:
     """A command line word by word, whether or not nvcc would understand it."""
     found = []
     is_before_value = False  # of an option that nvcc does not know, and which may have one
-    for argument in _arguments(list(words)):
+    for argument in _arguments(list(argv)):
         is_value = (
             is_before_value and argument.name == tokens.INPUT and not argument.tokens[0].endswith(_FILES)
         )
@@ -87,9 +87,9 @@ def line(words: Iterable[str]) -> list[str]:
     return found
 
 
-def hide(text: str, words: Iterable[str], environ: Mapping[str, str]) -> str:
+def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:
     """A text without the values of macros, and without what else `line` leaves out of this call's words."""
-    everything = list(words)
+    everything = list(argv)
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         everything += environ.get(name, "").split()
     secrets: set[str] = set()
@@ -104,16 +104,16 @@ def hide(text: str, words: Iterable[str], environ: Mapping[str, str]) -> str:
     return _MACRO_IN_TEXT.sub(rf"\1{HIDDEN}", text)
 
 
-def _arguments(words: list[str]) -> list[Argument]:
+def _arguments(argv: list[str]) -> list[Argument]:
     """As nvcc splits them; a word that it would reject, and one that may belong to it, by themselves."""
     found: list[Argument] = []
-    while words:
-        scanned = tokens.scan(words)
+    while argv:
+        scanned = tokens.scan(argv)
         if not isinstance(scanned, tokens.UnknownOption):
             return [*found, *scanned]
-        position = words.index(scanned.word)
-        before = tokens.scan(words[:position])
+        position = argv.index(scanned.word)
+        before = tokens.scan(argv[:position])
         found += [] if isinstance(before, tokens.UnknownOption) else before
         found.append(tokens.Argument(tokens.FORWARDED, scanned.word, (scanned.word,)))
-        words = words[position + 1 :]
+        argv = argv[position + 1 :]
     return found

@@ -71,9 +71,9 @@ class UnknownOption:
         return f"UnknownOption({self.word!r})"
 
 
-def split(words: Sequence[str]) -> list[Argument] | UnknownOption:
+def split(argv: Sequence[str]) -> list[Argument] | UnknownOption:
     """The arguments in order; words of no option only where an option asks nvcc to forward them."""
-    arguments = scan(words)
+    arguments = scan(argv)
     return arguments if isinstance(arguments, UnknownOption) else resolve(arguments)
 
 
@@ -86,13 +86,13 @@ def resolve(arguments: list[Argument]) -> list[Argument] | UnknownOption:
     return arguments
 
 
-def scan(words: Sequence[str]) -> list[Argument] | UnknownOption:
+def scan(argv: Sequence[str]) -> list[Argument] | UnknownOption:
     """The arguments in order, with every word that might be forwarded taken as FORWARDED."""
     arguments: list[Argument] = []
-    index, count = 0, len(words)
+    index, count = 0, len(argv)
     while index < count:
-        word = words[index]
-        following = words[index + 1] if index + 1 < count else None
+        word = argv[index]
+        following = argv[index + 1] if index + 1 < count else None
         argument = _match(word, following)
         if argument is None:
             return UnknownOption(word)

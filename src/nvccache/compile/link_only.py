@@ -50,9 +50,9 @@ def carry_out(request: Request, known: CallResult, config: Config) -> Report | N
 
 def _link(request: Request, known: CallResult, path: str, cache: Store) -> Report | None:
     transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path)
-    words = _command(transcript) if isinstance(transcript, Transcript) else ()
+    argv = _command(transcript) if isinstance(transcript, Transcript) else ()
     names = {name for name, _ in known.intermediates}
-    if not isinstance(transcript, Transcript) or _read_by(words, path) != names:
+    if not isinstance(transcript, Transcript) or _read_by(argv, path) != names:
         return None
     for name, digest in known.intermediates:
         content = cache.read_blob(digest)
@@ -65,7 +65,7 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
     temporary = scratch.temporary_below(path)
     os.mkdir(temporary)
     environ = {**request.guarded_environ, **transcript.variables_of_commands, "TMPDIR": temporary}
-    completed = process.run(words, environ, on_terminal=bool(request.terminal))
+    completed = process.run(argv, environ, on_terminal=bool(request.terminal))
     if completed.status != 0:
         return None
     report = Report(
@@ -74,16 +74,16 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
     )
     report.is_linked = True
     report.stages = [(kind, True, seconds) for kind, seconds in known.stages]
-    report.products = tuple(words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o")
+    report.products = tuple(argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o")
     return report
 
 
 def _command(transcript: Transcript) -> Sequence[str]:
     """The words of the host's link; none if that is not what nvcc does last."""
     last = transcript.steps[-1] if transcript.steps else None
-    return last.words if isinstance(last, Command) and host_options.is_link(last.words) else ()
+    return last.argv if isinstance(last, Command) and host_options.is_link(last.argv) else ()
 
 
-def _read_by(words: Sequence[str], path: str) -> set[str]:
+def _read_by(argv: Sequence[str], path: str) -> set[str]:
     """The intermediates that a command speaks of, relative to the scratch directory."""
-    return {word.partition(path + "/")[2] for word in words if path + "/" in word}
+    return {word.partition(path + "/")[2] for word in argv if path + "/" in word}

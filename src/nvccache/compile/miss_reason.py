@@ -1,7 +1,7 @@
 """Why a call was not answered from a record: what differs from the last compile of the same object.
 
 For each object there is one record (see sections.py for the form): the call that made it last, where
-its reading is, and the cause found at that time. Written by calls that no record answered; direct hits
+its input record is, and the cause found at that time. Written by calls that no record answered; direct hits
 leave it alone, and the journal tells of them. Values of macros and of variables may be secrets: a record
 holds digests of them, under a key of its own, which is enough to tell that they differ.
 
@@ -12,8 +12,8 @@ holds digests of them, under a key of its own, which is enough to tell that they
     digest key     makes the digests of this record incomparable with all others
     arguments      (each option with as much of its value as may be shown, digest of all of it)
     environment    (variable, digest of its value)
-    front key, reading key, scope
-    objection      why there is no direct record of it, a clause
+    front key, input record key, scope
+    reason against a record: why there is no direct record of it, a clause
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nvccache.files import keys
 from nvccache.records import differences, direct, machine_facts, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Difference, Present
-from nvccache.records.input_record import LIBRARY, PROGRAM, Reading
+from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class Case:
         self.request = request
         self.nvcc = request.nvcc
         self.arguments = _options(request.arguments)
-        # All others are in the reading.
+        # All others are in the input record.
         self.environment = {
             name: request.environ[name] for name in environment.OF_ARGUMENTS if name in request.environ
         }
@@ -64,11 +64,11 @@ class Case:
         self.is_recaching = is_recaching
 
 
-def _options(words: Iterable[str]) -> list[tuple[str, str]]:
+def _options(argv: Iterable[str]) -> list[tuple[str, str]]:
     """The words of a command line, each option together with its value: as it may be shown, and all of it."""
-    scanned = tokens.scan(list(words))
+    scanned = tokens.scan(list(argv))
     if isinstance(scanned, tokens.UnknownOption):  # which does not come here: nvcc is left to refuse it
-        return [(redaction.HIDDEN, word) for word in words]
+        return [(redaction.HIDDEN, word) for word in argv]
     return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in scanned]
 
 
@@ -100,8 +100,8 @@ class Told:
         "front_key",
         "key",
         "nvcc",
-        "objection",
         "outcome",
+        "reason_against_record",
         "scope",
     )
 
@@ -116,7 +116,7 @@ class Told:
     front_key: str
     key: str
     scope: str
-    objection: str
+    reason_against_record: str
 
 
 def key_of(product: str) -> str:
@@ -125,24 +125,24 @@ def key_of(product: str) -> str:
     return builder.key()
 
 
-def find_cause(case: Case, cache: Store, places: Relocation) -> list[str]:
+def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
     """Why there is no direct hit, the cause first; every line a clause."""
     if case.is_recaching:
         return ["NVCCACHE_RECACHE is set"]
     told = find(case.objects[0], cache) if case.objects else None
     if told is None:
-        nearest = _nearest(case, cache, places)
+        nearest = _nearest(case, cache, relocation)
         return _unlike(nearest, case, cache, _LOST) if nearest else [FIRST]
     found = _of_call(case, told)
-    if told.objection:
-        return [*found, f"no direct record is kept: {told.objection}"]
-    recorded = _recorded(told, cache, places)
+    if told.reason_against_record:
+        return [*found, f"no direct record is kept: {told.reason_against_record}"]
+    recorded = _recorded(told, cache, relocation)
     if recorded is None:
         return [*found, _LOST]
     return [*found, *_unlike(recorded, case, cache)] or [_LOST]
 
 
-def _unlike(recorded: Reading, case: Case, cache: Store, otherwise: str = "") -> list[str]:
+def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = "") -> list[str]:
     """What is not as it was recorded, a clause each."""
 
     def ask(topic: str, subject: str) -> str:
@@ -154,21 +154,21 @@ def _unlike(recorded: Reading, case: Case, cache: Store, otherwise: str = "") ->
     )
 
 
-def _nearest(case: Case, cache: Store, places: Relocation) -> Reading | None:
-    """The newest reading of the same call for another object, or in another checkout."""
+def _nearest(case: Case, cache: Store, relocation: Relocation) -> InputRecord | None:
+    """The newest input record of the same call for another object, or in another checkout."""
     request = case.request
-    for scope, kept in direct.scopes_of(places, Relocation("", case.cwd)):
+    for scope, kept in direct.scopes_of(relocation, Relocation("", case.cwd)):
         key = direct.key_of(scope, request.nvcc, request.invocation, kept, request.environ)
-        for found in manifest.readings(key, cache, kept):
-            return found.reading
+        for found in manifest.kept_input_records(key, cache, kept):
+            return found.input_record
     return None
 
 
-def _recorded(told: Told, cache: Store, places: Relocation) -> Reading | None:
-    kept = places if told.scope == direct.SHARED else Relocation("", told.cwd)
-    for found in manifest.readings(told.front_key, cache, kept):
+def _recorded(told: Told, cache: Store, relocation: Relocation) -> InputRecord | None:
+    kept = relocation if told.scope == direct.SHARED else Relocation("", told.cwd)
+    for found in manifest.kept_input_records(told.front_key, cache, kept):
         if found.key == told.key:
-            return found.reading
+            return found.input_record
     return None
 
 
@@ -211,7 +211,7 @@ def _of_environment(now: Mapping[str, str], before: Mapping[str, str]) -> list[s
     return found
 
 
-def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str]) -> str:
+def _clause(difference: Difference, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if difference.what == "variable":
         return _of_variable(difference.path, recorded, environ)
     path = f"`{_shown(difference, recorded)}`"
@@ -239,7 +239,7 @@ def _clause(difference: Difference, recorded: Reading, environ: Mapping[str, str
     return f"{path} leads to another file"
 
 
-def _of_variable(name: str, recorded: Reading, environ: Mapping[str, str]) -> str:
+def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if name.endswith(environment.WHOLE):
         return "the environment changed, all of which counts where a script or another program compiles"
     if name not in environ:
@@ -248,7 +248,7 @@ def _of_variable(name: str, recorded: Reading, environ: Mapping[str, str]) -> st
     return f"the environment variable `{name}` {'changed' if was_set or name == 'PATH' else 'was set'}"
 
 
-def _role_of(path: str, recorded: Reading) -> str:
+def _role_of(path: str, recorded: InputRecord) -> str:
     """What a file is apart from its name, with a blank behind it; or empty."""
     kind = recorded.kinds[recorded.files.index(path)] if path in recorded.files else ""
     if kind == PROGRAM:
@@ -259,7 +259,7 @@ def _role_of(path: str, recorded: Reading) -> str:
     return ""
 
 
-def _shown(difference: Difference, recorded: Reading) -> str:
+def _shown(difference: Difference, recorded: InputRecord) -> str:
     """The path to show: of a directory that has appeared, the header in it that is found first now."""
     path = difference.path
     if difference.what == "appeared" and os.path.isdir(path):
@@ -290,7 +290,7 @@ def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache
         recorded.front_key.encode(),
         recorded.key.encode(),
         recorded.scope.encode(),
-        recorded.objection.encode(errors="surrogateescape"),
+        recorded.reason_against_record.encode(errors="surrogateescape"),
     ]
     for product in case.objects:
         cache.add_record(store.OBJECT, key_of(product), sections.pack(_KIND, parts), lock=False)
@@ -308,7 +308,9 @@ def find(product: str, cache: Store) -> Told | None:
         told.cause, told.outcome, told.nvcc, told.cwd = (os.fsdecode(parts[at]) for at in (0, 2, 3, 4))
         told.details, told.digest_key = sections.split(parts[1]), os.fsdecode(parts[5])
         told.arguments, told.environment = _pairs(parts[6]), dict(_pairs(parts[7]))
-        told.front_key, told.key, told.scope, told.objection = (os.fsdecode(part) for part in parts[8:])
+        told.front_key, told.key, told.scope, told.reason_against_record = (
+            os.fsdecode(part) for part in parts[8:]
+        )
     except (ValueError, IndexError):
         cache.remove_damaged(store.OBJECT, key)
         return None

@@ -75,7 +75,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     planned = build.plan_of(transcript, request.invocation, path)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
-    places = Relocation(config.base_dir, os.getcwd())
+    relocation = Relocation(config.base_dir, os.getcwd())
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
     context = execution.Context(
         planned,
@@ -85,23 +85,23 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         started[0],
         observing,
         is_recaching=config.recache,
-        base=places.base,
+        base=relocation.base,
         terminal=request.terminal,
     )
-    missing = toolchain.missing_program([stage.words[0] for stage in planned.stages], environ)
+    missing = toolchain.missing_program([stage.argv[0] for stage in planned.stages], environ)
     if missing:
         return _left_to_nvcc(Bypass("missing_program", missing), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)
-    cause = miss_reason.find_cause(case, cache, places)
+    cause = miss_reason.find_cause(case, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
     stages, report = runner.run(context, around)
     report.products = planned.products
-    recorded = record_call.Recorded(objection="the compile failed")
+    recorded = record_call.Recorded(reason_against_record="the compile failed")
     if not report.leave_to_nvcc and report.status == 0:
         if _clock_was_set(started):
-            stages.objections.append("the clock was set while it was compiled")
-        recorded = record_call.record(record_call.Recorder(request, stages, report, dry_run, places))
+            stages.reasons_against_record.append("the clock was set while it was compiled")
+        recorded = record_call.record(record_call.Recorder(request, stages, report, dry_run, relocation))
     miss_reason.note(case, cause, recorded, report, cache)
     _keep_up(cache, config)
     return report
@@ -111,8 +111,8 @@ def _transcribe(request: Request, path: str, observing: Watch) -> tuple[Transcri
     """What nvcc would do, and the log of asking it."""
     logs: list[Log] = []
 
-    def run(words: Sequence[str], environ: Mapping[str, str]) -> Completed:
-        completed, seen = observing.run(words, environ)
+    def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        completed, seen = observing.run(argv, environ)
         logs.append(seen)
         return completed
 

@@ -14,10 +14,10 @@ from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import host
 from nvccache.preprocessed import line_markers
-from nvccache.records import depfile, direct, input_record, manifest, replay
+from nvccache.records import depfile, direct, input_records, manifest, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
-from nvccache.records.input_record import Reading, UnreadableError
+from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
 
@@ -35,12 +35,12 @@ _PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where the record of a call is, or why there is none: `objection`, a clause."""
+    """Where the record of a call is, or why there is none: `reason_against_record`, a clause."""
 
     front_key: str = ""
     key: str = ""
     scope: str = ""
-    objection: str = ""
+    reason_against_record: str = ""
 
 
 class Recorder:
@@ -52,28 +52,28 @@ class Recorder:
         execution: Execution,
         report: Report,
         dry_run: Log,
-        places: Relocation,
+        relocation: Relocation,
     ) -> None:
         self.request = request
         self.nvcc = request.nvcc
         self.call = request.invocation
         self.execution = execution
-        self.places = places
+        self.relocation = relocation
         self.cwd = os.getcwd()
         self._report = report
         self._dry_run = dry_run
         self._environ = execution.environ
 
-    def objection(self) -> str:
+    def reason_against_record(self) -> str:
         """The first reason why the call cannot be recorded, a clause; or empty."""
-        reasons = [*self.execution.objections, *_of_call(self.call, self.execution.plan)]
+        reasons = [*self.execution.reasons_against_record, *_of_call(self.call, self.execution.plan)]
         return next((reason for reason in reasons if reason), "")
 
-    def reading(self) -> Reading:
+    def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
-        parts = [execution.inputs.reading(self._dry_run.read(), subject), *execution.readings]
+        parts = [execution.inputs.input_record(self._dry_run.read(), subject), *execution.input_records]
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
@@ -139,7 +139,7 @@ class Recorder:
         return any(name in given.stderr + given.stdout for name in names)
 
     def _is_relocatable(self, given: CallResult) -> bool:
-        base = self.places.base
+        base = self.relocation.base
         if not base:
             return False
         plan = self.execution.plan
@@ -163,14 +163,14 @@ class Recorder:
 
     def _hides_directory(self, stage: Stage) -> bool:
         """Whether debug information, if there is any, is free of where the checkout is."""
-        if not host.asks_for_debug_info(stage.words):
+        if not host.asks_for_debug_info(stage.argv):
             return True
         maps = [
-            word.partition("=")[2].partition("=")[0] for word in stage.words if word.startswith(_PREFIX_MAPS)
+            word.partition("=")[2].partition("=")[0] for word in stage.argv if word.startswith(_PREFIX_MAPS)
         ]
         cwd = os.getcwd()
         is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
-        is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.words)
+        is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.argv)
         return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
 
 
@@ -191,25 +191,27 @@ def record(recorder: Recorder) -> Recorded:
     """Record a call that has been carried out, at every level where that is sound."""
     cache = recorder.execution.store
     recorder.execution.inputs.remember()
-    objection = recorder.objection()
+    reason_against_record = recorder.reason_against_record()
     try:
-        made = recorder.reading() if not objection else Reading()
+        made = recorder.input_record() if not reason_against_record else InputRecord()
     except (UnreadableError, OSError) as error:
-        objection = str(error)
-    if objection:
-        return Recorded(objection=objection)
+        reason_against_record = str(error)
+    if reason_against_record:
+        return Recorded(reason_against_record=reason_against_record)
     given = recorder.answer()
     scope = recorder.scope(given)
-    places = recorder.places if scope == direct.SHARED else Relocation("", recorder.cwd)
+    relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    attached = direct.attach(given, listed, recorder.call, places)
+    attached = direct.attach(given, listed, recorder.call, relocation)
     if attached is None:
-        return Recorded(objection="the name of its dependency file follows from nothing known")
+        return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
     request = recorder.request
-    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, places, request.environ)
+    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, relocation, request.environ)
     front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
-    key = input_record.key_of(front_key, made)
-    manifest.add(front_key, manifest.Found(key, made, attached), cache, places, recorder.execution.since_ns)
+    key = input_records.key_of(front_key, made)
+    manifest.add(
+        front_key, manifest.Found(key, made, attached), cache, relocation, recorder.execution.since_ns
+    )
     cache.add_basis(key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
     replay.add(replay_key, made, given, request.arguments, request.environ, cache)

@@ -21,7 +21,7 @@ from nvccache.plan import device_code, stage_key
 from nvccache.plan.model import HOST_LINK, OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages import host, nvlink
 from nvccache.preprocessed.passes import Pass
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.store.store import Store
 from nvccache.values import dataclass
 
@@ -53,8 +53,8 @@ class Execution:
     """The stages of one call over one scratch directory.
 
     While they are carried out it collects what the whole call read, and why, if so, there can be no
-    record of it (`objections`, clauses). `relies_on_ids` and `ignores_lines` are two ways to go faster that
-    may turn out, on the way, not to hold for a context.
+    record of it (`reasons_against_record`, clauses). `relies_on_ids` and `ignores_lines` are two ways to
+    go faster that may turn out, on the way, not to hold for a context.
     """
 
     def __init__(self, context: Context, relies_on_ids: bool = True, ignores_lines: bool = True) -> None:
@@ -77,9 +77,9 @@ class Execution:
         self.inputs = ObservedInputs(
             context.store, context.cwd, self.plan.scratch, context.since_ns, context.base
         )
-        self.readings: list[Reading] = []
+        self.input_records: list[InputRecord] = []
         self.dated_files: list[str] = []
-        self.objections: list[str] = []
+        self.reasons_against_record: list[str] = []
         temporary = scratch.temporary_below(self.plan.scratch)
         self.environ = {**context.environ, "TMPDIR": temporary}
         self.finder = Finder(self, ignores_lines, context.is_recaching)
@@ -90,15 +90,15 @@ class Execution:
     def is_cached(self, stage: Stage) -> bool:
         """Whether a stage's result may come from the store."""
         if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
-            self.objections.append("it links a thin archive, whose members are not looked at")
+            self.reasons_against_record.append("it links a thin archive, whose members are not looked at")
             return False
         if not stage.grammar.is_cached and not (stage.kind == HOST_LINK and self.plan.host_link):
-            self.objections.append(f"its stage {stage.kind} is not cached")
+            self.reasons_against_record.append(f"its stage {stage.kind} is not cached")
         return stage.grammar.is_cached
 
     def _reads_thin_archive(self, stage: Stage) -> bool:
         named = [path for path in stage.possible_files if os.path.isfile(path)]
-        searched = nvlink.libraries(stage.words, self.environ)
+        searched = nvlink.libraries(stage.argv, self.environ)
         return any(device_code.is_thin_archive(path) for path in (*named, *searched))
 
     def is_free_of_id(self, stage: Stage) -> bool:
@@ -106,10 +106,10 @@ class Execution:
         is_own = output is not None and self.finder.is_own_id(output)
         return is_own and not self.seeding.names_id(stage, self.kept_outputs(stage))
 
-    def take_reading(self, stage: Stage, made: Reading) -> None:
-        self.readings.append(made)
+    def take_input_record(self, stage: Stage, made: InputRecord) -> None:
+        self.input_records.append(made)
         if not made.is_observed:
-            self.objections.append(f"{stage.kind} was not observed")
+            self.reasons_against_record.append(f"{stage.kind} was not observed")
 
     def has_unlike_id(self, stage: Stage) -> bool:
         """Whether a stage that made up the module id itself has another one, in what it made, than nvcc's."""
@@ -163,9 +163,9 @@ class Execution:
         """What is to be observed of a stage; raises OSError."""
         return Subject(
             self.environ,
-            stage.words[0],
+            stage.argv[0],
             frozenset(stage_key.files_in_key(stage, self.environ)),
             stage_key.loaded_by(stage, self.environ, self.store),
-            host.asks_for_colours(stage.words),
+            host.asks_for_colours(stage.argv),
             stage.grammar.folds_mathematics,
         )

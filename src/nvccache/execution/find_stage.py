@@ -1,10 +1,10 @@
 """Finding a stage's result in the store: under which keys, and whether what is found is whole.
 
-What is known of a stage before it runs makes its front key. Behind that lies a manifest of readings: what
-the stage was observed to read beside. The reading that still holds leads to the result; for stages that make
-up a module id perhaps by further keys (seeding.py). Stages that read preprocessed text have two front keys:
-by what the text says (normalized_text.py), and by its every byte. A result without diagnostics is kept under
-the first, where lines do not matter.
+What is known of a stage before it runs makes its front key. Behind that lies a manifest of input records:
+what the stage was observed to read beside. The input record that still holds leads to the result; for stages
+that make up a module id perhaps by further keys (seeding.py). Stages that read preprocessed text have two
+front keys: by what the text says (normalized_text.py), and by its every byte. A result without diagnostics is
+kept under the first, where lines do not matter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nvccache.execution.execution import Execution
     from nvccache.plan.model import Output, Stage
     from nvccache.plan.stage_key import KeyComponent
-    from nvccache.records.input_record import Reading
+    from nvccache.records.input_records import InputRecord
     from nvccache.records.manifest import Found
 
 
@@ -39,7 +39,7 @@ class Lookup:
 
     `front_key` goes by the bytes of its inputs; `meaning_key` by what they say, or is empty; with
     `goes_by_meaning` a silent result is kept under the latter. `entry` was found under `key`, behind a
-    `reading` that holds. A hit `is_moved` if it was made from text whose lines are elsewhere.
+    `input_record` that holds. A hit `is_moved` if it was made from text whose lines are elsewhere.
     """
 
     front_key: str
@@ -47,7 +47,7 @@ class Lookup:
     goes_by_meaning: bool = False
     key: str = ""
     entry: Entry | None = None
-    reading: Reading | None = None
+    input_record: InputRecord | None = None
     is_moved: bool = False
 
     @property
@@ -71,7 +71,7 @@ class Finder:
         self._nowhere = Relocation("", execution.cwd)
 
     def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:
-        compilers = {stage.words[0] for stage in stages if stage.kind == "host_compile"}
+        compilers = {stage.argv[0] for stage in stages if stage.kind == "host_compile"}
         return all(toolchain.is_compiler(word, self._execution.environ) for word in compilers)
 
     def ignores_lines(self) -> bool:
@@ -98,7 +98,7 @@ class Finder:
         for tried in (before.meaning_key, before.front_key):
             if tried and self._execution.original_id(stage):
                 self._execution.seeding.find(tried, stage)  # notes if its own id is of no use
-            for found in self._readings(tried):
+            for found in self._input_records(tried):
                 key, entry = self._find(found.key, stage)
                 is_moved = (
                     tried == before.meaning_key
@@ -106,7 +106,9 @@ class Finder:
                     and entry.text != self.text_read_by(stage)
                 )
                 if entry and (not is_moved or self.ignores_lines()):
-                    return replace(missing, key=key, entry=entry, reading=found.reading, is_moved=is_moved)
+                    return replace(
+                        missing, key=key, entry=entry, input_record=found.input_record, is_moved=is_moved
+                    )
         return missing
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
@@ -116,16 +118,16 @@ class Finder:
             if output.role in lookup.entry.outputs:
                 self._store.rely_on(lookup.entry.outputs[output.role])
                 self._workspace.expect(output.path, lookup.entry.outputs[output.role])
-        assert lookup.reading is not None
-        self._execution.take_reading(stage, lookup.reading)
+        assert lookup.input_record is not None
+        self._execution.take_input_record(stage, lookup.input_record)
         if stage.is_preprocessor:
             self._execution.passes[stage.outputs[0].path] = passes.of_facts(lookup.entry.facts)
 
-    def _readings(self, front_key: str) -> Iterator[Found]:
-        """The readings that hold. One that was not observed would leave the call without a record."""
+    def _input_records(self, front_key: str) -> Iterator[Found]:
+        """The input records that hold. One that was not observed would leave the call without a record."""
         if front_key:
             for found in manifest.holding(front_key, self._store, self._nowhere, self._now, self._ask):
-                if found.reading.is_observed or self._execution.is_blind:
+                if found.input_record.is_observed or self._execution.is_blind:
                     yield found
 
     def _ask(self, topic: str, subject: str) -> str:

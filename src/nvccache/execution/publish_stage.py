@@ -13,9 +13,9 @@ from nvccache.observation import stage_inputs
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
-from nvccache.records import input_record, manifest
+from nvccache.records import input_records, manifest
 from nvccache.records.base_dir import Relocation
-from nvccache.records.input_record import Reading, UnreadableError
+from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.store import entries
 from nvccache.store.entries import Entry
 
@@ -39,7 +39,7 @@ class Publisher:
         reason = self._publish(stage, lookup, made)
         if reason:
             self._store.trouble = f"{stage.kind} is not stored: {reason}"
-            self._execution.objections.append(reason)
+            self._execution.reasons_against_record.append(reason)
 
     def _publish(self, stage: Stage, lookup: Lookup, made: Made) -> str:
         """The reason why a result cannot be stored, or empty."""
@@ -87,19 +87,19 @@ class Publisher:
     def _key_to_publish(self, stage: Stage, front_key: str, made: Made) -> str:
         """The key for a result just made, or empty; raises UnreadableError."""
         execution, completed = self._execution, made.completed
-        read = self._reading_of(stage, made)
-        execution.take_reading(stage, read)
-        found = manifest.Found(input_record.key_of(front_key, read), read, b"")
+        read = self._input_record_of(stage, made)
+        execution.take_input_record(stage, read)
+        found = manifest.Found(input_records.key_of(front_key, read), read, b"")
         key = keys.for_terminal(found.key, execution.terminal, completed.stderr)
         if ids.generates(stage):
             messages = completed.stdout + completed.stderr
             key = execution.seeding.key_to_publish(stage, key, execution.kept_outputs(stage), messages)
         if key:
-            places = Relocation("", execution.cwd)
-            manifest.add(front_key, found, self._store, places, execution.since_ns)
+            relocation = Relocation("", execution.cwd)
+            manifest.add(front_key, found, self._store, relocation, execution.since_ns)
         return key
 
-    def _reading_of(self, stage: Stage, made: Made) -> Reading:
+    def _input_record_of(self, stage: Stage, made: Made) -> InputRecord:
         """What a stage has just read; raises UnreadableError."""
         execution = self._execution
         try:
@@ -112,11 +112,11 @@ class Publisher:
             read.dates += line_table.dates_in(images, execution.since_ns)
         return read
 
-    def _observed(self, stage: Stage, subject: Subject, made: Made) -> Reading:
+    def _observed(self, stage: Stage, subject: Subject, made: Made) -> InputRecord:
         inputs = self._execution.inputs
         if self._execution.is_blind:
             return inputs.assumed(subject, self._execution.why_blind)
         if not made.logs:  # an input record of nothing would always hold
             raise UnreadableError(f"no run of {stage.kind} was observed")
-        read = [inputs.reading(log.read(), subject) for log in made.logs]
+        read = [inputs.input_record(log.read(), subject) for log in made.logs]
         return read[0] if len(read) == 1 else inputs.union(read, subject.environ)

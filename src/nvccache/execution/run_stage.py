@@ -62,14 +62,14 @@ class StageRuns:
 
         logs: list[Log] = []
 
-        def carry_out(words: Sequence[str]) -> Completed:
+        def carry_out(argv: Sequence[str]) -> Completed:
             on_terminal = bool(self._context.terminal)
-            completed, log = self._context.watch.run(words, self._execution.environ, handle, on_terminal)
+            completed, log = self._context.watch.run(argv, self._execution.environ, handle, on_terminal)
             logs.append(log)
             return completed
 
         before = self._lying_before(stage)
-        completed = carry_out(self._words_to_run(stage))
+        completed = carry_out(self._argv_to_run(stage))
         if completed.status == 0 and ids.generates(stage):
             kept = self._execution.kept_outputs(stage)
             completed = self._execution.seeding.settle(stage, completed, kept, carry_out)
@@ -129,13 +129,13 @@ class StageRuns:
         stage, _ = self._execution.outputs[path]
         self.run_again(stage)
 
-    def _words_to_run(self, stage: Stage) -> list[str]:
+    def _argv_to_run(self, stage: Stage) -> list[str]:
         if ids.generates(stage):
             return self._execution.seeding.words_of(stage)
-        words = list(stage.words)
-        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(words):
-            words.append(f"-fdebug-prefix-map={self._execution.plan.scratch}={DEBUG_DIRECTORY}")
-        return words
+        argv = list(stage.argv)
+        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(argv):
+            argv.append(f"-fdebug-prefix-map={self._execution.plan.scratch}={DEBUG_DIRECTORY}")
+        return argv
 
     def _lying_before(self, stage: Stage) -> dict[str, str]:
         """The digests of the intermediates that a command not understood may change where they lie."""

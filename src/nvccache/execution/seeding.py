@@ -61,15 +61,15 @@ class Seeding:
         products = [os.path.join(self._cwd, path) for path in sorted(ends)]
         source = os.path.join(self._cwd, stage.name("source path"))
         preprocessor = self._preprocessor_of(stage)
-        definitions = ids.definitions_in(preprocessor.words) if preprocessor else []
+        definitions = ids.definitions_in(preprocessor.argv) if preprocessor else []
         definitions += [f"{name}={self._environ[name]}" for name in _INCLUDE_PATHS if name in self._environ]
         return ids.seed_of(source, [os.path.normpath(path) for path in products], definitions)
 
     def words_of(self, stage: Stage) -> list[str]:
         """The words to run a stage with that generates an id."""
         if self._takes_seed(stage):
-            return ids.with_seed(stage.words, self.seed_of(stage))
-        return list(stage.words)
+            return ids.with_seed(stage.argv, self.seed_of(stage))
+        return list(stage.argv)
 
     def find(self, front_key: str, stage: Stage) -> tuple[str, Entry | None]:
         """The entry under a stage's key or behind its redirects, with the key it was found under."""
@@ -86,7 +86,7 @@ class Seeding:
         """The key that knows where the source is."""
         builder = keys.KeyBuilder("placed stage")
         builder.add("front", key)
-        builder.add("place", ids.source_path(stage.words))
+        builder.add("place", ids.source_path(stage.argv))
         return builder.key()
 
     def _seeded_key(self, key: str, stage: Stage) -> str:
@@ -117,7 +117,7 @@ class Seeding:
             return completed
         with open(output.path, "wb") as stream:
             stream.write(replaced)
-        return run(ids.without_generating(stage.words))
+        return run(ids.without_generating(stage.argv))
 
     def _compare_with_another_run(
         self, stage: Stage, kept: Sequence[Output], run: Callable[[Sequence[str]], Completed]
@@ -129,7 +129,7 @@ class Seeding:
         first = [_read(output) for output in kept]
         if self._takes_seed(stage) or ids.user_chose_seed(stage) or not _is_code(first):
             return
-        self._is_repeatable = run(stage.words).status == 0 and [_read(output) for output in kept] == first
+        self._is_repeatable = run(stage.argv).status == 0 and [_read(output) for output in kept] == first
         for output, content in zip(kept, first, strict=True):
             with open(output.path, "wb") as stream:
                 stream.write(content)
@@ -211,7 +211,7 @@ class Seeding:
 
     def _takes_seed(self, stage: Stage) -> bool:
         preprocessor = self._preprocessor_of(stage)
-        version = ids.toolkit_version(preprocessor.words) if preprocessor else 0
+        version = ids.toolkit_version(preprocessor.argv) if preprocessor else 0
         return ids.takes_seed(version) and not ids.user_chose_seed(stage)
 
     def _reference(self, stage: Stage) -> Stage:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
 
-# What can be found under a name; each stands before the name in a reading.
+# What can be found under a name; each stands before the name in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS, STATUS_OF_LINK = "=", "@"  # begin what `status_of` says
 

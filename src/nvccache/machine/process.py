@@ -153,7 +153,7 @@ def die_of(signum: int) -> None:
 
 
 def run(
-    words: Sequence[str],
+    argv: Sequence[str],
     environ: Mapping[str, str],
     executable: str | None = None,
     cwd: str | None = None,
@@ -168,7 +168,7 @@ def run(
     started = time.monotonic()
     terminal = _terminal_like_ours() if on_terminal else None
     stderr = terminal.tools if terminal else subprocess.PIPE
-    with _start(words, executable, environ, cwd, stderr) as child:
+    with _start(argv, executable, environ, cwd, stderr) as child:
         try:
             if handle:
                 handle.hold(child)
@@ -187,14 +187,14 @@ def run(
 
 
 def _start(
-    words: Sequence[str], executable: str | None, environ: Mapping[str, str], cwd: str | None, stderr: int
+    argv: Sequence[str], executable: str | None, environ: Mapping[str, str], cwd: str | None, stderr: int
 ) -> subprocess.Popen[bytes]:
     """Start a tool with the descriptors that it would have from nvcc; raises OSError."""
 
-    def start(words: Sequence[str], executable: str | None) -> subprocess.Popen[bytes]:
+    def start(argv: Sequence[str], executable: str | None) -> subprocess.Popen[bytes]:
         # What this process has opened is closed on exec; what it was given is for the tools, too.
         return subprocess.Popen(
-            words,
+            argv,
             executable=executable,
             env=dict(environ),
             cwd=cwd,
@@ -204,12 +204,12 @@ def _start(
         )
 
     try:
-        return start(words, executable)
+        return start(argv, executable)
     except OSError as error:
-        script = executable or shutil.which(words[0], path=environ.get("PATH", ""))
+        script = executable or shutil.which(argv[0], path=environ.get("PATH", ""))
         if error.errno != errno.ENOEXEC or not script:
             raise
-    return start(["/bin/sh", script, *words[1:]], None)  # a script without #!, as the shell of nvcc starts it
+    return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as the shell of nvcc starts it
 
 
 def _written_by(child: subprocess.Popen[bytes], descriptors: Sequence[int]) -> list[bytes]:
@@ -274,9 +274,9 @@ def _terminal_like_ours() -> Pseudoterminal:
     return Pseudoterminal()
 
 
-def run_through(words: Sequence[str], environ: Mapping[str, str]) -> int:
+def run_through(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a command on this process's own streams; its exit code, or minus its signal."""
-    with subprocess.Popen(words, env=dict(environ)) as child:
+    with subprocess.Popen(argv, env=dict(environ)) as child:
         try:
             return child.wait()
         except BaseException:

@@ -52,11 +52,11 @@ class Seed:
 
 
 def generates(stage: Stage) -> bool:
-    return GENERATE_OPTION in stage.words
+    return GENERATE_OPTION in stage.argv
 
 
 def user_chose_seed(stage: Stage) -> bool:
-    return any(word.partition("=")[0] == _SEED_OPTION for word in stage.words)
+    return any(word.partition("=")[0] == _SEED_OPTION for word in stage.argv)
 
 
 def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequence[str]) -> Seed:
@@ -74,13 +74,13 @@ def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequenc
     return Seed(builder.key())
 
 
-def definitions_in(preprocessor_words: Sequence[str]) -> list[str]:
+def definitions_in(preprocessor_argv: Sequence[str]) -> list[str]:
     """The words of a preprocessor pass that say what the source means: macros, includes, where from.
 
     An architecture list is no part of the id: dropping one must not rename the others' entities.
     """
     chosen = []
-    for word, following in zip(preprocessor_words, (*preprocessor_words[1:], ""), strict=True):
+    for word, following in zip(preprocessor_argv, (*preprocessor_argv[1:], ""), strict=True):
         if word in _TAKE_A_WORD:
             chosen += [word, following]
         elif word.startswith(_DEFINING) and not word.startswith("-D__CUDA_ARCH"):
@@ -88,9 +88,9 @@ def definitions_in(preprocessor_words: Sequence[str]) -> list[str]:
     return chosen
 
 
-def toolkit_version(preprocessor_words: Sequence[str]) -> int:
+def toolkit_version(preprocessor_argv: Sequence[str]) -> int:
     """The toolkit's major version as nvcc tells it to the preprocessor, 0 if it does not."""
-    for word in preprocessor_words:
+    for word in preprocessor_argv:
         number = word.removeprefix(_VERSION_MACRO)
         if number != word and number.isdecimal():
             return int(number)
@@ -101,13 +101,13 @@ def takes_seed(version: int) -> bool:
     return version >= _FIRST_VERSION_WITH_SEED
 
 
-def with_seed(words: Sequence[str], seed: Seed) -> list[str]:
-    return [words[0], _SEED_OPTION, seed.text, *words[1:]]
+def with_seed(argv: Sequence[str], seed: Seed) -> list[str]:
+    return [argv[0], _SEED_OPTION, seed.text, *argv[1:]]
 
 
-def without_generating(words: Sequence[str]) -> list[str]:
+def without_generating(argv: Sequence[str]) -> list[str]:
     """The same command, reading the id from the file instead of writing it there."""
-    return [word for word in words if word != GENERATE_OPTION]
+    return [word for word in argv if word != GENERATE_OPTION]
 
 
 def depends_on_seed(identifier: bytes, seed: Seed) -> bool:
@@ -133,9 +133,9 @@ def is_named_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
     return any(not head or head in content or b"\0" in content for content in contents)
 
 
-def source_path(words: Sequence[str]) -> str:
+def source_path(argv: Sequence[str]) -> str:
     """The path that the id is made of, as a command gives it; empty on CUDA 11.2, which does not."""
-    return words[words.index(_PATH_OPTION) + 1] if _PATH_OPTION in words else ""
+    return argv[argv.index(_PATH_OPTION) + 1] if _PATH_OPTION in argv else ""
 
 
 def start_of(path: str) -> bytes:

@@ -44,31 +44,31 @@ def independent(plan: Plan) -> Plan:
 
 def _id_read_by(stage: Stage) -> str:
     """The file that a stage reads the id from, or empty."""
-    words = stage.words
-    if _NAME_OPTION not in words or ids.generates(stage):
+    argv = stage.argv
+    if _NAME_OPTION not in argv or ids.generates(stage):
         return ""
-    path = words[words.index(_NAME_OPTION) + 1]
+    path = argv[argv.index(_NAME_OPTION) + 1]
     return path if path in stage.inputs else ""
 
 
 def _making_own(stage: Stage, original: str, own: str) -> Stage:
-    words = _generating(stage.words, own)
+    argv = _generating(stage.argv, own)
     # Its words for the key do not tell where the source is: seeding.py adds that where the id is in a result.
-    grammar = replace(grammar_of(words) or stage.grammar, ignored=stage.grammar.ignored)
+    grammar = replace(grammar_of(argv) or stage.grammar, ignored=stage.grammar.ignored)
     return replace(
         stage,
         grammar=grammar,
-        words=words,
-        key_words=_generating(stage.key_words, f"<{ROLE}>"),
+        argv=argv,
+        key_argv=_generating(stage.key_argv, f"<{ROLE}>"),
         inputs=tuple(path for path in stage.inputs if path != original),
         outputs=(*stage.outputs, Output(ROLE, own)),
     )
 
 
-def _generating(words: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _generating(argv: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The words of a command that writes the id to `name` instead of reading it."""
-    at = words.index(_NAME_OPTION)
-    return (*words[:at], ids.GENERATE_OPTION, _NAME_OPTION, name, *words[at + 2 :])
+    at = argv.index(_NAME_OPTION)
+    return (*argv[:at], ids.GENERATE_OPTION, _NAME_OPTION, name, *argv[at + 2 :])
 
 
 def source_paths(stages: Sequence[Stage]) -> dict[str, str]:

@@ -11,15 +11,15 @@ import stat
 
 from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
-from nvccache.records import input_record
-from nvccache.records.input_record import SOURCE, UnreadableError
+from nvccache.records import input_records
+from nvccache.records.input_records import SOURCE, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from nvccache.observation.observer_log import Process
-    from nvccache.records.input_record import Reading
+    from nvccache.records.input_records import InputRecord
 
 CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
 _APPEARED = "files appeared or went while it was compiled"
@@ -74,10 +74,10 @@ class Lookups:
             known = self._links[path] = os.path.islink(path)
         return known
 
-    def add_names(self, made: Reading, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Put names by directory, each behind what was found under it, and what is no link into a reading.
+    def add_names(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
+        """Record names by directory, each behind what was found under it, and what is no link.
 
-        The files of the reading must be there already.
+        The files of the input record must be there already.
         """
         self._drop_implied(made, names, plain)
         made.plain = sorted(plain)
@@ -86,12 +86,12 @@ class Lookups:
                 continue
             made.directories.append(directory)
             made.names.append(sorted(names[directory]))
-            shown = input_record.signature_of_directory(
+            shown = input_records.signature_of_directory(
                 directory, made.names[-1], self.since_ns, self.is_link
             )
             made.directory_signatures.append(shown)
 
-    def _drop_implied(self, made: Reading, names: Mapping[str, set[str]], plain: set[str]) -> None:
+    def _drop_implied(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Drop names of files that were read, perhaps by another way.
 
         gcc looks a system header up by the name that the search path gives it, and reads it by the path
@@ -188,8 +188,8 @@ class StageLookups:
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
 
-    def put_into(self, made: Reading, search_path: str) -> None:
-        """Finish a reading whose files are known."""
+    def put_into(self, made: InputRecord, search_path: str) -> None:
+        """Finish an input record whose files are known."""
         on_path = {directory or "." for directory in search_path.split(":")}
         for path in self._tried:
             directory, name = os.path.split(path)

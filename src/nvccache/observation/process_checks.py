@@ -13,7 +13,7 @@ from nvccache import environment
 from nvccache.files.presence import STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.records.input_record import UnreadableError
+from nvccache.records.input_records import UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 
 
 def object_to(process: Process, kind: str) -> None:
-    """Raise UnreadableError where a result may hold what no reading can tell."""
+    """Raise UnreadableError where a result may hold what no input record can tell."""
     program = os.path.basename(process.program)
     handed_down = _handed_down() if process.inputs else {}
     for read in process.inputs.intersection(handed_down):
@@ -135,14 +135,14 @@ def depends_on_processor(process: Process) -> bool:
 
 def scripts_of(process: Process) -> list[bytes]:
     """The text that a shell has read, or was given as an argument; none if that is not known."""
-    words = process.arguments[1:]
+    argv = process.arguments[1:]
     texts = [_text(path) for path in process.files]
     is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
-    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in words)
-    begun = shell_text.begun_by(words)
+    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in argv)
+    begun = shell_text.begun_by(argv)
     if not is_whole or not begun or not (begun.is_command or _has_read(process, begun.operand)):
         return []
-    return [*texts, *map(os.fsencode, words)]
+    return [*texts, *map(os.fsencode, argv)]
 
 
 def _has_read(process: Process, script: str) -> bool:

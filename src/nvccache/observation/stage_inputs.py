@@ -1,7 +1,7 @@
-"""From what the tools of one stage were observed to do to a reading.
+"""From what the tools of one stage were observed to do to an input record.
 
-Which paths are the call's own, which questions decide nothing, and when there can be no reading at all is
-decided here. What files hold is taken as they are now, if they still are what the tools opened.
+Which paths are the call's own, which questions decide nothing, and when there can be no input record at all
+is decided here. What files hold is taken as they are now, if they still are what the tools opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOW
 from nvccache.observation.lookups import CLOCK_TICK, Lookups, StageLookups
 from nvccache.observation.process_checks import OF_KERNEL
 from nvccache.records import machine_facts
-from nvccache.records.input_record import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
+from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
 
@@ -53,7 +53,7 @@ class Subject:
 
 
 class ObservedInputs:
-    """Makes the readings of one call, that began at `since_ns` and has its own files below `scratch`.
+    """Makes the input records of one call, that began at `since_ns` and has its own files below `scratch`.
 
     `base` is the directory below which checkouts may share records, or empty.
     """
@@ -68,27 +68,27 @@ class ObservedInputs:
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self._lookups = Lookups(since_ns)
 
-    def reading(self, observation: Observation, subject: Subject) -> Reading:
+    def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
         """Everything a stage depends on beside its key; raises UnreadableError or OSError."""
         if observation.incomplete:
             raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
-        return _StageInputs(self, observation, subject).reading()
+        return _StageInputs(self, observation, subject).input_record()
 
-    def assumed(self, subject: Subject, why_not: str) -> Reading:
+    def assumed(self, subject: Subject, why_not: str) -> InputRecord:
         """What a tool that could not be observed may depend on, if its content and what it loads are known.
 
         All of the environment counts then. Raises UnreadableError.
         """
         if subject.loaded is None:
             raise UnreadableError(f"its tools could not be observed: {why_not}")
-        made = Reading()
+        made = InputRecord()
         made.is_observed = False
         self.add_variables(made, {environment.WHOLE}, subject.environ)
         return made
 
-    def of_tool(self, subject: Subject) -> Reading:
+    def of_tool(self, subject: Subject) -> InputRecord:
         """A tool of which a stage's key holds the content, and what it loads; raises UnreadableError."""
-        made = Reading()
+        made = InputRecord()
         if subject.loaded:
             called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
             libraries = dict.fromkeys(subject.loaded.files, LIBRARY)
@@ -101,17 +101,17 @@ class ObservedInputs:
         return made
 
     def union(
-        self, parts: Iterable[Reading], environ: Mapping[str, str], more: Iterable[str] = ()
-    ) -> Reading:
+        self, parts: Iterable[InputRecord], environ: Mapping[str, str], more: Iterable[str] = ()
+    ) -> InputRecord:
         """What all of these read, and `more` files, for a call with this environment.
 
         Raises UnreadableError or OSError.
         """
-        made = Reading()
+        made = InputRecord()
         kinds: dict[str, str] = {}
         names: dict[str, set[str]] = {}
         lists: dict[str, dict[tuple[str, ...] | str, None]] = {
-            name: {} for name in ("links", "plain", "listings", "dates", "twins", "machine", "sought")
+            name: {} for name in ("links", "plain", "listings", "dates", "duplicates", "machine", "sought")
         }
         variables_asked: set[str] = set()
         for part in parts:
@@ -146,13 +146,13 @@ class ObservedInputs:
         """Whether a path is neither this call's own nor one that the kernel makes up."""
         return not path.startswith((self.scratch + "/", *OF_KERNEL)) and path != self.scratch
 
-    def tells_of_base(self, words: Iterable[str]) -> bool:
+    def tells_of_base(self, argv: Iterable[str]) -> bool:
         """Whether arguments tell where the checkouts are; this call's own files are called something else."""
         base = self._base
-        return bool(base) and any(base in word.replace(self.scratch, "") for word in words)
+        return bool(base) and any(base in word.replace(self.scratch, "") for word in argv)
 
-    def add_status(self, made: Reading, path: str, how: str) -> None:
-        """Put the status of what need be no file into a reading; raises UnreadableError if it has changed."""
+    def add_status(self, made: InputRecord, path: str, how: str) -> None:
+        """Record the status of what need be no file; raises UnreadableError if it has changed."""
         now = time.time_ns()
         try:
             status = os.lstat(path) if how == presence.STATUS_OF_LINK else os.stat(path)
@@ -175,8 +175,8 @@ class ObservedInputs:
             self._signatures[path] = known
         return known
 
-    def add_files(self, made: Reading, kinds: Mapping[str, str]) -> None:
-        """Put files with what they hold into a reading; raises UnreadableError or OSError."""
+    def add_files(self, made: InputRecord, kinds: Mapping[str, str]) -> None:
+        """Put files with what they hold into an input record; raises UnreadableError or OSError."""
         made.files = sorted(kinds)
         made.kinds = "".join(kinds[path] for path in made.files)
         made.signatures = [self.signature(path) for path in made.files]
@@ -190,7 +190,7 @@ class ObservedInputs:
             self._digests.learn(path, signature, toolchain.digest_of_program(path, self._cache))
         return self._digests.of(path, signature)
 
-    def add_machine(self, made: Reading, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
+    def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
             if topic == machine_facts.FEATURES:  # a tool that has run names this loader
                 processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
@@ -199,7 +199,7 @@ class ObservedInputs:
                 raise UnreadableError("what its tools see of the machine cannot be told")
             made.machine.append((topic, of_what, answer))
 
-    def add_variables(self, made: Reading, names: set[str], environ: Mapping[str, str]) -> None:
+    def add_variables(self, made: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
         whole = {environment.WHOLE}  # for which those that all of it leaves out do not stand
         wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
         made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
@@ -234,10 +234,10 @@ class _StageInputs:
         programs = [process.program for process in observation.processes]
         self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
-    def reading(self) -> Reading:
+    def input_record(self) -> InputRecord:
         for process, kind in self._processes:
             process_checks.object_to(process, kind)
-        made = Reading()
+        made = InputRecord()
         self._add_files(made)
         for process, _ in self._processes:
             process_checks.object_to_products(process, self._call.scratch)
@@ -261,7 +261,7 @@ class _StageInputs:
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
-    def _object_to_neighbours(self, made: Reading) -> None:
+    def _object_to_neighbours(self, made: InputRecord) -> None:
         """Raise UnreadableError where a tool that is known by its content reads what lies beside it.
 
         Another one with this content would read its own neighbours.
@@ -274,7 +274,7 @@ class _StageInputs:
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
                 raise UnreadableError(f"`{program}` uses `{path}`, which its key does not hold")
 
-    def _add_files(self, made: Reading) -> None:
+    def _add_files(self, made: InputRecord) -> None:
         kinds: dict[str, str] = {}
         for process, kind in self._processes:
             self._expect(process.files, kinds, SOURCE)
@@ -298,7 +298,7 @@ class _StageInputs:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
         self._call.add_files(made, kinds)
-        made.twins = _twins(made)
+        made.duplicates = _duplicates(made)
 
     def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
         """Take files as a tool opened them; raises UnreadableError if one is another by now."""
@@ -323,7 +323,7 @@ class _StageInputs:
             names |= process_checks.variables_of(process, kind, self._subject.environ)
         return names
 
-    def _add_lookups(self, made: Reading) -> None:
+    def _add_lookups(self, made: InputRecord) -> None:
         search_path = self._subject.environ.get("PATH", "")
         looked = self._call.begin_lookups(made.files)
         for process, _ in self._processes:
@@ -349,15 +349,15 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
     return found
 
 
-def _twins(made: Reading) -> list[tuple[str, ...]]:
+def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
     """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
     first: dict[str, tuple[str, Signature]] = {}
-    twins: list[tuple[str, ...]] = []
+    duplicates: list[tuple[str, ...]] = []
     for path, digest, kind, signature in zip(
         made.files, made.digests, made.kinds, made.signatures, strict=True
     ):
         other, known = first.setdefault(digest, (path, signature)) if kind == SOURCE else (path, signature)
         if other != path:
             # By what they were when they were read: one may have been touched since.
-            twins.append((other, path, presence.likeness_of(known, signature)))
-    return twins
+            duplicates.append((other, path, presence.likeness_of(known, signature)))
+    return duplicates

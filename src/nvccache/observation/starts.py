@@ -194,8 +194,8 @@ def is_program(path: str, reported: str) -> bool:
         if line.startswith(_ELF):
             return False
         if line.startswith(b"#!"):
-            words = line[2:].split(None, 1)
-            path = os.fsdecode(words[0]) if words else _SHELL
+            argv = line[2:].split(None, 1)
+            path = os.fsdecode(argv[0]) if argv else _SHELL
         else:
             path = _SHELL
     return False

@@ -48,17 +48,17 @@ class Watch:
 
     def run(
         self,
-        words: Sequence[str],
+        argv: Sequence[str],
         environ: Mapping[str, str],
         handle: Handle | None = None,
         on_terminal: bool = False,
     ) -> tuple[Completed, Log]:
         """Run a tool to its end; raises OSError when it cannot be started."""
         if self.is_blind:
-            completed = process.run(words, environ, handle=handle, on_terminal=on_terminal)
-            return completed, Log("", words[0], self.why_not)
+            completed = process.run(argv, environ, handle=handle, on_terminal=on_terminal)
+            return completed, Log("", argv[0], self.why_not)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
-        completed = process.run(words, armed, handle=handle, on_terminal=on_terminal)
+        completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
-        return completed, Log(directory, toolchain.resolve(words[0], environ.get("PATH", "")))
+        return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))

@@ -52,10 +52,10 @@ class _Versions:
 
     def rename(self, command: Command) -> Command:
         """The command with the names that its files have now."""
-        words = command.words
+        argv = command.argv
         for name, now in self._latest.items():
-            words = tuple(word.replace(name, now) for word in words)
-        return Command(words)
+            argv = tuple(word.replace(name, now) for word in argv)
+        return Command(argv)
 
     def note(self, stage: Stage) -> Stage:
         """The stage, writing a new file where it would add to one."""
@@ -73,22 +73,22 @@ class _Versions:
         added_to = replace(output, path=path, begins_as=output.path)
         return replace(
             stage,
-            words=tuple(word.replace(output.path, path) for word in stage.words),
+            argv=tuple(word.replace(output.path, path) for word in stage.argv),
             inputs=(*stage.inputs, output.path),
             outputs=tuple(added_to if other is output else other for other in stage.outputs),
         )
 
 
 def _read_stage(command: Command, scratch: str, number: int) -> Stage:
-    grammar = grammar_of(command.words) or Grammar(kind=OPAQUE, is_cached=False, stays_in_order=True)
-    words = [command.words[0]]
-    key_words: list[str] = []
+    grammar = grammar_of(command.argv) or Grammar(kind=OPAQUE, is_cached=False, stays_in_order=True)
+    argv = [command.argv[0]]
+    key_argv: list[str] = []
     inputs: list[str] = []
     outputs: list[Output] = []
     mentions: list[str] = []
     names: list[tuple[str, str]] = []
     possible_files: list[str] = []
-    for piece in pieces(command.words, grammar, scratch):
+    for piece in pieces(command.argv, grammar, scratch):
         value = shown = piece.value
         if piece.use == WRITES:
             outputs.append(_output(piece.role, value, scratch, number))
@@ -104,12 +104,12 @@ def _read_stage(command: Command, scratch: str, number: int) -> Stage:
             shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
         elif piece.use == WORD:
             possible_files += _possible_files(piece.prefix)
-        words.append(piece.prefix + value + piece.suffix)
-        key_words.append(piece.prefix + shown + piece.suffix)
+        argv.append(piece.prefix + value + piece.suffix)
+        key_argv.append(piece.prefix + shown + piece.suffix)
     return Stage(
         grammar,
-        tuple(words),
-        tuple(key_words),
+        tuple(argv),
+        tuple(key_argv),
         tuple(inputs),
         tuple(outputs),
         tuple(mentions),

@@ -10,7 +10,7 @@ import os
 import struct
 
 from nvccache.files import presence
-from nvccache.records.input_record import UnreadableError
+from nvccache.records.input_records import UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ class Output:
 class Stage:
     """One command, and what it reads and writes.
 
-    `words` is the command as it is run; `key_words` has roles in the place of intermediate files.
+    `argv` is the command as it is run; `key_argv` has roles in the place of intermediate files.
     """
 
     grammar: Grammar
-    words: tuple[str, ...]
-    key_words: tuple[str, ...]
+    argv: tuple[str, ...]
+    key_argv: tuple[str, ...]
     inputs: tuple[str, ...]  # intermediate files, in the order of the command line
     outputs: tuple[Output, ...]
     mentions: tuple[str, ...]  # base names of the files that an output will include

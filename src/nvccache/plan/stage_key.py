@@ -1,6 +1,6 @@
 """What goes into a stage's key, by name: all that is known of it before it runs.
 
-What its tool reads and asks for beside that is observed when it runs, and stands in a reading
+What its tool reads and asks for beside that is observed when it runs, and stands in an input record
 (stage_inputs.py). Putting in too much only costs a hit.
 """
 
@@ -44,7 +44,7 @@ def of_stage(
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
         ("tool", tuple(_tool_parts(stage, environ, store))),
-        ("arguments", stage.key_words),
+        ("arguments", stage.key_argv),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
     ]
@@ -65,10 +65,10 @@ def of_stage(
 
 def _tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
     """What identifies the tool. Compilers and scripts find other files by where they lie themselves."""
-    parts = [toolchain.identify(stage.words[0], environ, store)]
+    parts = [toolchain.identify(stage.argv[0], environ, store)]
     loaded = loaded_by(stage, environ, store)
     if loaded is None:
-        program = toolchain.resolve(stage.words[0], environ.get("PATH", ""))
+        program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
         return [*parts, program, os.path.realpath(program)]
     parts += [toolchain.digest_of_program(path, store) for path in loaded.files]
     if stage.grammar.folds_mathematics and loaded.has_libm:
@@ -85,7 +85,7 @@ def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.
     """
     if stage.kind not in _LOCATED_ANYWHERE:
         return None
-    known = loader.of_program(toolchain.resolve(stage.words[0], environ.get("PATH", "")), environ, store)
+    known = loader.of_program(toolchain.resolve(stage.argv[0], environ.get("PATH", "")), environ, store)
     return known if known.is_known else None
 
 
@@ -107,7 +107,7 @@ def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
         return []
     if not stage.grammar.searches_libraries:
         return list(stage.possible_files)
-    found = nvlink.libraries(stage.words, environ)
+    found = nvlink.libraries(stage.argv, environ)
     return [*stage.possible_files, *filter(nvlink.is_read, found)]
 
 
@@ -127,7 +127,7 @@ def _file_parts(stage: Stage) -> list[str]:
 def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
     """The libraries that the command finds by name, in its order."""
     parts = []
-    for path in nvlink.libraries(stage.words, environ):
+    for path in nvlink.libraries(stage.argv, environ):
         if path.endswith(".a"):
             digest = device_code.digest_of(path)
         else:

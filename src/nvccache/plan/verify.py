@@ -54,7 +54,7 @@ def _problem(
     if may_write_them and writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
-    wanted += [word for stage in stages if stage.grammar.stays_in_order for word in stage.words]
+    wanted += [word for stage in stages if stage.grammar.stays_in_order for word in stage.argv]
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
     return None
@@ -64,7 +64,7 @@ def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
     """Why a product would name the scratch directory: nvcc makes an identifier of an object's path."""
     made_of_it = (re.sub(r"\W", "_", scratch), "tmpxft_")
     for stage in stages:
-        for word in stage.words:
+        for word in stage.argv:
             if word.startswith(_IDENTIFIER) and any(name in word for name in made_of_it):
                 return Bypass("names_temporary_file", word)
     return None
@@ -87,7 +87,7 @@ def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) 
             if needed & (written - readable):
                 return Bypass("unexplained", f"nothing keeps {min(needed & (written - readable))}")
             readable |= needed  # it may read or write any file it names
-            objects = {path for option, path in pairwise(stage.words) if option == "-o" and path in needed}
+            objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}
             if objects & written:
                 return Bypass("same_base_name", os.path.basename(min(objects & written)))
             written |= objects

@@ -111,10 +111,10 @@ def matter_to(stages: Iterable[Stage]) -> bool:
 
 def _matter(stage: Stage) -> bool:
     if stage.kind in ("cudafe", "cicc"):
-        options = _options(stage.words)
+        options = _options(stage.argv)
         return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in options)
     if stage.kind == "host_compile":
-        return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(stage.words))
+        return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(stage.argv))
     return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary", "nvlink", "host_link")
 
 

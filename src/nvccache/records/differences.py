@@ -20,14 +20,14 @@ from nvccache.files.presence import (
     state_of,
     status_of,
 )
-from nvccache.records.input_record import PROGRAM, SOURCE
+from nvccache.records.input_records import PROGRAM, SOURCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nvccache.files.signatures import Signature
-    from nvccache.records.input_record import Reading
+    from nvccache.records.input_records import InputRecord
 
 _OF_PROCESSOR = ("native", "features")
 
@@ -48,7 +48,7 @@ class Difference:
 
 
 class Present:
-    """What the files and the environment are now, each file looked at once however many readings name it."""
+    """What the files and the environment are now, each file looked at once for all input records."""
 
     __slots__ = ("_digests", "_known", "environ")
 
@@ -86,17 +86,17 @@ class Present:
 
 
 def differences(
-    reading: Reading, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
+    input_record: InputRecord, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
 ) -> list[Difference]:
     """What is not as it was; at most one difference if that is enough. `ask`: see machine_facts.py."""
     found: list[Difference] = []
-    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_twins, _of_reader)
+    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_duplicates, _of_reader)
     for check in checks:
-        for difference in check(reading, now):
+        for difference in check(input_record, now):
             found.append(difference)
             if is_one_enough:
                 return found
-    for topic, subject, answer in reading.machine:
+    for topic, subject, answer in input_record.machine:
         if not answer or ask(topic, subject) != answer:
             found.append(
                 Difference("processor" if topic in _OF_PROCESSOR else topic, subject.partition(":")[0])
@@ -104,15 +104,15 @@ def differences(
     return found
 
 
-def _of_variables(reading: Reading, now: Present) -> list[Difference]:
+def _of_variables(input_record: InputRecord, now: Present) -> list[Difference]:
     found = [
         Difference("variable", name)
-        for name, digest in reading.variables
+        for name, digest in input_record.variables
         if environment.digest_of(name, now.environ) != digest
     ]
-    if reading.sought and now.environ.get("PATH", "") != reading.search_path:
-        for name in reading.sought:
-            if environment.found_on(reading.search_path, name) != environment.found_on(
+    if input_record.sought and now.environ.get("PATH", "") != input_record.search_path:
+        for name in input_record.sought:
+            if environment.found_on(input_record.search_path, name) != environment.found_on(
                 now.environ.get("PATH", ""), name
             ):
                 found.append(Difference("variable", "PATH"))
@@ -120,13 +120,18 @@ def _of_variables(reading: Reading, now: Present) -> list[Difference]:
     return found
 
 
-def _of_files(reading: Reading, now: Present) -> list[Difference]:
+def _of_files(input_record: InputRecord, now: Present) -> list[Difference]:
     found = []
-    signed = now.signatures(reading.files)
-    if signed != reading.signatures:
-        links = {path for path, _ in reading.links}
+    signed = now.signatures(input_record.files)
+    if signed != input_record.signatures:
+        links = {path for path, _ in input_record.links}
         for path, kind, recorded, signature, digest in zip(
-            reading.files, reading.kinds, reading.signatures, signed, reading.digests, strict=True
+            input_record.files,
+            input_record.kinds,
+            input_record.signatures,
+            signed,
+            input_record.digests,
+            strict=True,
         ):
             if signature is None:
                 found.append(Difference("gone", path))
@@ -139,16 +144,20 @@ def _of_files(reading: Reading, now: Present) -> list[Difference]:
     return found
 
 
-def _of_directories(reading: Reading, now: Present) -> list[Difference]:
+def _of_directories(input_record: InputRecord, now: Present) -> list[Difference]:
     found = []
-    signed = now.signatures(reading.directories)
-    if signed != reading.directory_signatures:
+    signed = now.signatures(input_record.directories)
+    if signed != input_record.directory_signatures:
         for directory, recorded, signature, names in zip(
-            reading.directories, reading.directory_signatures, signed, reading.names, strict=True
+            input_record.directories,
+            input_record.directory_signatures,
+            signed,
+            input_record.names,
+            strict=True,
         ):
             if signature is None or signature != recorded:
                 found += _of_names(directory, names)
-    for directory, digest in reading.listings:
+    for directory, digest in input_record.listings:
         if digest_of_listing(directory) != digest:
             found.append(Difference("relisted", directory))
     return found
@@ -165,36 +174,38 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
     return found
 
 
-def _of_links(reading: Reading, now: Present) -> list[Difference]:
-    moved = [path for path, led_to in reading.links if os.path.realpath(path) != led_to]
-    return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, reading.plain))]
+def _of_links(input_record: InputRecord, now: Present) -> list[Difference]:
+    moved = [path for path, led_to in input_record.links if os.path.realpath(path) != led_to]
+    return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, input_record.plain))]
 
 
-def _of_dates(reading: Reading, now: Present) -> list[Difference]:
+def _of_dates(input_record: InputRecord, now: Present) -> list[Difference]:
     return [
-        Difference("redated", path) for path, date in reading.dates if _looked_at_as(path, date[:1]) != date
+        Difference("redated", path)
+        for path, date in input_record.dates
+        if _looked_at_as(path, date[:1]) != date
     ]
 
 
-def _of_twins(reading: Reading, now: Present) -> list[Difference]:
+def _of_duplicates(input_record: InputRecord, now: Present) -> list[Difference]:
     return [
         Difference("redated", one)
-        for one, other, same in reading.twins
+        for one, other, same in input_record.duplicates
         if likeness(one, other) not in ("", same)  # one that is gone has been told already
     ]
 
 
-def _of_reader(reading: Reading, now: Present) -> list[Difference]:
+def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
     """What somebody else may not read: signatures say nothing of that."""
-    if reading.reader == reader():
+    if input_record.reader == reader():
         return []
     wanted = [
         *(
             (path, os.X_OK if kind == PROGRAM else os.R_OK)
-            for path, kind in zip(reading.files, reading.kinds, strict=True)
+            for path, kind in zip(input_record.files, input_record.kinds, strict=True)
         ),
-        *((path, os.X_OK) for path in reading.directories),
-        *((path, os.R_OK) for path, _ in reading.listings),
+        *((path, os.X_OK) for path in input_record.directories),
+        *((path, os.R_OK) for path, _ in input_record.listings),
     ]
     return [
         Difference("unreadable", path)

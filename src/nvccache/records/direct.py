@@ -47,11 +47,13 @@ _OF_OUTPUTS = frozenset(
 )
 
 
-def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ: Mapping[str, str]) -> str:
-    """The key of a call. `places` is the relocation of a shared key, and none for the others."""
+def key_of(
+    scope: str, nvcc: str, call: Invocation, relocation: Relocation, environ: Mapping[str, str]
+) -> str:
+    """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
     builder = keys.KeyBuilder("call " + scope)
     builder.add("nvcc", nvcc)
-    move = places.encode_within
+    move = relocation.encode_within
     for argument in call.arguments:
         if argument.name not in _OF_OUTPUTS:
             value = () if argument.value is None else (move(argument.value),)
@@ -65,8 +67,10 @@ def key_of(scope: str, nvcc: str, call: Invocation, places: Relocation, environ:
     else:
         # Compilers take the name of the directory from PWD, which no option may map.
         builder.add("directory by another name", "yes" if named not in ("", cwd) else "no")
-        words = [token for argument in call.arguments for token in argument.tokens]
-        builder.add("mapped directory", *[name for word in words for name in places.mapped_directory(word)])
+        argv = [token for argument in call.arguments for token in argument.tokens]
+        builder.add(
+            "mapped directory", *[name for word in argv for name in relocation.mapped_directory(word)]
+        )
     if scope == BOUND:
         builder.add("outputs", *given)
     return builder.key()
@@ -88,27 +92,27 @@ def find(
     now: Present,
     ask: Callable[[str, str], str],
 ) -> tuple[Found, CallResult] | None:
-    """The reading that holds for this call, and what the call gives."""
-    for scope, places in scopes:
-        key = key_of(scope, asked.nvcc, asked.call, places, asked.environ)
+    """The input record that holds for this call, and what the call gives."""
+    for scope, relocation in scopes:
+        key = key_of(scope, asked.nvcc, asked.call, relocation, asked.environ)
         for tried in keys.possible_on_terminal(key, asked.terminal):
-            found = manifest.find(tried, cache, places, now, ask)
-            answer = answer_of(found, asked.call, places) if found else None
+            found = manifest.find(tried, cache, relocation, now, ask)
+            answer = answer_of(found, asked.call, relocation) if found else None
             if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
                 return found, answer
     return None
 
 
-def scopes_of(places: Relocation, nowhere: Relocation) -> list[tuple[str, Relocation]]:
+def scopes_of(relocation: Relocation, nowhere: Relocation) -> list[tuple[str, Relocation]]:
     """The keys to try in turn, each with how its paths are kept."""
-    shared = [(SHARED, places)] if places.base else []
+    shared = [(SHARED, relocation)] if relocation.base else []
     return [*shared, (PLACED, nowhere), (BOUND, nowhere)]
 
 
 def attach(
-    answer: CallResult, entered: list[tuple[str, bool]], call: Invocation, places: Relocation
+    answer: CallResult, entered: list[tuple[str, bool]], call: Invocation, relocation: Relocation
 ) -> bytes | None:
-    """What a manifest keeps beside the reading: the answer, its products numbered as in output_names.py.
+    """What a manifest keeps beside the input record: the answer, its products numbered as in output_names.py.
 
     `entered` is what the dependency file lists, with whether each is a system header. None if a name
     follows from nothing that is known.
@@ -127,7 +131,7 @@ def attach(
     parts = [
         sections.join(products),
         b"1" if answer.rule is not None else b"",
-        sections.join([places.encode(name) for name, _ in entered]),
+        sections.join([relocation.encode(name) for name, _ in entered]),
         "".join(["1" if is_system else "0" for _, is_system in entered]).encode(),
         answer.stdout,
         answer.stderr,
@@ -137,7 +141,7 @@ def attach(
     return sections.pack(_KIND, parts)
 
 
-def answer_of(found: Found, call: Invocation, places: Relocation) -> CallResult | None:
+def answer_of(found: Found, call: Invocation, relocation: Relocation) -> CallResult | None:
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
         parts = sections.unpack(_KIND, found.attached, _SECTIONS)
@@ -150,11 +154,11 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> CallResult 
                 return None
             answer.products.append((possible[int(number)], digest, names.are_objects))
         if call.dependencies is not None and has_rule:
-            listed_names = [places.decode(name) for name in sections.split(entered)]
+            listed_names = [relocation.decode(name) for name in sections.split(entered)]
             if len(listed_names) != len(flags):
                 return None
             listed = [(os.fsencode(name), flag == 49) for name, flag in zip(listed_names, flags, strict=True)]
-            read = [*found.reading.files, *call.inputs]
+            read = [*found.input_record.files, *call.inputs]
             if not output_names.are_plain([name for name, _ in listed], read):
                 return None
             answer.dependency_file = names.dependency_file
@@ -168,4 +172,5 @@ def answer_of(found: Found, call: Invocation, places: Relocation) -> CallResult 
     is_whole = names.are_given(made, answer.dependency_file) and bool(has_rule) == bool(call.dependencies)
     if not is_whole or bool(made) == bool(answer.intermediates):
         return None
-    return None if output_names.are_read([*made, answer.dependency_file], found.reading.files) else answer
+    read = found.input_record.files
+    return None if output_names.are_read([*made, answer.dependency_file], read) else answer

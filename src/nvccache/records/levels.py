@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
     from nvccache.records.differences import Present
-    from nvccache.records.input_record import Reading
+    from nvccache.records.input_records import InputRecord
     from nvccache.records.manifest import Found
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
@@ -102,9 +102,9 @@ def _answer_by_meaning(
     now = Present(environ)
     found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
-        _record_again(found[0].reading, now, started)
+        _record_again(found[0].input_record, now, started)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
-        replay.add(key, found[0].reading, found[1], arguments, environ, cache)
+        replay.add(key, found[0].input_record, found[1], arguments, environ, cache)
         if cache.is_stale:
             cache.refresh(found[0].key)
         _count_sometimes(cache, config)
@@ -142,9 +142,9 @@ def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str,
             cache.refresh(found[0].key)
 
 
-def _record_again(held: Reading, now: Present, started: int) -> None:
+def _record_again(held: InputRecord, now: Present, started: int) -> None:
     """Take the signatures as they are now, so that the next call is answered without digests."""
-    from nvccache.records.input_record import signature_of_directory
+    from nvccache.records.input_records import signature_of_directory
 
     held.signatures = [
         found if found and signatures.is_settled(found, started) else signatures.UNKNOWN

@@ -11,7 +11,7 @@ import stat
 import time
 
 from nvccache.files import keys, signatures
-from nvccache.records.input_record import LIBRARIES
+from nvccache.records.input_records import LIBRARIES
 from nvccache.toolkit import processor
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ CALLER = (
 )
 DIRECTORY = "directory"  # in which it is compiled, by its names; the subject is empty
 FEATURES = "features"  # the class of the processor that the loader of this path shows
-# The last is reading.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
+# The last is input_records.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
 # with `:` between them) says of these names.
 # Lines of /proc/self/status.
 _OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))

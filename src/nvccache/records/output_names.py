@@ -190,7 +190,7 @@ def _is_any_of(paths: Iterable[str], others: Iterable[str]) -> bool:
     return any(os.path.abspath(path) in known for path in paths if path)
 
 
-def of_words(arguments: Sequence[str], is_linked: bool) -> Outputs:
+def of_argv(arguments: Sequence[str], is_linked: bool) -> Outputs:
     """The outputs of a call, as its words say without being parsed.
 
     `is_linked` says that the product is the linker's. Unknown where a word could mean anything else.

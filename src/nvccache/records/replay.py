@@ -6,7 +6,7 @@ record is (see sections.py for the form):
 
     paths           files read, tools included, and directories searched
     signatures      of these, in the same order
-    absent, present names that must not be there, and what must be there under others (input_record.py),
+    absent, present names that must not be there, and what must be there under others (input_records.py),
                     where a directory's signature would not last
     links           (path, where it led)
     plain           directories that must not be links
@@ -38,7 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nvccache.records.input_record import Reading
+    from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
 _KIND = "replay-5"
@@ -135,28 +135,30 @@ def _answer(parts: list[bytes]) -> CallResult:
 
 def add(
     key: str,
-    reading: Reading,
+    input_record: InputRecord,
     answer: CallResult,
     arguments: Sequence[str],
     environ: Mapping[str, str],
     cache: Store,
 ) -> bool:
     """Record a call; False if one of its files may still change without showing it."""
-    if signatures.UNKNOWN in (*reading.signatures, *reading.cache_signatures):
+    if signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures):
         return False
-    if len(reading.cache_signatures) < len(reading.caches) or not names_its_files(
-        answer, arguments, reading.files
+    if len(input_record.cache_signatures) < len(input_record.caches) or not names_its_files(
+        answer, arguments, input_record.files
     ):
         return False
-    if not _dates_only_what_it_reads(reading):
+    if not _dates_only_what_it_reads(input_record):
         return False
     parts = [
-        *_parts_of_files(reading),
-        sections.join([part for pair in reading.links for part in pair]),
-        sections.join(reading.plain),
-        sections.join([part for pair in reading.listings for part in pair]),
-        sections.join([environment.digest_of_all(reading.asked, environ), reader(), *reading.asked]),
-        _part_of_machine(reading),
+        *_parts_of_files(input_record),
+        sections.join([part for pair in input_record.links for part in pair]),
+        sections.join(input_record.plain),
+        sections.join([part for pair in input_record.listings for part in pair]),
+        sections.join(
+            [environment.digest_of_all(input_record.asked, environ), reader(), *input_record.asked]
+        ),
+        _part_of_machine(input_record),
         sections.join(_parts_of_products(answer)),
         os.fsencode(answer.dependency_file),
         answer.rule or b"",
@@ -170,14 +172,14 @@ def add(
     return True
 
 
-def _parts_of_files(reading: Reading) -> list[bytes]:
+def _parts_of_files(input_record: InputRecord) -> list[bytes]:
     """Paths and signatures; a directory whose signature would not last is looked at name by name."""
-    paths = [*reading.files, *reading.caches]
-    numbers = [*reading.signatures, *reading.cache_signatures]
+    paths = [*input_record.files, *input_record.caches]
+    numbers = [*input_record.signatures, *input_record.cache_signatures]
     absent: list[str] = []
     present: list[str] = []
     for directory, signature, names in zip(
-        reading.directories, reading.directory_signatures, reading.names, strict=True
+        input_record.directories, input_record.directory_signatures, input_record.names, strict=True
     ):
         if signature != signatures.UNKNOWN:
             paths.append(directory)
@@ -192,22 +194,22 @@ def _parts_of_files(reading: Reading) -> list[bytes]:
     return [sections.join(paths), signatures.to_bytes(numbers), sections.join(absent), sections.join(present)]
 
 
-def _part_of_machine(reading: Reading) -> bytes:
-    if not reading.machine:
+def _part_of_machine(input_record: InputRecord) -> bytes:
+    if not input_record.machine:
         return b""
-    answers = [part for question in reading.machine for part in question]
+    answers = [part for question in input_record.machine for part in question]
     return sections.join([signatures.of_boot(), *answers])
 
 
-def _dates_only_what_it_reads(reading: Reading) -> bool:
+def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
     """Whether all files whose date counts are among those whose signatures are compared.
 
     PTX that the user compiles names sources that nobody reads.
     """
-    if not reading.dates:
+    if not input_record.dates:
         return True
-    read = {os.path.abspath(path) for path in reading.files}
-    return all(os.path.abspath(path) in read for path, _ in reading.dates)
+    read = {os.path.abspath(path) for path in input_record.files}
+    return all(os.path.abspath(path) in read for path, _ in input_record.dates)
 
 
 def _parts_of_products(answer: CallResult) -> list[str]:
@@ -227,7 +229,7 @@ def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence
     """
     made = [destination for destination, _, _ in answer.products]
     dependency_file = "" if answer.rule is None else answer.dependency_file
-    names = output_names.of_words(arguments, is_linked=bool(answer.intermediates))
+    names = output_names.of_argv(arguments, is_linked=bool(answer.intermediates))
     return names.are_given(made, dependency_file) and not output_names.are_read(
         [*made, dependency_file], read
     )

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # In a folder, where files of others may be replaced: the directory itself may be like /tmp.
 USAGE = f"{JOURNAL}/usage-v3"
-_STEMS = "|".join(sorted({bucket.partition("-v")[0] for bucket in store.BUCKETS}))
+_FORMER = ("reading",)  # stems of buckets that earlier versions had under another name
+_STEMS = "|".join(sorted({*_FORMER, *(bucket.partition("-v")[0] for bucket in store.BUCKETS)}))
 BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
 SHARD = re.compile(r"[0-9a-f]{2}")
 ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")

@@ -3,14 +3,14 @@
     $NVCCACHE_DIR/
       CACHEDIR.TAG
       replay-v5/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
-      manifest-v4/ab/<key>       the readings of a command, newest first
-      reading-v5/ab/<key>        what a command was observed to read, with digests; for a call also its answer
+      manifest-v4/ab/<key>       the input records of a command, newest first
+      input-record-v6/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v5/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v1/ab/<digest>.zst    an intermediate, compressed
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
-      basis-v1/ab/<key>          the files of the cache that a reading's answer rests on, kept as long as that
+      basis-v1/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
       object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       journal/usage-v3           bytes, as counted so far, and when was last swept
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
-REPLAY, READING, OBJECT, DIGEST = "replay-v5", "reading-v5", "object-v2", "digest-v1"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v5", "input-record-v6", "object-v2", "digest-v1"
 BASIS = "basis-v1"
-BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, READING, BASIS, OBJECT, DIGEST)
+BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"
 _SECRET = frozenset((OBJECT,))  # they tell how a user compiles, and are read by that user alone
 _KEY_LENGTH = 32
@@ -163,11 +163,11 @@ class Store:
         self.used[name] = self.used[name + COMPRESSED] = None
 
     def add_basis(self, key: str) -> None:
-        """Keep what this call rests on under the key of its reading."""
+        """Keep what this call rests on under the key of its input record."""
         self.add_record(BASIS, key, "\n".join(self.used).encode(), lock=False)
 
     def refresh(self, key: str) -> None:
-        """Mark what a call rests on as used just now; `key` is that of its reading."""
+        """Mark what a call rests on as used just now; `key` is that of its input record."""
         basis = self.find_record(BASIS, key)
         if basis is not None:
             self.touch(basis.decode("ascii", "replace").split("\n"))

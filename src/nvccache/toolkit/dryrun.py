@@ -41,10 +41,10 @@ _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 class Command:
     """One command of the transcript, split into words as `sh` splits them."""
 
-    __slots__ = ("words",)
+    __slots__ = ("argv",)
 
-    def __init__(self, words: tuple[str, ...]) -> None:
-        self.words = words
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        self.argv = argv
 
 
 class DependencyStep:
@@ -107,9 +107,9 @@ def transcribe(
 
     `-keep` gives intermediates names that tell their roles and do not change from run to run.
     """
-    words = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
+    argv = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
     # So that what it leaves behind when it is killed goes with the directory.
-    completed = run(words, {**environ, "TMPDIR": scratch})
+    completed = run(argv, {**environ, "TMPDIR": scratch})
     if completed.status != 0:
         return Bypass("dryrun_failed", f"status {completed.status}")
     if completed.stdout:
@@ -144,10 +144,10 @@ def read(stderr: bytes) -> Transcript | Bypass:
         elif body.startswith(_FILTER):
             steps.append(DependencyStep(body[len(_FILTER) :].removeprefix(" > ")))
         else:
-            words = split_words(_expand_cicc(body, variables))
-            if not words:
+            argv = split_words(_expand_cicc(body, variables))
+            if not argv:
                 return Bypass("shell_expansion", body)
-            steps.append(Command(tuple(words)))
+            steps.append(Command(tuple(argv)))
     return Transcript(variables, tuple(steps), b"".join(messages), tuple(removed))
 
 
@@ -161,15 +161,15 @@ def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:
 
 def split_words(text: str) -> list[str] | None:
     """The words `sh` makes of a command line, or None if it would do more than split it."""
-    words = []
+    argv = []
     position = len(text) - len(text.lstrip(" \t"))
     while position < len(text):
         match = _WORD.match(text, position)
         if not match:
             return None
-        words.append(_without_quotes(match.group(1)))
+        argv.append(_without_quotes(match.group(1)))
         position = match.end()
-    return words
+    return argv
 
 
 def _without_quotes(word: str) -> str:

@@ -29,9 +29,9 @@ def resolve(word: str, search_path: str) -> str:
     return ""
 
 
-def missing_program(words: Sequence[str], environ: Mapping[str, str]) -> str:
+def missing_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """The first command word that stands for no program, or empty: some toolkits lack some of the tools."""
-    return next((word for word in words if not resolve(word, environ.get("PATH", ""))), "")
+    return next((word for word in argv if not resolve(word, environ.get("PATH", ""))), "")
 
 
 def _is_program(path: str) -> bool:

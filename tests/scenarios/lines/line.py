@@ -64,8 +64,8 @@ class Line:
 
     @property
     def _named(self) -> list[str]:
-        words = shlex.split(f"{self.command} {self.prepare}".replace("{work}/", "").replace(";", " "))
-        return list(dict.fromkeys([*self.sources, *(word for word in words if word in SOURCES)]))
+        argv = shlex.split(f"{self.command} {self.prepare}".replace("{work}/", "").replace(";", " "))
+        return list(dict.fromkeys([*self.sources, *(word for word in argv if word in SOURCES)]))
 
     def warm_in(self, release: Release) -> str:
         later = [bound for bound in self.warm_before if release < bound]

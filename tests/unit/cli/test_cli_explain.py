@@ -26,7 +26,12 @@ def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages
 
 
 def note(
-    cache_dir: str, product: str, cause: str, details=(), outcome: str = "miss", objection: str = ""
+    cache_dir: str,
+    product: str,
+    cause: str,
+    details=(),
+    outcome: str = "miss",
+    reason_against_record: str = "",
 ) -> None:
     text = [
         cause,
@@ -40,7 +45,7 @@ def note(
         "",
         "",
         "",
-        objection,
+        reason_against_record,
     ]
     parts = [part if isinstance(part, bytes) else os.fsencode(part) for part in text]
     key = miss_reason.key_of(os.path.abspath(product))
@@ -109,7 +114,7 @@ def test_what_went_wrong_is_told(nvccache, cache_dir, outcome, clause):
 
 
 def test_a_miss_is_told_with_all_that_differs_and_what_it_cost(nvccache, cache_dir):
-    note(cache_dir, "a.o", "`x.h` changed", ["`y.h` is gone"], objection="`a.cu` uses `__TIME__`")
+    note(cache_dir, "a.o", "`x.h` changed", ["`y.h` is gone"], reason_against_record="`a.cu` uses `__TIME__`")
     stages = [("cudafe", True, 0.25), ("cicc", False, 12.3456)]
     journal(cache_dir, "a.o", outcomes.PARTIAL_HIT, stages=stages)
     assert said(nvccache("explain", "a.o")) == [
@@ -121,9 +126,9 @@ def test_a_miss_is_told_with_all_that_differs_and_what_it_cost(nvccache, cache_d
     ]
 
 
-def test_an_objection_is_told_once(nvccache, cache_dir):
+def test_a_reason_against_a_record_is_told_once(nvccache, cache_dir):
     clause = "no direct record is kept: `a.cu` uses `__TIME__`"
-    note(cache_dir, "a.o", clause, objection="`a.cu` uses `__TIME__`")
+    note(cache_dir, "a.o", clause, reason_against_record="`a.cu` uses `__TIME__`")
     journal(cache_dir, "a.o", outcomes.STAGE_HIT)
     assert said(nvccache("explain", "a.o")) == [f"`a.o`: stage hit, because {clause}"]
 

@@ -73,17 +73,17 @@ def test_the_text_is_hostile():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_that_a_terminal_obeys_is_printed(nvccache, hostile_cache, name):
-    for words in COMMAND_LINES[name]:
-        result = nvccache(*words)
+    for argv in COMMAND_LINES[name]:
+        result = nvccache(*argv)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        assert is_harmless(result.stdout), words
-        assert is_harmless(result.stderr), words
+        assert is_harmless(result.stdout), argv
+        assert is_harmless(result.stderr), argv
         assert "title" in result.output or name in ("demo", "doctor")
 
 
 def test_a_command_that_is_none_is_named_harmlessly(nvccache, hostile_cache):
-    for words in ([HOSTILE], ["--" + HOSTILE], ["stats", "--" + HOSTILE]):
-        result = nvccache(*words)
+    for argv in ([HOSTILE], ["--" + HOSTILE], ["stats", "--" + HOSTILE]):
+        result = nvccache(*argv)
         assert result.exit_code == 2
         assert is_harmless(result.output)
 

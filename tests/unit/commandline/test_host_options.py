@@ -6,8 +6,8 @@ from nvccache import outcomes
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 
 
-def _reason(*words, **environ):
-    found = parse(words, environ)
+def _reason(*argv, **environ):
+    found = parse(argv, environ)
     return found.reason if isinstance(found, Bypass) else None
 
 

@@ -14,18 +14,18 @@ from nvccache.commandline import tokens
 from nvccache.commandline.invocation import MODES, Bypass, Invocation, parse
 
 
-def _parse(*words, **environ):
-    return parse(words, environ)
+def _parse(*argv, **environ):
+    return parse(argv, environ)
 
 
-def _compiled(*words, **environ):
-    found = parse(words, environ)
+def _compiled(*argv, **environ):
+    found = parse(argv, environ)
     assert isinstance(found, Invocation), found
     return found
 
 
-def _reason(*words, **environ):
-    found = parse(words, environ)
+def _reason(*argv, **environ):
+    found = parse(argv, environ)
     return found.reason if isinstance(found, Bypass) else None
 
 
@@ -209,8 +209,8 @@ def test_options_in_force_are_canonical():
 
 
 def test_host_flags_are_flat():
-    words = ["-Xcompiler", "-Wall,-O1", "-Xcompiler=-g -DX='a b'", "-Xcompiler", '-DY=\\"q\\"', "-c", "a.cu"]
-    assert _compiled(*words).host_flags == ("-Wall", "-O1", "-g", "-DX=a b", "-DY=q")
+    argv = ["-Xcompiler", "-Wall,-O1", "-Xcompiler=-g -DX='a b'", "-Xcompiler", '-DY=\\"q\\"', "-c", "a.cu"]
+    assert _compiled(*argv).host_flags == ("-Wall", "-O1", "-g", "-DX=a b", "-DY=q")
     forwarded = _compiled("-fPIC", "-Xcompiler", "-A", "-Wall", "-forward-unknown-opts", "-c", "a.cu")
     assert forwarded.host_flags == ("-A", "-fPIC", "-Wall")
 
@@ -351,10 +351,10 @@ def test_nvcc_takes_the_last_target_verbatim(tmp_path):
     if not nvcc:
         pytest.skip("no nvcc on PATH")
     (tmp_path / "a.cpp").write_text("int x;\n")
-    words = ["-MMD", "-MT", "x", "-MT", "a,b c", "-MF", "f", "-c", "a.cpp"]
-    subprocess.run([nvcc, *words], cwd=tmp_path, capture_output=True, check=True)
+    argv = ["-MMD", "-MT", "x", "-MT", "a,b c", "-MF", "f", "-c", "a.cpp"]
+    subprocess.run([nvcc, *argv], cwd=tmp_path, capture_output=True, check=True)
     target = (tmp_path / "f").read_text().partition(" : ")[0]
-    assert (target,) == _compiled(*words).dependencies.targets
+    assert (target,) == _compiled(*argv).dependencies.targets
 
 
 def test_no_hot_module_loads_more_than_it_may():

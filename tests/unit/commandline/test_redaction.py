@@ -41,7 +41,7 @@ def test_words_with_blanks_and_quotes(
 
 
 @pytest.mark.parametrize(
-    ("words", "shown"),
+    ("argv", "shown"),
     [
         (["-D", "K s3cret"], "-D K…"),
         (["-DK  s3cret"], "-DK…"),
@@ -51,16 +51,16 @@ def test_words_with_blanks_and_quotes(
         (["-DF('s3cret') s3cret"], "-DF…"),
     ],
 )
-def test_a_blank_separates_a_macro_from_its_value(words, shown):
-    assert redaction.line(words) == [shown]
-    assert "s3cret" not in redaction.hide("gcc: s3cret", words, {})
+def test_a_blank_separates_a_macro_from_its_value(argv, shown):
+    assert redaction.line(argv) == [shown]
+    assert "s3cret" not in redaction.hide("gcc: s3cret", argv, {})
 
 
 def test_a_text_is_shown_without_what_the_line_hides():
-    words = ["-DKEY=s3cret", "-Xcompiler", '-DTOKEN="top s3cret2"', "-DX=1", "-DNDEBUG", "-c", "a.cu"]
+    argv = ["-DKEY=s3cret", "-Xcompiler", '-DTOKEN="top s3cret2"', "-DX=1", "-DNDEBUG", "-c", "a.cu"]
     environ = {"NVCC_APPEND_FLAGS": "-DOTHER=s3cret3 -O1", "HOME": "/x"}
     text = "KeyError: 's3cret' in a.cu, line 1\n-DOTHER=s3cret3 top s3cret2 'top' NDEBUG"
-    assert redaction.hide(text, words, environ) == "KeyError: '…' in a.cu, line 1\n-DOTHER=… … 'top' NDEBUG"
+    assert redaction.hide(text, argv, environ) == "KeyError: '…' in a.cu, line 1\n-DOTHER=… … 'top' NDEBUG"
 
 
 @pytest.mark.parametrize(

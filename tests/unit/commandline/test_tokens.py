@@ -36,11 +36,11 @@ def nvcc(request):
     return request.param
 
 
-def _dryrun(nvcc, words, cwd, **variables):
+def _dryrun(nvcc, argv, cwd, **variables):
     environ = {name: value for name, value in os.environ.items() if not name.startswith("NVCC_")}
     environ.update(variables)
     return subprocess.run(
-        [nvcc, "--dryrun", *words],
+        [nvcc, "--dryrun", *argv],
         cwd=cwd,
         env=environ,
         capture_output=True,
@@ -52,7 +52,7 @@ def _dryrun(nvcc, words, cwd, **variables):
 
 def _many(nvcc, calls, cwd):
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda words: _dryrun(nvcc, words, cwd), calls))
+        return list(pool.map(lambda argv: _dryrun(nvcc, argv, cwd), calls))
 
 
 def _documented(nvcc):
@@ -170,21 +170,21 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "names"), SPELLINGS, ids=[" ".join(words) for words, _ in SPELLINGS])
-def test_words_are_split_by_name(words, names):
-    found = tokens.split([*words, "-c", "a.cu"])
+@pytest.mark.parametrize(("argv", "names"), SPELLINGS, ids=[" ".join(argv) for argv, _ in SPELLINGS])
+def test_words_are_split_by_name(argv, names):
+    found = tokens.split([*argv, "-c", "a.cu"])
     if names is None:
         assert isinstance(found, UnknownOption)
     else:
         assert not isinstance(found, UnknownOption)
         assert [argument.name for argument in found] == [*names, "compile", ""]
-        assert [token for argument in found for token in argument.tokens] == [*words, "-c", "a.cu"]
+        assert [token for argument in found for token in argument.tokens] == [*argv, "-c", "a.cu"]
 
 
 def test_nvcc_accepts_and_rejects_the_same_words(nvcc, tmp_path):
-    results = _many(nvcc, [[*words, "-c", "a.cu"] for words, _ in SPELLINGS], tmp_path)
-    for (words, names), result in zip(SPELLINGS, results, strict=True):
-        assert (result.returncode == 0) == (names is not None), (words, result.stderr[-300:])
+    results = _many(nvcc, [[*argv, "-c", "a.cu"] for argv, _ in SPELLINGS], tmp_path)
+    for (argv, names), result in zip(SPELLINGS, results, strict=True):
+        assert (result.returncode == 0) == (names is not None), (argv, result.stderr[-300:])
 
 
 @pytest.mark.parametrize("word", ["-o", "-D", "-std", "--gpu-architecture", "-MF", "-Xcompiler", "-t"])
@@ -276,12 +276,12 @@ VARIABLES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), VARIABLES)
-def test_variables_are_split_at_blanks_and_keep_quotes(text, words, nvcc, tmp_path):
-    assert tokens.split_variable(text) == words
+@pytest.mark.parametrize(("text", "argv"), VARIABLES)
+def test_variables_are_split_at_blanks_and_keep_quotes(text, argv, nvcc, tmp_path):
+    assert tokens.split_variable(text) == argv
     (tmp_path / "a.cu").touch()
     read = _dryrun(nvcc, ["-E", "a.cu"], tmp_path, NVCC_APPEND_FLAGS=text)
-    typed = _dryrun(nvcc, ["-E", "a.cu", *words], tmp_path)
+    typed = _dryrun(nvcc, ["-E", "a.cu", *argv], tmp_path)
     assert read.returncode == typed.returncode
     assert _defines(read.stderr) == _defines(typed.stderr)
 
@@ -305,12 +305,12 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), FILES)
-def test_option_files_are_split_at_white_space_and_lose_quotes(text, words, nvcc, tmp_path):
-    assert tokens.split_file(text) == words
+@pytest.mark.parametrize(("text", "argv"), FILES)
+def test_option_files_are_split_at_white_space_and_lose_quotes(text, argv, nvcc, tmp_path):
+    assert tokens.split_file(text) == argv
     (tmp_path / "opts").write_bytes(text.encode())
     read = _dryrun(nvcc, ["-optf", "opts", "-E", "a.cu"], tmp_path)
-    typed = _dryrun(nvcc, [*words, "-E", "a.cu"], tmp_path)
+    typed = _dryrun(nvcc, [*argv, "-E", "a.cu"], tmp_path)
     assert read.returncode == typed.returncode
     assert _defines(read.stderr) == _defines(typed.stderr)
 
@@ -330,8 +330,8 @@ def _corpus():
 @pytest.mark.skipif(not DRYRUNS.is_dir(), reason="the recorded dry runs are not beside the checkout")
 def test_recorded_command_lines_are_split_as_nvcc_took_them():
     accepted = rejected = 0
-    for path, words, transcript in _corpus():
-        found = tokens.split(words)
+    for path, argv, transcript in _corpus():
+        found = tokens.split(argv)
         unknown = re.search(r"^nvcc fatal +: Unknown option '(.*)'$", transcript, re.MULTILINE)
         if unknown is None:
             accepted += 1

@@ -60,8 +60,8 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
         family = process.family_of(process.os.getpid())
     jobs.stop(signal.SIGKILL, lambda: None)
     assert job.result.status < 0
-    words = ["ps", "-o", "stat=", "-p", str(family[-1])]
-    left = subprocess.run(words, capture_output=True, text=True, check=False)
+    argv = ["ps", "-o", "stat=", "-p", str(family[-1])]
+    left = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert left.stdout.strip()[:1] in ("", "Z")
 
 

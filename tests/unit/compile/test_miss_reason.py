@@ -17,9 +17,9 @@ from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
-from nvccache.records import direct, input_record, manifest
+from nvccache.records import direct, input_records, manifest
 from nvccache.records.base_dir import Relocation
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 
@@ -54,16 +54,16 @@ def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **env
     return Case(request, [call.output or "a.o"], is_recaching)
 
 
-def places() -> Relocation:
+def relocation() -> Relocation:
     return Relocation("", os.getcwd())
 
 
-def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -> Recorded:
-    """Note a compile as recording would: with a reading, unless there is an objection to one."""
+def record(given: Case, cache: Store, reason_against_record: str = "", cause: str = FIRST) -> Recorded:
+    """Note a compile as recording would: with an input record, unless there is a reason against one."""
     call = given.request.invocation
-    front_key = direct.key_of(direct.PLACED, given.nvcc, call, places(), given.request.environ)
-    made = Reading()
-    made.files, made.kinds = ["a.cu", "tool"], input_record.SOURCE + input_record.PROGRAM
+    front_key = direct.key_of(direct.PLACED, given.nvcc, call, relocation(), given.request.environ)
+    made = InputRecord()
+    made.files, made.kinds = ["a.cu", "tool"], input_records.SOURCE + input_records.PROGRAM
     made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
     made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
     made.links = [("link", os.path.realpath("link"))]
@@ -71,17 +71,17 @@ def record(given: Case, cache: Store, objection: str = "", cause: str = FIRST) -
     made.plain, made.listings = ["early"], [("early", presence.digest_of_listing("early"))]
     made.variables = [(name, environment.digest_of(name, given.request.environ)) for name in ASKED]
     made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")
-    recorded = Recorded(objection=objection)
-    if not objection:
-        key = input_record.key_of(front_key, made)
-        manifest.add(front_key, manifest.Found(key, made, b""), cache, places(), time.time_ns())
+    recorded = Recorded(reason_against_record=reason_against_record)
+    if not reason_against_record:
+        key = input_records.key_of(front_key, made)
+        manifest.add(front_key, manifest.Found(key, made, b""), cache, relocation(), time.time_ns())
         recorded = Recorded(front_key, key, direct.PLACED)
     miss_reason.note(given, [cause, "detail"], recorded, Report(), cache)
     return recorded
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:
-    return miss_reason.find_cause(given, cache, places())
+    return miss_reason.find_cause(given, cache, relocation())
 
 
 def test_a_first_compile_is_one(place, cache):
@@ -175,7 +175,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
 
 def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
     recorded = record(case(SECRET="s3cret"), cache)
-    body = cache.find_record(store.READING, recorded.key)
+    body = cache.find_record(store.INPUT_RECORD, recorded.key)
     assert b"SECRET" in body and b"s3cret" not in body
 
 
@@ -225,7 +225,7 @@ def test_the_call_comes_before_the_files(place, cache):
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
-    cache.remove_damaged(store.READING, recorded.key)
+    cache.remove_damaged(store.INPUT_RECORD, recorded.key)
     assert cause_of(case(), cache) == [LOST]
 
 
@@ -251,8 +251,8 @@ def test_a_call_is_noted_under_each_of_its_objects(place, cache):
     for product in (str(place / "a.o"), str(place / "b.o")):
         told = miss_reason.find(product, cache)
         assert (told.cause, told.details, told.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
-        words = " ".join(shown for shown, _ in told.arguments)
-        assert (told.nvcc, told.cwd, words) == ("nvcc", str(place), LINE)
+        argv = " ".join(shown for shown, _ in told.arguments)
+        assert (told.nvcc, told.cwd, argv) == ("nvcc", str(place), LINE)
     assert miss_reason.find(str(place / "c.o"), cache) is None
 
 

@@ -116,9 +116,9 @@ def test_closed_descriptors_are_no_jobserver(find, pipe):
     assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
 
 
-@pytest.mark.parametrize("words", ["-3,-4", "3,-4", "99999999999999999999,4", "3 4", "a,b", "³,⁴"])
-def test_what_are_no_descriptors_is_no_jobserver(find, words):
-    assert not find(f"--jobserver-auth={words}")
+@pytest.mark.parametrize("argv", ["-3,-4", "3,-4", "99999999999999999999,4", "3 4", "a,b", "³,⁴"])
+def test_what_are_no_descriptors_is_no_jobserver(find, argv):
+    assert not find(f"--jobserver-auth={argv}")
 
 
 def test_ends_in_the_wrong_order_are_no_jobserver(find, pipe):

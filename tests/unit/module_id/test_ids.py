@@ -26,8 +26,8 @@ def identify(nvcc, tmp_path):
     def compile_unit(text: str, name: str = "unit.cu", *options: str) -> tuple[bytes, str]:
         source = tmp_path / name
         source.write_text(text)
-        words = [nvcc, "-cubin", str(source), "-keep", "-keep-dir", str(tmp_path), *options]
-        subprocess.run([*words, "-o", str(tmp_path / "out")], cwd=tmp_path, check=True)
+        argv = [nvcc, "-cubin", str(source), "-keep", "-keep-dir", str(tmp_path), *options]
+        subprocess.run([*argv, "-o", str(tmp_path / "out")], cwd=tmp_path, check=True)
         (found,) = tmp_path.glob("*.module_id")
         return found.read_bytes(), str(source)
 
@@ -113,7 +113,7 @@ def test_the_seed_is_made_of_source_products_and_definitions():
 
 
 def test_definitions_are_what_gives_the_source_its_meaning():
-    words = [
+    argv = [
         "gcc",
         "-D",
         "A=1",
@@ -129,14 +129,14 @@ def test_definitions_are_what_gives_the_source_its_meaning():
         "-isystem",
         "k",
     ]
-    assert ids.definitions_in(words) == [
+    assert ids.definitions_in(argv) == [
         *("-D", "A=1", "-DB=2", "-U", "C", "-include", "x.h", "-I", "i", "-Ij", "-isystem", "k")
     ]
 
 
 def test_architectures_are_no_definitions():
-    words = ["gcc", "-D__CUDA_ARCH__=800", "-D__CUDA_ARCH_LIST__=800,900", "-c", "-O3", "-m64"]
-    assert ids.definitions_in(words) == []
+    argv = ["gcc", "-D__CUDA_ARCH__=800", "-D__CUDA_ARCH_LIST__=800,900", "-c", "-O3", "-m64"]
+    assert ids.definitions_in(argv) == []
 
 
 def test_the_toolkit_tells_its_version_to_the_preprocessor():
@@ -154,5 +154,5 @@ def test_the_words_with_a_seed_name_it_first():
 
 
 def test_the_words_that_read_the_id_are_those_that_write_it_without_one():
-    words = ["cudafe++", "--gen_module_id_file", "--module_id_file_name", "f"]
-    assert ids.without_generating(words) == ["cudafe++", "--module_id_file_name", "f"]
+    argv = ["cudafe++", "--gen_module_id_file", "--module_id_file_name", "f"]
+    assert ids.without_generating(argv) == ["cudafe++", "--module_id_file_name", "f"]

@@ -33,8 +33,8 @@ def test_cicc_writes_an_id_of_its_own(plan):
     cicc = of_kind(plan, "cicc")
     assert cicc.output(ROLE).path == OWN
     assert plan.own_ids == {OWN: "/s/a.module_id"}
-    at = cicc.words.index("--module_id_file_name")
-    assert cicc.words[at - 1 : at + 2] == (ids.GENERATE_OPTION, "--module_id_file_name", OWN)
+    at = cicc.argv.index("--module_id_file_name")
+    assert cicc.argv[at - 1 : at + 2] == (ids.GENERATE_OPTION, "--module_id_file_name", OWN)
 
 
 def test_who_writes_nvccs_id_is_left_alone(plan):
@@ -43,9 +43,9 @@ def test_who_writes_nvccs_id_is_left_alone(plan):
 
 def test_the_key_does_not_tell_where_the_source_is(plan):
     cicc = of_kind(plan, "cicc")
-    assert "/p/a.cu" in cicc.words
-    assert "/p/a.cu" not in cicc.key_words
-    assert not any("module_id." in word for word in cicc.key_words)
+    assert "/p/a.cu" in cicc.argv
+    assert "/p/a.cu" not in cicc.key_argv
+    assert not any("module_id." in word for word in cicc.key_argv)
     assert "source path" in cicc.grammar.ignored, "or it is not added where it matters"
 
 
@@ -61,10 +61,10 @@ def test_on_older_toolkits_cudafe_reads_and_cicc_writes():
 def test_the_tools_make_up_the_same_id_and_the_same_code(nvcc, tmp_path, text):
     """What the whole rests on: a cicc that makes up the id gives what one gives that reads it."""
     (tmp_path / "a.cu").write_text(text)
-    words = [nvcc, "-c", "a.cu", "-o", "a.o", "-keep", "-keep-dir", "kept"]
+    argv = [nvcc, "-c", "a.cu", "-o", "a.o", "-keep", "-keep-dir", "kept"]
     (tmp_path / "kept").mkdir()
-    subprocess.run(words, cwd=tmp_path, check=True)
-    told = subprocess.run([*words, "--dryrun"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    subprocess.run(argv, cwd=tmp_path, check=True)
+    told = subprocess.run([*argv, "--dryrun"], cwd=tmp_path, capture_output=True, text=True, check=True)
     lines = [line.removeprefix("#$ ") for line in told.stderr.splitlines()]
     (cicc,) = (line for line in lines if "--include_file_name" in line)
     settings = "".join(f"export {line.split('=')[0]}='{line.split('=', 1)[1]}'\n" for line in lines

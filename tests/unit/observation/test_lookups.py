@@ -14,8 +14,8 @@ import pytest
 from nvccache.files import signatures
 from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.observer_log import Process
-from nvccache.records import differences, input_record
-from nvccache.records.input_record import Reading, UnreadableError
+from nvccache.records import differences, input_records
+from nvccache.records.input_records import InputRecord, UnreadableError
 
 LATER = 60 * 10**9  # nanoseconds
 FILE, FOLDER = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
@@ -40,20 +40,20 @@ def begin(*files: str) -> StageLookups:
     return Lookups(time.time_ns() + LATER).begin(files)
 
 
-def taken(process: Process, *files: str, search_path: str = "", counts=lambda _: True) -> Reading:
+def taken(process: Process, *files: str, search_path: str = "", counts=lambda _: True) -> InputRecord:
     looked = begin(*files)
     looked.take(process, counts)
     return finished(looked, *files, search_path=search_path)
 
 
-def finished(looked: StageLookups, *files: str, search_path: str = "") -> Reading:
-    made = Reading()
-    made.files, made.kinds = sorted(files), input_record.SOURCE * len(files)
+def finished(looked: StageLookups, *files: str, search_path: str = "") -> InputRecord:
+    made = InputRecord()
+    made.files, made.kinds = sorted(files), input_records.SOURCE * len(files)
     looked.put_into(made, search_path)
     return made
 
 
-def names(made: Reading) -> dict[str, list[str]]:
+def names(made: InputRecord) -> dict[str, list[str]]:
     return dict(zip(made.directories, made.names, strict=True))
 
 
@@ -241,7 +241,7 @@ def test_each_name_is_looked_at_once_in_a_call(place):
 
 
 def test_names_of_two_stages_come_together(place):
-    made = Reading()
+    made = InputRecord()
     Lookups(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": {"xtool"}}, set())
     assert names(made) == {"bin": ["xtool"], "inc": ["-x.h", "-y.h"]}
     assert made.directory_signatures == [signatures.UNKNOWN, signatures.of("inc")]

@@ -31,8 +31,8 @@ def the_observer_is_built() -> None:
     assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
 
 
-def compile_c(source: Path, path: Path, *words: str) -> str:
-    subprocess.run(["gcc", "-w", "-pthread", *words, "-o", path, source, "-ldl"], check=True)
+def compile_c(source: Path, path: Path, *argv: str) -> str:
+    subprocess.run(["gcc", "-w", "-pthread", *argv, "-o", path, source, "-ldl"], check=True)
     return str(path)
 
 
@@ -52,10 +52,10 @@ def run(tmp_path):
     directory = tmp_path / "work"
     directory.mkdir()
 
-    def run(*words: str, watched: str = "watched", **variables: str) -> tuple[process.Completed, Observation]:
+    def run(*argv: str, watched: str = "watched", **variables: str) -> tuple[process.Completed, Observation]:
         place = str(tmp_path / watched)
-        done = process.run(words, observer.arm(place, {**QUIET, **variables}), cwd=str(directory))
-        return done, observer_log.read(observer.log_in(place), words[0])
+        done = process.run(argv, observer.arm(place, {**QUIET, **variables}), cwd=str(directory))
+        return done, observer_log.read(observer.log_in(place), argv[0])
 
     run.directory = directory  # type: ignore[attr-defined]
     return run
@@ -226,7 +226,7 @@ def typed(tmp_path):
     os.close(kept)
 
 
-READING = {
+INPUT_RECORD = {
     "a shell": ("bash", "-c", "read line"),
     "a copy of the descriptor": ("bash", "-c", "exec 3<&0 0</dev/null; read line <&3"),
     "cat": ("sh", "-c", "cat >/dev/null"),
@@ -236,10 +236,10 @@ READING = {
 }
 
 
-@pytest.mark.parametrize("what", READING)
+@pytest.mark.parametrize("what", INPUT_RECORD)
 def test_reading_the_standard_input(run, typed, what):
-    program, *words = READING[what]
-    _, found = run(str(shutil.which(program)), *words)
+    program, *argv = INPUT_RECORD[what]
+    _, found = run(str(shutil.which(program)), *argv)
     assert not found.incomplete
     assert any(typed in process.inputs for process in found.processes)
 
@@ -282,8 +282,8 @@ READING_ANOTHER = {
 def test_reading_a_descriptor_that_was_handed_down(run, handed_down, what):
     number, pipe = handed_down
     assert number < 20, "beyond what the observer remembers"
-    program, *words = READING_ANOTHER[what]
-    done, found = run(str(shutil.which(program)), *(word.format(number) for word in words))
+    program, *argv = READING_ANOTHER[what]
+    done, found = run(str(shutil.which(program)), *(word.format(number) for word in argv))
     assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
     assert any(pipe in process.inputs for process in found.processes)
 

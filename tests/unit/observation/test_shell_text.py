@@ -162,7 +162,7 @@ COMMAND, SCRIPT, INPUT = "a command", "a script", "standard input"
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize(
-    ("words", "what"),
+    ("argv", "what"),
     [
         (["-c", "{}"], COMMAND),
         (["-ec", "{}", "x"], COMMAND),
@@ -188,11 +188,11 @@ COMMAND, SCRIPT, INPUT = "a command", "a script", "standard input"
         (["--"], INPUT),
     ],
 )
-def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, words, what):
+def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, argv, what):
     """As the shell itself takes them."""
     command = f"echo {COMMAND}"
     (tmp_path / "script").write_text(f"echo {SCRIPT}")
-    filled = [word.format(command) for word in words]
+    filled = [word.format(command) for word in argv]
     done = subprocess.run(
         [shell, *filled], input=f"echo {INPUT}\n", cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -203,7 +203,7 @@ def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, words, what
 
 
 @pytest.mark.parametrize(
-    ("words", "operand"),
+    ("argv", "operand"),
     [
         (["--norc", "script"], "script"),
         (["-norc", "--posix", "script"], "script"),
@@ -214,8 +214,8 @@ def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, words, what
         (["-sc", "command"], None),
     ],
 )
-def test_options_of_bash_alone(words, operand):
-    begun = begun_by(words)
+def test_options_of_bash_alone(argv, operand):
+    begun = begun_by(argv)
     assert (begun and begun.operand) == operand
 
 

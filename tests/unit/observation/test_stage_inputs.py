@@ -1,4 +1,4 @@
-"""From what a stage was observed to do to a reading, or to a reason why there can be none."""
+"""From what a stage was observed to do to an input record, or to a reason why there can be none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvccache.files import keys, presence, signatures
 from nvccache.observation.observer_log import Observation, Process
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import differences, machine_facts
-from nvccache.records.input_record import LIBRARIES, LIBRARY, PROGRAM, SOURCE, Reading, UnreadableError
+from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor
 from nvccache.toolkit.loader import Loaded
@@ -28,13 +28,13 @@ PROGRAMS = ("cc1plus", "g++", "as", "cudafe++", "cicc", "ptxas", "sh", "python3"
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """`a.h` and its copy `twin.h`, a library, and programs that need nothing, whatever they are called."""
+    """`a.h` and its copy `copy.h`, a library, and programs that need nothing, whatever they are called."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     for name in PROGRAMS:
         (tmp_path / "bin" / name).write_text(name)
         (tmp_path / "bin" / name).chmod(0o755)
-    for name, text in (("a.h", "int a;"), ("twin.h", "int a;"), ("b.h", "int b;"), ("libx.so", "x")):
+    for name, text in (("a.h", "int a;"), ("copy.h", "int a;"), ("b.h", "int b;"), ("libx.so", "x")):
         (tmp_path / name).write_text(text)
     (tmp_path / "scratch").mkdir()
     (tmp_path / "scratch" / "a.ii").write_text("")
@@ -51,22 +51,22 @@ def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:
     return Subject(environ, word, **more)
 
 
-def ran(name: str = "cc1plus", *words: str, files=(), **seen) -> Process:
+def ran(name: str = "cc1plus", *argv: str, files=(), **seen) -> Process:
     """A process that has read these files as they are now."""
     program = os.path.realpath(f"bin/{name}")
     read = {path: signatures.of(path) for path in files}
-    return Process(program, [name, *words], os.getcwd(), files=read, **seen)
+    return Process(program, [name, *argv], os.getcwd(), files=read, **seen)
 
 
-def read_by(place: Path, *processes: Process, written=(), of: Subject | None = None) -> Reading:
-    return inputs(place).reading(Observation([*processes], {*written}), of or subject())
+def read_by(place: Path, *processes: Process, written=(), of: Subject | None = None) -> InputRecord:
+    return inputs(place).input_record(Observation([*processes], {*written}), of or subject())
 
 
-def kinds(made: Reading) -> dict[str, str]:
+def kinds(made: InputRecord) -> dict[str, str]:
     return {os.path.relpath(path): kind for path, kind in zip(made.files, made.kinds, strict=True)}
 
 
-def asked(made: Reading) -> set[str]:
+def asked(made: InputRecord) -> set[str]:
     return {name for name, _ in made.variables} - {
         *environment.OF_LIBC,
         *environment.OF_LOADER,
@@ -86,9 +86,9 @@ def test_files_programs_and_libraries_are_read_with_what_they_hold(place):
     assert made.is_observed
 
 
-def test_what_was_not_observed_in_full_has_no_reading(place):
+def test_what_was_not_observed_in_full_has_no_input_record(place):
     with pytest.raises(UnreadableError, match="could not be observed: it is static"):
-        inputs(place).reading(Observation([ran()], set(), "it is static"), subject())
+        inputs(place).input_record(Observation([ran()], set(), "it is static"), subject())
 
 
 def test_what_the_loader_does_unseen_is_read_too(place, monkeypatch):
@@ -103,14 +103,14 @@ def test_what_the_loader_does_unseen_is_read_too(place, monkeypatch):
     assert made.machine == [(LIBRARIES, "/x/ld.so.cache:libx.so", "an answer")]
 
 
-def test_a_program_whose_libraries_are_not_known_has_no_reading(place, monkeypatch):
+def test_a_program_whose_libraries_are_not_known_has_no_input_record(place, monkeypatch):
     monkeypatch.setattr(loader, "of_program", lambda *_: Loaded("", is_known=False))
     with pytest.raises(UnreadableError, match="libraries"):
         read_by(place, ran())
 
 
 @pytest.mark.parametrize("change", ["rewritten", "touched", "replaced", "gone"])
-def test_a_file_that_is_another_than_was_opened_has_no_reading(place, change):
+def test_a_file_that_is_another_than_was_opened_has_no_input_record(place, change):
     process = ran(files=["a.h"])
     time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
     if change == "rewritten":
@@ -125,16 +125,16 @@ def test_a_file_that_is_another_than_was_opened_has_no_reading(place, change):
         read_by(place, process)
 
 
-def test_a_file_that_was_changed_since_the_call_began_has_no_reading(place):
+def test_a_file_that_was_changed_since_the_call_began_has_no_input_record(place):
     """One stage may have read what it held before, and another what it holds now."""
     began = signatures.of("a.h")[4]
     with pytest.raises(UnreadableError, match="changed while"):
-        inputs(place, began).reading(Observation([ran(files=["a.h"])], set()), subject())
+        inputs(place, began).input_record(Observation([ran(files=["a.h"])], set()), subject())
     since = began + 21_000_000
-    assert inputs(place, since).reading(Observation([ran(files=["a.h"])], set()), subject())
+    assert inputs(place, since).input_record(Observation([ran(files=["a.h"])], set()), subject())
 
 
-def test_a_library_that_is_another_by_now_has_no_reading(place):
+def test_a_library_that_is_another_by_now_has_no_input_record(place):
     with pytest.raises(UnreadableError, match="changed while"):
         read_by(place, ran(loaded={f"{place}/libx.so": (1, 2, 3, 4, 5)}))
 
@@ -163,16 +163,16 @@ def test_what_belongs_to_the_call_is_left_out(place):
 
 def test_copies_are_told_with_whether_gcc_would_take_one_for_the_other(place):
     os.utime("a.h", (5, 5))
-    os.utime("twin.h", (5, 5))
-    assert read_by(place, ran(files=["a.h", "b.h", "twin.h"])).twins == [("a.h", "twin.h", "10")]
-    os.utime("twin.h", (6, 6))
-    assert read_by(place, ran(files=["a.h", "twin.h"])).twins == [("a.h", "twin.h", "00")]
+    os.utime("copy.h", (5, 5))
+    assert read_by(place, ran(files=["a.h", "b.h", "copy.h"])).duplicates == [("a.h", "copy.h", "10")]
+    os.utime("copy.h", (6, 6))
+    assert read_by(place, ran(files=["a.h", "copy.h"])).duplicates == [("a.h", "copy.h", "00")]
 
 
 @pytest.mark.parametrize("name", ["sh", "cat", "wrapper", "python3"])
 def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, name):
-    words = ["-c", "x"] if name == "sh" else []
-    made = read_by(place, ran(name, *words, found={"a.h": FILE, "b.h": 0}))
+    argv = ["-c", "x"] if name == "sh" else []
+    made = read_by(place, ran(name, *argv, found={"a.h": FILE, "b.h": 0}))
     assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
     assert made.dates == [("a.h", presence.status_of("a.h"))]
     made = read_by(place, ran("cc1plus", found={"a.h": FILE}))
@@ -180,7 +180,7 @@ def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, 
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "wanted"),
+    ("name", "argv", "wanted"),
     [
         ("cc1plus", [], {"CPATH"}),
         ("ptxas", [], {"CPATH"}),
@@ -189,8 +189,8 @@ def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, 
         ("python3", [], {WHOLE}),
     ],
 )
-def test_variables_count_that_were_asked_for(place, name, words, wanted):
-    made = read_by(place, ran(name, *words, variables={"CPATH", "PATH", "TMPDIR", "NVCCACHE_DIR"}))
+def test_variables_count_that_were_asked_for(place, name, argv, wanted):
+    made = read_by(place, ran(name, *argv, variables={"CPATH", "PATH", "TMPDIR", "NVCCACHE_DIR"}))
     assert wanted <= asked(made) <= {WHOLE, "CPATH"}
     assert dict(made.variables) == {name: environment.digest_of(name, ENVIRON) for name, _ in made.variables}
     assert (WHOLE in asked(made)) == (len(made.variables) == 1), "all of them is all of them"
@@ -220,7 +220,7 @@ def test_of_a_script_the_variables_that_it_names_count(place):
 
 
 @pytest.mark.parametrize("text", ["", "x" * 4096, None, "long"])
-def test_a_shell_of_which_the_script_is_not_known_has_no_reading(place, text):
+def test_a_shell_of_which_the_script_is_not_known_has_no_input_record(place, text):
     """It came from its standard input, was cut, or the call has made it."""
     (place / "sourced").write_text("x=1")
     (place / "long").write_text("#" * (1 << 20))
@@ -233,7 +233,7 @@ def test_a_shell_of_which_the_script_is_not_known_has_no_reading(place, text):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         ["-s", "--", "-I/usr/local/cuda/include", "-c"],
         ["-s", "script"],
@@ -242,16 +242,16 @@ def test_a_shell_of_which_the_script_is_not_known_has_no_reading(place, text):
         ["other", "script"],
     ],
 )
-def test_the_words_of_a_script_do_not_say_what_the_shell_runs(place, words):
+def test_the_words_of_a_script_do_not_say_what_the_shell_runs(place, argv):
     (place / "script").write_text("exec g++")
     with pytest.raises(UnreadableError, match="what `sh` runs is not known"):
-        read_by(place, ran("sh", *words, files=["script"]))
+        read_by(place, ran("sh", *argv, files=["script"]))
 
 
 def test_a_script_may_be_found_elsewhere(place):
     (place / "bin" / "script").write_text("exec g++ $FLAGS")
-    for words in (["script"], ["./bin/script"], ["bin/../bin/script"]):
-        process = ran("sh", *words, files=[f"{place}/bin/script"])
+    for argv in (["script"], ["./bin/script"], ["bin/../bin/script"]):
+        process = ran("sh", *argv, files=[f"{place}/bin/script"])
         assert "FLAGS" in asked(read_by(place, process))
 
 
@@ -276,8 +276,8 @@ def test_a_shell_that_reads_what_may_be_text_of_no_file(place, path, mode):
 def test_what_compilers_ignore_counts_for_who_asks_for_it(place, name):
     text = "os.environ['MAKELEVEL']" if name in ("python3", "wrapper") else "exec g++ $MAKELEVEL"
     (place / "script").write_text(text)
-    words = ["script"] if name != "cat" else []
-    process = ran(name, *words, files=words, variables={"MAKELEVEL", "TMPDIR", "_"} if not words else ())
+    argv = ["script"] if name != "cat" else []
+    process = ran(name, *argv, files=argv, variables={"MAKELEVEL", "TMPDIR", "_"} if not argv else ())
     assert asked(read_by(place, process)) >= {"MAKELEVEL"}
     assert "TMPDIR" not in asked(read_by(place, process))
     assert "MAKELEVEL" not in asked(read_by(place, ran("cc1plus", variables={"MAKELEVEL", "TMP"})))
@@ -301,7 +301,7 @@ def test_what_the_file_that_a_shell_reads_first_is_called_by(place):
         ("ptxas", ("time", 0, 1), ""),
     ],
 )
-def test_who_asks_for_what_no_reading_can_tell_has_none(place, name, question, reason):
+def test_who_asks_for_what_no_input_record_can_tell_has_none(place, name, question, reason):
     process = ran(name, questions={question})
     if reason:
         with pytest.raises(UnreadableError, match=reason):
@@ -340,7 +340,7 @@ def test_random_numbers_of_a_shell_are_known_by_their_name(place):
         ("pipe", PIPE, {"cc1plus", "cicc"}),
     ],
 )
-def test_what_the_kernel_or_a_pipe_says_is_in_no_reading(place, path, mode, objecting):
+def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode, objecting):
     os.mkfifo("pipe")
     found = set()
     for name in ("cat", "wrapper", "cc1plus", "cicc", "ptxas"):
@@ -387,7 +387,7 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "topics"),
+    ("name", "argv", "topics"),
     [
         ("cc1plus", [], set()),
         ("cat", [], set()),
@@ -399,8 +399,8 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
         ("sh", ["-c", "g++ -x c++ -w x -t 5"], {machine_facts.HOST}),
     ],
 )
-def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, words, topics):
-    made = read_by(place, ran(name, *words, questions={("uname", 0, 0)}))
+def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, argv, topics):
+    made = read_by(place, ran(name, *argv, questions={("uname", 0, 0)}))
     assert {topic for topic, _, _ in made.machine} == topics
     assert all(answer for _, _, answer in made.machine)
 
@@ -427,7 +427,7 @@ def test_mathematics_depends_on_the_class_that_each_loader_shows(place, monkeypa
     assert made.machine == [(machine_facts.NATIVE, "", "native")]
 
 
-def test_a_question_that_nobody_answers_leaves_no_reading(place, monkeypatch):
+def test_a_question_that_nobody_answers_leaves_no_input_record(place, monkeypatch):
     monkeypatch.setattr(machine_facts, "answer", lambda *_: "")
     with pytest.raises(UnreadableError, match="of the machine"):
         read_by(place, ran("g++", "-march=native"))
@@ -440,8 +440,8 @@ def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):
     call = inputs(place, time.time_ns())
     (place / "bin" / "new").write_text("")
     with pytest.raises(UnreadableError, match="changed while"):
-        call.reading(Observation([ran("cat", listed={"bin"})], set()), subject())
-    assert call.reading(Observation([ran("cat")], set()), subject())
+        call.input_record(Observation([ran("cat", listed={"bin"})], set()), subject())
+    assert call.input_record(Observation([ran("cat")], set()), subject())
 
 
 def test_the_tool_is_looked_for_as_it_was_called(place):
@@ -455,10 +455,10 @@ def test_the_tool_is_looked_for_as_it_was_called(place):
 
 def test_a_file_of_a_record_is_not_read_again(place):
     call = inputs(place)
-    call.reading(Observation([ran(files=["a.h"])], set()), subject())
+    call.input_record(Observation([ran(files=["a.h"])], set()), subject())
     call.remember()
     second = inputs(place)
-    made = second.reading(Observation([ran(files=["a.h"])], set()), subject())
+    made = second.input_record(Observation([ran(files=["a.h"])], set()), subject())
     assert made.digests == [keys.digest_file(path) for path in made.files]
     assert list(Path(place, "cache").glob("digest-*/*/*"))
 
@@ -478,24 +478,24 @@ def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
     made = inputs(place).of_tool(subject("bin/ptxas", loaded=known))
     assert kinds(made) == {"bin/ptxas": PROGRAM, "libx.so": LIBRARY}
     assert "-first" in made.names[made.directories.index(str(place))]
-    assert inputs(place).of_tool(subject("bin/ptxas")).files == [], "it is in the stage's own reading"
+    assert inputs(place).of_tool(subject("bin/ptxas")).files == [], "it is in the stage's own input record"
 
 
-def two_stages(place: Path) -> tuple[ObservedInputs, list[Reading]]:
+def two_stages(place: Path) -> tuple[ObservedInputs, list[InputRecord]]:
     call = inputs(place)
     one = ran(files=["a.h"], absent={"never.h"}, variables={"CPATH"}, links={"linked"})
     other = ran(
         "cat", files=["b.h"], absent={"other.h"}, variables={"SECRET"}, listed={"bin"}, found={"a.h": FILE}
     )
     (place / "linked").symlink_to("a.h")
-    return call, [call.reading(Observation([process], set()), subject()) for process in (one, other)]
+    return call, [call.input_record(Observation([process], set()), subject()) for process in (one, other)]
 
 
 def test_a_call_has_read_what_each_of_its_stages_did(place):
     call, parts = two_stages(place)
-    made = call.union(parts, ENVIRON, ["twin.h"])
+    made = call.union(parts, ENVIRON, ["copy.h"])
     assert kinds(made) == {
-        "a.h": SOURCE, "b.h": SOURCE, "twin.h": SOURCE,
+        "a.h": SOURCE, "b.h": SOURCE, "copy.h": SOURCE,
         "bin/cat": PROGRAM, "bin/cc1plus": PROGRAM, "bin/g++": PROGRAM,
     }  # fmt: skip
     assert dict(zip(made.directories, made.names, strict=True))["."] == ["+linked", "-never.h", "-other.h"]
@@ -519,13 +519,13 @@ def test_the_variables_of_a_call_are_those_that_it_was_given(place):
 
 def test_the_whole_environment_stands_for_all_variables(place):
     call, parts = two_stages(place)
-    parts.append(call.reading(Observation([ran("wrapper")], set()), subject()))
+    parts.append(call.input_record(Observation([ran("wrapper")], set()), subject()))
     assert call.union(parts, ENVIRON).variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
 
 
 def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
     """It held a moment ago; what has changed since the call began would show."""
-    made = Reading()
+    made = InputRecord()
     made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 32], [signatures.UNKNOWN]
     found = inputs(place).union([made], ENVIRON)
     assert (found.digests, found.signatures) == (["7" * 32], [signatures.of("a.h")])
@@ -542,7 +542,7 @@ TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]"}
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "argv"),
     [
         *[("sh", ["-c", text]) for text in TESTS.values()],
         *[("stat", ["sub"]), ("ls", ["-td"]), ("ls", ["-a", "--time=ctime"])],
@@ -550,12 +550,12 @@ TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]"}
     ],
 )
 @pytest.mark.parametrize("what", ["directory", "FIFO", "link"])
-def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, words, what):
+def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, what):
     make = {"directory": os.mkdir, "FIFO": os.mkfifo, "link": lambda path: os.symlink("a.h", path)}[what]
     make("sub")
     (place / "bin" / name).write_text("")
     mode = 0 if what == "link" else os.stat("sub").st_mode
-    process = ran(name, *words, found={"sub": mode}, links={"sub"} if what == "link" else set())
+    process = ran(name, *argv, found={"sub": mode}, links={"sub"} if what == "link" else set())
     made = read_by(place, process)
     assert [path for path, _ in made.dates] == ["sub"]
     answers = {(topic, what): answer for topic, what, answer in made.machine}
@@ -572,16 +572,16 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, words, wh
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "argv"),
     [
         *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt"]), ("cat", ["sub"]), ("python3", [])],
         *[("ls", ["-a", "sub-t"]), ("ls", ["-Fpd1", "--directory"]), ("find", [".", "-name", "*.h"])],
     ],
 )
-def test_who_does_not_look_at_it(place, name, words):
+def test_who_does_not_look_at_it(place, name, argv):
     (place / "sub").mkdir()
     (place / "bin" / name).write_text("")
-    assert read_by(place, ran(name, *words, found={"sub": os.stat("sub").st_mode})).dates == []
+    assert read_by(place, ran(name, *argv, found={"sub": os.stat("sub").st_mode})).dates == []
 
 
 def test_where_a_shell_works_is_not_what_it_tests(place):
@@ -594,14 +594,14 @@ def test_where_a_shell_works_is_not_what_it_tests(place):
     assert read_by(place, process, of=of).dates == []
 
 
-def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_reading(place):
+def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_input_record(place):
     for path in ("sub", "linked"):
         os.mkdir("sub") if path == "sub" else os.symlink("a.h", "linked")
         call = inputs(place, os.lstat(path).st_ctime_ns)
         mode = os.stat("sub").st_mode if path == "sub" else 0
         process = ran("sh", "-c", "[ x -nt y ]", found={path: mode}, links={"linked"})
         with pytest.raises(UnreadableError, match="changed while"):
-            call.reading(Observation([process], set()), subject())
+            call.input_record(Observation([process], set()), subject())
 
 
 def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place):
@@ -620,11 +620,11 @@ def test_scratch_files_may_be_named_through_links(place):
     assert read_by(place, ran("cat", written={f"{place}/link/a.ii"}))
     cache = Store(str(place / "cache"))
     call = ObservedInputs(cache, str(place), f"{place}/link", time.time_ns() + LATER)
-    assert call.reading(Observation([ran("cat", written={f"{place}/scratch/a.ii"})], set()), subject())
+    assert call.input_record(Observation([ran("cat", written={f"{place}/scratch/a.ii"})], set()), subject())
 
 
 @pytest.mark.parametrize(
-    ("words", "is_told"),
+    ("argv", "is_told"),
     [
         (["{}/one/a.cu"], True),
         (["-I{}/one"], True),
@@ -632,20 +632,20 @@ def test_scratch_files_may_be_named_through_links(place):
         (["a.cu", "/usr"], False),
     ],
 )
-def test_a_script_that_is_told_where_the_checkouts_are(place, words, is_told):
+def test_a_script_that_is_told_where_the_checkouts_are(place, argv, is_told):
     (place / "script").write_text('case $1 in *two*) x=1;; esac\nexec g++ "$@"')
-    process = ran("sh", "script", *(word.format("/base") for word in words), files=["script"])
+    process = ran("sh", "script", *(word.format("/base") for word in argv), files=["script"])
     cache = Store(str(place / "cache"))
     topics = []
     for base in ("/base", ""):
         call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, base)
-        made = call.reading(Observation([process], set()), subject())
+        made = call.input_record(Observation([process], set()), subject())
         topics.append([topic for topic, _, _ in made.machine])
     assert topics == [[machine_facts.DIRECTORY] if is_told else [], []]
     (place / "script").write_text('exec g++ "$@"')
     call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, "/base")
     process.files["script"] = signatures.of("script")
-    assert not call.reading(Observation([process], set()), subject()).machine
+    assert not call.input_record(Observation([process], set()), subject()).machine
 
 
 def test_who_finds_an_empty_standard_input_depends_on_that(place):
@@ -671,9 +671,9 @@ def test_who_finds_an_empty_standard_input_depends_on_that(place):
 
 def test_what_one_stage_reads_another_need_not_have_looked_for(place):
     call = inputs(place)
-    reads = call.reading(Observation([ran(files=["a.h"])], set()), subject())
+    reads = call.input_record(Observation([ran(files=["a.h"])], set()), subject())
     looks = ran(found={"a.h": stat.S_IFREG | 0o644, "b.h": stat.S_IFREG | 0o644}, links={"a.h", "b.h"})
-    looks = call.reading(Observation([looks], set()), subject())
+    looks = call.input_record(Observation([looks], set()), subject())
     assert {"+a.h", "+b.h"} <= {*dict(zip(looks.directories, looks.names, strict=True))["."]}
     made = call.union([reads, looks], ENVIRON)
     names = {*dict(zip(made.directories, made.names, strict=True))["."]}

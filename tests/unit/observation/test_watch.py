@@ -34,9 +34,9 @@ def tried(monkeypatch) -> list[str]:
     found: list[str] = []
     run = process.run
 
-    def run_and_tell(words, *others, **options):
-        found.append(words[0])
-        return run(words, *others, **options)
+    def run_and_tell(argv, *others, **options):
+        found.append(argv[0])
+        return run(argv, *others, **options)
 
     monkeypatch.setattr(process, "run", run_and_tell)
     return found

@@ -23,8 +23,8 @@ from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
 from nvccache.toolkit import dryrun
 
 
-def _bypass(*lines, words="-c a.cu") -> Bypass:
-    found = built(lines, words)
+def _bypass(*lines, argv="-c a.cu") -> Bypass:
+    found = built(lines, argv)
     assert isinstance(found, Bypass)
     return found
 
@@ -54,12 +54,12 @@ def test_a_pipeline_is_read_by_the_names_of_its_tools():
 
 def test_tools_are_known_wherever_they_are():
     found = planned(*_changed("ptxas ", '"/cuda 13/bin"/ptxas '))
-    assert _stage(found, "ptxas").words[0] == "/cuda 13/bin/ptxas"
+    assert _stage(found, "ptxas").argv[0] == "/cuda 13/bin/ptxas"
 
 
 def test_a_host_compiler_can_have_any_name():
     lines = [line.replace("gcc ", "my-c++ ", 1) for line in PIPELINE]
-    assert _stage(planned(*lines), "host_compile").words[0] == "my-c++"
+    assert _stage(planned(*lines), "host_compile").argv[0] == "my-c++"
 
 
 def test_a_stage_reads_what_its_words_name():
@@ -75,7 +75,7 @@ def test_a_name_with_blanks_and_commas_is_read_to_its_end():
 
 def test_the_value_of_an_option_may_follow_an_equals_sign():
     found = planned(*_changed('--module_id_file_name "', '--module_id_file_name="'))
-    assert "--module_id_file_name=<module_id>" in _stage(found, "cicc").key_words
+    assert "--module_id_file_name=<module_id>" in _stage(found, "cicc").key_argv
     assert "/s/a.module_id" in _stage(found, "cicc").inputs
 
 
@@ -92,7 +92,7 @@ def test_a_product_is_first_written_in_the_scratch_directory():
 
 def test_products_of_one_name_do_not_meet_in_the_scratch_directory():
     found = planned(
-        *('ptxas "e.ptx" -o "x/a.cubin"', 'ptxas "f.ptx" -o "y/a.cubin"'), words="-cubin e.ptx f.ptx"
+        *('ptxas "e.ptx" -o "x/a.cubin"', 'ptxas "f.ptx" -o "y/a.cubin"'), argv="-cubin e.ptx f.ptx"
     )
     first, second = (stage.outputs[0] for stage in found.stages)
     assert first.path != second.path
@@ -107,8 +107,8 @@ def test_an_intermediate_knows_the_products_it_ends_up_in():
 
 def test_every_word_is_run_as_it_stands_but_for_products_and_the_stub():
     found = planned(*PIPELINE)
-    assert list(_stage(found, "cicc").words) == dryrun.split_words(CICC)
-    changed = set(_stage(found, "cudafe").words) - set(dryrun.split_words(CUDAFE))
+    assert list(_stage(found, "cicc").argv) == dryrun.split_words(CICC)
+    changed = set(_stage(found, "cudafe").argv) - set(dryrun.split_words(CUDAFE))
     assert changed == {STUB_PLACEHOLDER}
 
 
@@ -118,22 +118,22 @@ def test_names_of_intermediates_are_no_part_of_a_key():
         lines = [line.replace(old, old.replace("a.", "a.compute_80.", 1)) for line in lines]
     renamed = planned(*lines, scratch="/other")
     for stage, other in zip(planned(*PIPELINE).stages, renamed.stages, strict=True):
-        assert stage.key_words == other.key_words
-        assert stage.words != other.words
+        assert stage.key_argv == other.key_argv
+        assert stage.argv != other.argv
 
 
 def test_the_path_of_the_source_is_no_part_of_a_key_that_reads_the_module_id():
     moved = planned(*_changed("/p/a.cu", "/elsewhere/a.cu"))
     found = planned(*PIPELINE)
-    assert _stage(moved, "cicc").key_words == _stage(found, "cicc").key_words
-    assert _stage(moved, "cudafe").key_words != _stage(found, "cudafe").key_words
+    assert _stage(moved, "cicc").key_argv == _stage(found, "cicc").key_argv
+    assert _stage(moved, "cudafe").key_argv != _stage(found, "cudafe").key_argv
 
 
 @pytest.mark.parametrize("option", ["-g", "-generate-line-info"])
 def test_the_path_of_the_source_is_part_of_a_key_with_line_information(option):
     lines = _changed("-arch compute_80", f"-arch compute_80 {option}")
     moved = planned(*_changed("/p/a.cu", "/elsewhere/a.cu", lines))
-    assert _stage(moved, "cicc").key_words != _stage(planned(*lines), "cicc").key_words
+    assert _stage(moved, "cicc").key_argv != _stage(planned(*lines), "cicc").key_argv
 
 
 def test_an_added_argument_changes_the_key_of_its_stage_alone():
@@ -141,26 +141,26 @@ def test_an_added_argument_changes_the_key_of_its_stage_alone():
     changed = [
         stage.kind
         for stage, other in zip(found.stages, added.stages, strict=True)
-        if stage.key_words != other.key_words
+        if stage.key_argv != other.key_argv
     ]
     assert changed == ["ptxas"]
 
 
 def test_words_that_a_blank_separates_are_not_one_word_in_a_key():
     found = planned(*_changed("-m64", '"-m64 -x"')), planned(*_changed("-m64", "-m64 -x"))
-    assert _stage(found[0], "ptxas").key_words != _stage(found[1], "ptxas").key_words
+    assert _stage(found[0], "ptxas").key_argv != _stage(found[1], "ptxas").key_argv
 
 
 def test_the_order_of_stages_is_nvccs_and_may_be_any_that_has_producers_first():
     generating = CICC.replace("--module_id_file_name", "--gen_module_id_file --module_id_file_name")
-    reading = CUDAFE.replace(" --gen_module_id_file", "")
-    found = planned(DEVICE, generating, PTXAS, FATBINARY, HOST, reading, COMPILE)
+    input_record = CUDAFE.replace(" --gen_module_id_file", "")
+    found = planned(DEVICE, generating, PTXAS, FATBINARY, HOST, input_record, COMPILE)
     assert _stage(found, "cudafe").inputs == ("/s/a.module_id", "/s/a.cpp4.ii")
     assert _stage(found, "cicc").output("module_id")
 
 
 def test_an_input_of_the_user_is_a_possible_file_and_no_edge():
-    found = planned('ptxas -arch=sm_80 "e.ptx" -o "e.cubin"', words="-cubin e.ptx")
+    found = planned('ptxas -arch=sm_80 "e.ptx" -o "e.cubin"', argv="-cubin e.ptx")
     (stage,) = found.stages
     assert stage.inputs == ()
     assert "e.ptx" in stage.possible_files
@@ -169,7 +169,7 @@ def test_an_input_of_the_user_is_a_possible_file_and_no_edge():
 def test_a_file_in_the_middle_of_a_word_is_a_possible_file():
     found = planned(
         'fatbinary --create="m.fatbin" "--image3=kind=ptx,sm=80,file=e.ptx"',
-        words="-fatbin -o m.fatbin e.ptx",
+        argv="-fatbin -o m.fatbin e.ptx",
     )
     assert "e.ptx" in found.stages[0].possible_files
 
@@ -198,7 +198,7 @@ def test_an_unknown_tool_runs_but_is_not_cached():
     found = planned(*PIPELINE[:5], 'newtool --in "/s/a.cubin" -o "/s/a.extra"', *PIPELINE[5:])
     stage = _stage(found, OPAQUE)
     assert not stage.grammar.is_cached
-    assert list(stage.words) == ["newtool", "--in", "/s/a.cubin", "-o", "/s/a.extra"]
+    assert list(stage.argv) == ["newtool", "--in", "/s/a.cubin", "-o", "/s/a.extra"]
 
 
 def test_what_an_unknown_tool_names_may_be_read_after_it():
@@ -241,12 +241,12 @@ def test_two_producers_of_one_file_are_two_sources_of_one_name():
 def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
     compiles = [f'gcc -c -x c++ -D__NVCC__ "{name}" -o "/s/{name[-5]}.o"' for name in others]
     device = COMPILE.replace('"a.o"', '"/s/a.o"')
-    bypass = _bypass(*PIPELINE[:6], device, *compiles, LINK, words=f"a.cu {' '.join(others)} -o x")
+    bypass = _bypass(*PIPELINE[:6], device, *compiles, LINK, argv=f"a.cu {' '.join(others)} -o x")
     assert bypass.reason == "same_base_name"
 
 
 def test_a_plan_that_does_not_write_the_product_is_none():
-    assert _bypass(*PIPELINE, words="-c a.cu -o other.o").reason == "unexplained"
+    assert _bypass(*PIPELINE, argv="-c a.cu -o other.o").reason == "unexplained"
     assert _bypass(*PIPELINE[:6]).reason == "unexplained"
 
 
@@ -270,30 +270,30 @@ def test_a_file_elsewhere_that_nvcc_would_remove_is_not_explained():
 
 
 def test_a_call_of_the_host_compiler_alone_has_nothing_to_cache():
-    assert _bypass('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', words="-c a.cpp").reason == "nothing_to_cache"
+    assert _bypass('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', argv="-c a.cpp").reason == "nothing_to_cache"
 
 
 def test_preprocessed_text_is_no_product():
     line = 'gcc -D__CUDA_ARCH_LIST__=800 -E "/s/a.cudafe1.cpp" -o "a.cu.cpp.ii"'
-    assert _bypass(*PIPELINE[:6], line, words="-cuda a.cu").reason == "preprocessed_product"
+    assert _bypass(*PIPELINE[:6], line, argv="-cuda a.cu").reason == "preprocessed_product"
     assert _bypass(*PIPELINE[:6], line).reason == "unexplained"
 
 
 def test_the_dependency_file_is_made_of_all_passes_before_it():
     found = planned(
-        DEVICE, HOST, "-- Filter Dependencies -- > a.d", CUDAFE, *PIPELINE[3:], words="-MD -c a.cu"
+        DEVICE, HOST, "-- Filter Dependencies -- > a.d", CUDAFE, *PIPELINE[3:], argv="-MD -c a.cu"
     )
     steps = [step for step in found.steps if isinstance(step, DependencyFile)]
     assert steps == [DependencyFile("a.d", ("/s/a.cpp1.ii", "/s/a.cpp4.ii"))]
 
 
 def test_no_dependency_file_is_written_where_nothing_is_preprocessed():
-    found = planned('ptxas -arch=sm_80 -m64 "a.ptx" -o "a.cubin"', words="-MD -cubin a.ptx")
+    found = planned('ptxas -arch=sm_80 -m64 "a.ptx" -o "a.cubin"', argv="-MD -cubin a.ptx")
     assert found.dependency_files == ()
 
 
 def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
-    assert _bypass(*PIPELINE, words="-MD -c a.cu").reason == "unexplained"
+    assert _bypass(*PIPELINE, argv="-MD -c a.cu").reason == "unexplained"
     assert _bypass(*PIPELINE, "-- Filter Dependencies -- > a.d").reason == "unexplained"
 
 

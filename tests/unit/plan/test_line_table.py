@@ -9,7 +9,7 @@ import time
 import pytest
 
 from nvccache.plan.line_table import dates_in, sources_in
-from nvccache.records.input_record import UnreadableError
+from nvccache.records.input_records import UnreadableError
 
 
 def image(table: bytes, name: bytes = b".debug_line") -> bytes:

@@ -47,7 +47,7 @@ DECLARED = [
     ("struct member { int line = __builtin_LINE(); };", "member m;", "line"),
     ("struct member { int line{__builtin_LINE()}; };", "member m;", None),
     (f"struct box {{ int f(); }}; int box::f({LOC}) {{ return 1; }}", "box().f()", "g()"),
-    (f"struct K {{ K({LOC}); }}; extern K (object);", "object", "objection"),
+    (f"struct K {{ K({LOC}); }}; extern K (object);", "object", "reason_against_record"),
     (f"int where({LOC}); int body() {{ return where(); }}", "where()", "body()"),
     (f"int where({LOC}); struct L {{ public: L(int a) noexcept(1) : x(a) {{ where(); }} }};",
      "where()", "L(1)"),

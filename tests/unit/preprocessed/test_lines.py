@@ -98,7 +98,7 @@ def test_one_stage_to_which_they_matter_is_enough():
     second[1] = second[1].replace("b.module_id", "a.module_id").replace("cicc ", "cicc -O0 ")
     stages = planned(*PIPELINE[:2], *second, *PIPELINE[2:]).stages
     assert lines.matter_to(stages)
-    assert not lines.matter_to(stage for stage in stages if "-O0" not in stage.words)
+    assert not lines.matter_to(stage for stage in stages if "-O0" not in stage.argv)
 
 
 @pytest.mark.parametrize("options", ["-include x.h", "-imacros x.h"])
@@ -109,5 +109,5 @@ def test_they_matter_where_the_host_compile_includes_more(options):
 def test_they_matter_to_a_command_that_is_not_understood():
     stages = planned(*PIPELINE).stages
     grammar = replace(stages[-1].grammar, kind="opaque")
-    opaque = replace(stages[-1], grammar=grammar, words=("tool", "-g", *stages[-1].inputs))
+    opaque = replace(stages[-1], grammar=grammar, argv=("tool", "-g", *stages[-1].inputs))
     assert lines.matter_to([*stages[:-1], opaque])

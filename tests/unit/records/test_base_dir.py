@@ -20,18 +20,18 @@ def random_path(choose: random.Random) -> str:
 @pytest.mark.parametrize("cwd", ["/base", "/base/one", "/base/one/build", "/base/one/build/deep/er"])
 def test_every_path_comes_back(cwd):
     choose = random.Random(1)
-    places = Relocation("/base", cwd)
+    relocation = Relocation("/base", cwd)
     for _ in range(3000):
         path = random_path(choose)
-        assert places.decode(places.encode(path)) == path
+        assert relocation.decode(relocation.encode(path)) == path
 
 
 @pytest.mark.parametrize("cwd", ["/base", "/base/one/build"])
 def test_no_two_paths_are_kept_alike(cwd):
     choose = random.Random(2)
-    places = Relocation("/base", cwd)
+    relocation = Relocation("/base", cwd)
     paths = {random_path(choose) for _ in range(3000)}
-    assert len({places.encode(path) for path in paths}) == len(paths)
+    assert len({relocation.encode(path) for path in paths}) == len(paths)
 
 
 def test_another_checkout_gets_its_own_path():
@@ -50,10 +50,10 @@ def test_a_checkout_at_another_depth_gets_its_own_path():
 
 
 def test_the_way_is_one_up_and_then_down():
-    places = Relocation("/base", "/base/one/build")
-    assert places.encode("/base/one/src/a.cu") == MARK + "1/src/a.cu"
-    assert places.encode("/base/one/build") == MARK + "0"
-    assert places.encode("/base") == MARK + "2"
+    relocation = Relocation("/base", "/base/one/build")
+    assert relocation.encode("/base/one/src/a.cu") == MARK + "1/src/a.cu"
+    assert relocation.encode("/base/one/build") == MARK + "0"
+    assert relocation.encode("/base") == MARK + "2"
 
 
 @pytest.mark.parametrize(
@@ -72,39 +72,39 @@ def test_the_way_is_one_up_and_then_down():
     ],
 )
 def test_paths_outside_of_the_base_directory_stay(path):
-    places = Relocation("/base", "/base/one")
-    assert places.encode(path) == path
-    assert places.decode(path) == path
+    relocation = Relocation("/base", "/base/one")
+    assert relocation.encode(path) == path
+    assert relocation.decode(path) == path
 
 
 @pytest.mark.parametrize("base", ["/base/", "/base//"])
 def test_a_slash_behind_the_base_directory_means_nothing(base):
-    places = Relocation(base, "/base/one")
-    assert places.base == "/base"
-    assert places.encode("/base/one/x.h") == MARK + "0/x.h"
+    relocation = Relocation(base, "/base/one")
+    assert relocation.base == "/base"
+    assert relocation.encode("/base/one/x.h") == MARK + "0/x.h"
 
 
 @pytest.mark.parametrize(
     ("base", "cwd"), [("", "/x"), ("/", "/x"), ("/base", "/based/x"), ("/base/one", "/base")]
 )
 def test_there_is_no_relocation_where_the_working_directory_is_elsewhere(base, cwd):
-    places = Relocation(base, cwd)
-    assert places.base == ""
-    assert places.encode(f"{cwd}/x.h") == f"{cwd}/x.h"
-    assert places.encode_within(f"-I{cwd}/x") == f"-I{cwd}/x"
+    relocation = Relocation(base, cwd)
+    assert relocation.base == ""
+    assert relocation.encode(f"{cwd}/x.h") == f"{cwd}/x.h"
+    assert relocation.encode_within(f"-I{cwd}/x") == f"-I{cwd}/x"
     with pytest.raises(ValueError, match="above the base"):
-        places.decode(MARK + "0/x.h")
+        relocation.decode(MARK + "0/x.h")
 
 
 def test_a_base_directory_that_is_a_link_is_where_it_leads(tmp_path):
     (tmp_path / "real" / "one").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     cwd = os.path.realpath(tmp_path / "real" / "one")
-    places = Relocation(str(tmp_path / "link"), cwd)
-    assert places.base == os.path.realpath(tmp_path / "real")
-    assert places.encode(f"{cwd}/x.h") == MARK + "0/x.h"
+    relocation = Relocation(str(tmp_path / "link"), cwd)
+    assert relocation.base == os.path.realpath(tmp_path / "real")
+    assert relocation.encode(f"{cwd}/x.h") == MARK + "0/x.h"
     through_link = str(tmp_path / "link" / "one" / "x.h")
-    assert places.encode(through_link) == through_link
+    assert relocation.encode(through_link) == through_link
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_what_leads_above_the_base_directory_is_refused(kept):
 
 
 def test_a_path_that_was_typed_with_the_mark_is_not_taken_for_a_kept_one():
-    places = Relocation("/base", "/base/one/build")
+    relocation = Relocation("/base", "/base/one/build")
     typed = MARK + "1/src/a.cu"
-    assert places.decode(places.encode(typed)) == typed
-    assert places.encode(typed) != places.encode("/base/one/src/a.cu")
+    assert relocation.decode(relocation.encode(typed)) == typed
+    assert relocation.encode(typed) != relocation.encode("/base/one/src/a.cu")
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_a_word_without_such_a_path_stays(word):
 
 def test_no_two_words_are_kept_alike():
     choose = random.Random(3)
-    places = Relocation("/base", "/base/one/build")
+    relocation = Relocation("/base", "/base/one/build")
     starts = ["", "-I", "-L", "-Dx=", '-Dx="', "a,", "x", "-isystem"]
-    words = {
+    argv = {
         choose.choice(starts) + random_path(choose) + choose.choice(["", "=.", ",/base/x"])
         for _ in range(3000)
     }
-    assert len({places.encode_within(word) for word in words}) == len(words)
+    assert len({relocation.encode_within(word) for word in argv}) == len(argv)
 
 
 def test_words_of_two_checkouts_are_kept_alike():

@@ -78,9 +78,9 @@ def project(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
+def _ours(nvcc: str, argv: list[str], directory: Path) -> dict[str, bytes]:
     """Path -> content of the dependency files that follow from the preprocessed text in a directory."""
-    parsed = invocation.parse(words, {})
+    parsed = invocation.parse(argv, {})
     assert isinstance(parsed, Invocation) and parsed.dependencies is not None
     transcript = dryrun.transcribe(nvcc, parsed.dryrun_arguments, str(directory), os.environ)
     assert isinstance(transcript, dryrun.Transcript)
@@ -94,7 +94,7 @@ def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         ["-MD", "-c", *TWO, "-o", "out/x y.o"],
         ["-MMD", "-MP", "-ptx"],
@@ -103,11 +103,11 @@ def _ours(nvcc: str, words: list[str], directory: Path) -> dict[str, bytes]:
     ],
     ids=" ".join,
 )
-def test_dependency_files_are_those_of_nvcc(nvcc, project, words):
-    words = [*words, "-I", ".", "-isystem", "sys", "sp ace/a.b.cu"]
-    done = subprocess.run([nvcc, *words, "-keep", "-keep-dir", "keep"], check=True, capture_output=True)
+def test_dependency_files_are_those_of_nvcc(nvcc, project, argv):
+    argv = [*argv, "-I", ".", "-isystem", "sys", "sp ace/a.b.cu"]
+    done = subprocess.run([nvcc, *argv, "-keep", "-keep-dir", "keep"], check=True, capture_output=True)
     assert done.stdout == b""
-    ours = _ours(nvcc, words, project / "keep")
+    ours = _ours(nvcc, argv, project / "keep")
     assert ours
     for path, rule in ours.items():
         assert rule == (project / path).read_bytes()

@@ -16,7 +16,7 @@ from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.direct import BOUND, PLACED, SHARED
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.records.manifest import Found
 from nvccache.store import sections
 
@@ -33,9 +33,9 @@ def parse(line: str) -> Invocation:
 
 
 def key(
-    line: str, scope: str = PLACED, nvcc: str = "nvcc", places: Relocation = NOWHERE, environ=None
+    line: str, scope: str = PLACED, nvcc: str = "nvcc", relocation: Relocation = NOWHERE, environ=None
 ) -> str:
-    return direct.key_of(scope, nvcc, parse(line), places, environ or {})
+    return direct.key_of(scope, nvcc, parse(line), relocation, environ or {})
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -75,7 +75,7 @@ def test_what_decides_is_in_the_key(scope, line):
     ],
 )
 def test_order_and_place_of_arguments_are_in_the_key(line, other):
-    calls = [invocation.parse(words.split(), {}) for words in (line, other)]
+    calls = [invocation.parse(argv.split(), {}) for argv in (line, other)]
     found = [
         direct.key_of(PLACED, "nvcc", call, NOWHERE, {}) for call in calls if isinstance(call, Invocation)
     ]
@@ -122,7 +122,7 @@ def test_scopes_and_compilers_have_their_own_keys():
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_variables_are_not_in_the_key(scope):
-    """A reading says which of them were asked for; the words of some are arguments."""
+    """An input record says which of them were asked for; the words of some are arguments."""
     environ = dict.fromkeys(
         [*environment.OF_LIBC, *environment.OF_SIDE_OUTPUTS, "PATH", "CPATH", "HOME"], "/x"
     )
@@ -140,10 +140,10 @@ def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatc
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        places = Relocation(str(tmp_path), os.getcwd())
+        relocation = Relocation(str(tmp_path), os.getcwd())
         line = f"-c {tmp_path}/{name}/a.cu -I{tmp_path}/{name}/include"
         found[name] = [
-            key(line, SHARED, places=places), key("-c a.cu", PLACED), key("-c a.cu", BOUND),
+            key(line, SHARED, relocation=relocation), key("-c a.cu", PLACED), key("-c a.cu", BOUND),
             key("-c a.cu", SHARED),
         ]  # fmt: skip
     shared, placed, bound, plain = (one == two for one, two in zip(found["one"], found["two"], strict=True))
@@ -157,8 +157,12 @@ def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
 
 
 def test_a_shared_key_is_tried_first_and_only_with_a_base_directory():
-    places = Relocation("/base", "/base/one")
-    assert direct.scopes_of(places, NOWHERE) == [(SHARED, places), (PLACED, NOWHERE), (BOUND, NOWHERE)]
+    relocation = Relocation("/base", "/base/one")
+    assert direct.scopes_of(relocation, NOWHERE) == [
+        (SHARED, relocation),
+        (PLACED, NOWHERE),
+        (BOUND, NOWHERE),
+    ]
     assert direct.scopes_of(NOWHERE, NOWHERE) == [(PLACED, NOWHERE), (BOUND, NOWHERE)]
 
 
@@ -170,13 +174,13 @@ def given(product: str, dependency_file: str = "") -> CallResult:
     return answer
 
 
-def attached(answer: CallResult, line: str, places: Relocation = NOWHERE) -> bytes | None:
-    return direct.attach(answer, ENTERED, parse(line), places)
+def attached(answer: CallResult, line: str, relocation: Relocation = NOWHERE) -> bytes | None:
+    return direct.attach(answer, ENTERED, parse(line), relocation)
 
 
-def answer_of(kept: bytes | None, line: str, places: Relocation = NOWHERE) -> CallResult | None:
+def answer_of(kept: bytes | None, line: str, relocation: Relocation = NOWHERE) -> CallResult | None:
     assert kept is not None
-    return direct.answer_of(Found("key", Reading(), kept), parse(line), places)
+    return direct.answer_of(Found("key", InputRecord(), kept), parse(line), relocation)
 
 
 def written(answer: CallResult | None) -> list[str]:
@@ -324,7 +328,7 @@ def test_what_a_compile_makes_is_no_program_and_the_other_way_round():
 @pytest.mark.parametrize("read", ["out/a.o", "out/a.d"])
 def test_what_was_read_is_not_written(read):
     """Whatever the command line says."""
-    made = Reading()
+    made = InputRecord()
     line = "-c a.cu -MD -odir out"
     for path, is_answer in ((read, False), (os.path.abspath(read), False), ("out/b.o", True)):
         made.files = ["a.cu", path]
@@ -396,8 +400,8 @@ def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
     """What names are mapped to may hold that of the checkout, and not that of the base directory."""
     made = []
     for name in ("one", "other"):
-        words = ["-c", "a.cu", *shlex.split(option.format(base="/base", name=name))]
-        call = invocation.parse(words, {})
+        argv = ["-c", "a.cu", *shlex.split(option.format(base="/base", name=name))]
+        call = invocation.parse(argv, {})
         assert isinstance(call, Invocation)
         made.append(direct.key_of(SHARED, "nvcc", call, Relocation("/base", f"/base/{name}/build"), {}))
     assert (made[0] == made[1]) == is_shared

@@ -14,7 +14,7 @@ from nvccache.records import direct, levels, manifest, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.differences import Present
-from nvccache.records.input_record import SOURCE, Reading
+from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.levels import Outcome
 from nvccache.records.manifest import Found
 from nvccache.store import store
@@ -41,27 +41,27 @@ def place(tmp_path, monkeypatch):
     nowhere = Relocation("", os.getcwd())
     attached = direct.attach(given, [], call, nowhere)
     assert attached
-    found = Found(keys.digest_bytes(b"reading"), reading_of_source(), attached)
+    found = Found(keys.digest_bytes(b"input record"), input_record_of_source(), attached)
     manifest.add(
         direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), found, cache, nowhere, time.time_ns()
     )
     return tmp_path / "work"
 
 
-def reading_of_source() -> Reading:
-    made = Reading()
+def input_record_of_source() -> InputRecord:
+    made = InputRecord()
     made.files, made.kinds, made.digests = ["a.cu"], SOURCE, [keys.digest_file("a.cu")]
     made.signatures = [signatures.UNKNOWN]
     return made
 
 
-def answer(place, words=LINE, **settings: str) -> Outcome:
+def answer(place, argv=LINE, **settings: str) -> Outcome:
     environ = {"NVCCACHE_DIR": str(place.parent / "cache"), **settings}
-    return levels.answer("nvcc", list(words), config.load(environ), {})
+    return levels.answer("nvcc", list(argv), config.load(environ), {})
 
 
-def replay_record(place, words=LINE) -> bytes | None:
-    key = replay.key_of("nvcc", words, os.getcwd(), {}, "")
+def replay_record(place, argv=LINE) -> bytes | None:
+    key = replay.key_of("nvcc", argv, os.getcwd(), {}, "")
     return Store(str(place.parent / "cache")).find_record(store.REPLAY, key)
 
 
@@ -101,7 +101,7 @@ def test_a_file_changed_a_moment_ago_is_not_replayed(place):
 def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     """However long digests took: a change within the same tick of the clock would not show."""
     now = Present({})
-    held = reading_of_source()
+    held = input_record_of_source()
     os.utime("a.cu")
     looked_at = time.time_ns()
     assert now.signatures(held.files) != [None]
@@ -138,7 +138,7 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place):
     given = CallResult()
     given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
     given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
-    made = reading_of_source()
+    made = input_record_of_source()
     made.signatures = [signatures.of("a.cu")]
     line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
     key = replay.key_of("nvcc", line, os.getcwd(), {}, "")
@@ -164,25 +164,25 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [(["-lib", "a.o"], "library"), (["--version"], "information"), (["-c"], "information")],
 )
-def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, words, reason):
-    outcome = answer(place, words)
+def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
+    outcome = answer(place, argv)
     assert (outcome.answer, outcome.invocation, outcome.bypass.reason) == (None, None, reason)
 
 
 def test_another_output_of_a_known_call_is_answered(place):
     settle()
-    words = ["-c", "a.cu", "-o", "b.o"]
-    assert answer(place, words).answer.products[0][0] == "b.o"
+    argv = ["-c", "a.cu", "-o", "b.o"]
+    assert answer(place, argv).answer.products[0][0] == "b.o"
     assert (place / "b.o").read_bytes() == OBJECT
     assert not (place / "a.o").exists()
-    assert replay_record(place, words) and not replay_record(place)
+    assert replay_record(place, argv) and not replay_record(place)
 
 
 def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(place):
-    held = reading_of_source()
+    held = input_record_of_source()
     (place / "old").mkdir()
     held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
     held.directory_signatures = [signatures.UNKNOWN] * 2

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys, signatures
-from nvccache.records import input_record, manifest
+from nvccache.records import input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
-from nvccache.records.input_record import ABSENT, SOURCE, Reading
+from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
 from nvccache.records.manifest import Found
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -34,9 +34,9 @@ def header(tmp_path) -> Path:
     return path
 
 
-def _read(*paths: Path, absent: Path | None = None) -> Reading:
-    """The reading of a command that has just read these files."""
-    made = Reading()
+def _read(*paths: Path, absent: Path | None = None) -> InputRecord:
+    """The input record of a command that has just read these files."""
+    made = InputRecord()
     made.files = [str(path) for path in paths]
     made.kinds = SOURCE * len(paths)
     made.digests = [keys.digest_file(str(path)) for path in paths]
@@ -47,8 +47,8 @@ def _read(*paths: Path, absent: Path | None = None) -> Reading:
     return made
 
 
-def _add(cache: Store, made: Reading, front: str = FRONT, attached: bytes = b"") -> str:
-    key = input_record.key_of(front, made)
+def _add(cache: Store, made: InputRecord, front: str = FRONT, attached: bytes = b"") -> str:
+    key = input_records.key_of(front, made)
     manifest.add(front, Found(key, made, attached), cache, NOWHERE, time.time_ns())
     return key
 
@@ -60,16 +60,16 @@ def _find(cache: Store, front: str = FRONT) -> str:
 
 
 def _keys(cache: Store) -> list[str]:
-    return [found.key for found in manifest.readings(FRONT, cache, NOWHERE)]
+    return [found.key for found in manifest.kept_input_records(FRONT, cache, NOWHERE)]
 
 
-def test_a_reading_is_found_while_everything_is_as_it_was(header, cache):
+def test_a_input_record_is_found_while_everything_is_as_it_was(header, cache):
     key = _add(cache, _read(header), attached=b"beside\0it")
     found = manifest.find(FRONT, cache, NOWHERE, Present({}), lambda: "")
-    assert (found.key, found.attached, found.reading.files) == (key, b"beside\0it", [str(header)])
+    assert (found.key, found.attached, found.input_record.files) == (key, b"beside\0it", [str(header)])
 
 
-def test_an_unknown_command_has_no_reading(cache):
+def test_an_unknown_command_has_no_input_record(cache):
     assert _find(cache) == ""
     assert _keys(cache) == []
 
@@ -82,7 +82,7 @@ def test_a_changed_header_is_noticed_and_one_changed_back_is_as_it_was(header, c
     assert _find(cache) == key
 
 
-def test_each_state_of_the_headers_has_its_own_reading(header, cache):
+def test_each_state_of_the_headers_has_its_own_input_record(header, cache):
     first = _add(cache, _read(header))
     header.write_text("int z;\n")
     second = _add(cache, _read(header))
@@ -97,7 +97,7 @@ def test_each_state_of_the_headers_has_its_own_reading(header, cache):
 def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
     key = _add(cache, _read(header, absent=tmp_path / "early.h"))
     assert key != _add(cache, _read(header))
-    assert key != input_record.key_of(FRONT, _read(header, absent=tmp_path / "other.h"))
+    assert key != input_records.key_of(FRONT, _read(header, absent=tmp_path / "other.h"))
 
 
 def test_the_same_state_is_recorded_once(header, cache):
@@ -105,7 +105,7 @@ def test_the_same_state_is_recorded_once(header, cache):
     assert len(_keys(cache)) == 1
 
 
-def test_the_newest_reading_is_tried_first_and_the_oldest_are_dropped(header, cache):
+def test_the_newest_input_record_is_tried_first_and_the_oldest_are_dropped(header, cache):
     added = []
     for number in range(12):
         header.write_text(f"int x{number};\n")
@@ -117,7 +117,7 @@ def test_the_newest_reading_is_tried_first_and_the_oldest_are_dropped(header, ca
     assert len(_keys(cache)) == 8
 
 
-def test_another_command_has_its_own_readings(header, cache):
+def test_another_command_has_its_own_input_records(header, cache):
     key = _add(cache, _read(header))
     assert _find(cache, OTHER_FRONT) == ""
     assert _add(cache, _read(header), OTHER_FRONT) != key
@@ -130,15 +130,15 @@ def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_
     made = _read(header, settled)
     made.signatures[1] = (1, 2, 3, 4, 5)
     _add(cache, made)
-    (found,) = manifest.readings(FRONT, cache, NOWHERE)
-    assert found.reading.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
+    (found,) = manifest.kept_input_records(FRONT, cache, NOWHERE)
+    assert found.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
-def test_a_reading_that_is_lost_is_passed_over(header, cache):
+def test_a_input_record_that_is_lost_is_passed_over(header, cache):
     first = _add(cache, _read(header))
     header.write_text("int z;\n")
     second = _add(cache, _read(header))
-    os.unlink(cache.path(store.READING, second))
+    os.unlink(cache.path(store.INPUT_RECORD, second))
     assert _keys(cache) == [first]
 
 
@@ -151,32 +151,34 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
     assert _find(cache) == key
 
 
-def test_a_reading_that_cannot_be_understood_is_removed(header, cache):
+def test_a_input_record_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
-    whole = cache.find_record(store.READING, key)
-    parts = sections.unpack("reading-5", whole, input_record.SECTIONS + 1)
+    whole = cache.find_record(store.INPUT_RECORD, key)
+    parts = sections.unpack("input-record-6", whole, input_records.SECTIONS + 1)
     foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
     for at, foreign in foreign_parts:
         cache.add_record(
-            store.READING, key, sections.pack("reading-5", [*parts[:at], foreign, *parts[at + 1 :]])
+            store.INPUT_RECORD, key, sections.pack("input-record-6", [*parts[:at], foreign, *parts[at + 1 :]])
         )
         assert _find(cache) == ""
-        assert not os.path.exists(cache.path(store.READING, key))
-    cache.add_record(store.READING, key, whole.replace(b"reading-5", b"reading-9", 1))
+        assert not os.path.exists(cache.path(store.INPUT_RECORD, key))
+    cache.add_record(store.INPUT_RECORD, key, whole.replace(b"input-record-6", b"input-record-9", 1))
     assert _find(cache) == ""
-    cache.add_record(store.READING, key, whole)
+    cache.add_record(store.INPUT_RECORD, key, whole)
     assert _find(cache) == key
 
 
-def test_below_the_base_directory_a_reading_holds_in_another_checkout(cache, tmp_path):
+def test_below_the_base_directory_a_input_record_holds_in_another_checkout(cache, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.h").write_text("int x;\n")
-    places = [Relocation(str(tmp_path), str(tmp_path / name)) for name in ("one", "two")]
+    relocation = [Relocation(str(tmp_path), str(tmp_path / name)) for name in ("one", "two")]
     made = _read(tmp_path / "one" / "x.h")
-    manifest.add(FRONT, Found(input_record.key_of(FRONT, made), made, b""), cache, places[0], time.time_ns())
-    found = manifest.find(FRONT, cache, places[1], Present({}), lambda: "")
-    assert found.reading.files == [str(tmp_path / "two" / "x.h")]
+    manifest.add(
+        FRONT, Found(input_records.key_of(FRONT, made), made, b""), cache, relocation[0], time.time_ns()
+    )
+    found = manifest.find(FRONT, cache, relocation[1], Present({}), lambda: "")
+    assert found.input_record.files == [str(tmp_path / "two" / "x.h")]
     (tmp_path / "two" / "x.h").write_text("int y;\n")
-    assert manifest.find(FRONT, cache, places[1], Present({}), lambda: "") is None
-    assert manifest.find(FRONT, cache, places[0], Present({}), lambda: "")
+    assert manifest.find(FRONT, cache, relocation[1], Present({}), lambda: "") is None
+    assert manifest.find(FRONT, cache, relocation[0], Present({}), lambda: "")

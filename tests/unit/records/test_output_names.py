@@ -112,7 +112,7 @@ def test_names_follow_from_the_call(line, expected):
     ],
 )
 def test_names_follow_from_words_that_can_mean_only_one_thing(line, expected):
-    assert named(output_names.of_words(line.split(), is_linked=False)) == expected
+    assert named(output_names.of_argv(line.split(), is_linked=False)) == expected
 
 
 @pytest.mark.parametrize("word", sorted(COMPLETE))
@@ -130,19 +130,19 @@ def test_whether_a_file_with_other_names_is_replaced_is_found_by_parsing(tmp_pat
     monkeypatch.chdir(tmp_path)
     line = ["-c", "a.cu", "-o", "a.o"]
     (tmp_path / "a.o").write_text("")
-    assert output_names.of_words(line, is_linked=False).is_known
+    assert output_names.of_argv(line, is_linked=False).is_known
     os.link("a.o", "other")
-    assert not output_names.of_words(line, is_linked=False).is_known
+    assert not output_names.of_argv(line, is_linked=False).is_known
     os.unlink("a.o")
     os.symlink("other", "a.o")
-    assert not output_names.of_words(line, is_linked=False).is_known
+    assert not output_names.of_argv(line, is_linked=False).is_known
 
 
 @pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
 def test_words_of_variables_may_name_the_product(monkeypatch, name):
-    assert output_names.of_words(["-c", "a.cu"], is_linked=False).is_known
+    assert output_names.of_argv(["-c", "a.cu"], is_linked=False).is_known
     monkeypatch.setenv(name, "-o b.o")
-    assert not output_names.of_words(["-c", "a.cu"], is_linked=False).is_known
+    assert not output_names.of_argv(["-c", "a.cu"], is_linked=False).is_known
 
 
 @pytest.mark.parametrize("word", sorted(output_names.SPELLINGS_OF_MODES))
@@ -181,7 +181,7 @@ def test_words_never_say_more_than_the_parsed_call():
     for _ in range(30000):
         line = choose.choices(WORDS, k=choose.randint(1, 8))
         for is_linked in (False, True):
-            found = output_names.of_words(line, is_linked)
+            found = output_names.of_argv(line, is_linked)
             if not found.is_known:
                 continue
             arguments = tokens.scan(line)

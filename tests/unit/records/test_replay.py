@@ -11,7 +11,7 @@ from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import replay
 from nvccache.records.call_result import CallResult
-from nvccache.records.input_record import LIBRARIES, Reading
+from nvccache.records.input_records import LIBRARIES, InputRecord
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -40,9 +40,9 @@ def cache(tmp_path) -> Store:
     return Store(str(tmp_path / "cache"))
 
 
-def reading_of_call() -> Reading:
+def input_record_of_call() -> InputRecord:
     """`early` and `late` have signatures that last, `listed` has not."""
-    made = Reading()
+    made = InputRecord()
     made.files, made.kinds = ["a.cu", "late/a.h"], "ss"
     made.digests = [keys.digest_file(path) for path in made.files]
     made.signatures = [signatures.of(path) for path in made.files]
@@ -73,13 +73,13 @@ def find(cache: Store, processor: str = "this one", environ=ENVIRON) -> CallResu
     return replay.find(KEY, ARGUMENTS, environ, cache, lambda topic, _: answers[topic])
 
 
-def add(cache: Store, made: Reading, given: CallResult, arguments=ARGUMENTS) -> bool:
+def add(cache: Store, made: InputRecord, given: CallResult, arguments=ARGUMENTS) -> bool:
     return replay.add(KEY, made, given, arguments, ENVIRON, cache)
 
 
 @pytest.fixture
 def recorded(place, cache) -> Store:
-    assert add(cache, reading_of_call(), answer_of_call())
+    assert add(cache, input_record_of_call(), answer_of_call())
     return cache
 
 
@@ -93,21 +93,21 @@ def test_an_answer_without_a_dependency_file_has_none(place, cache):
     given = answer_of_call()
     given.dependency_file, given.rule = "", None
     line = ARGUMENTS[:4]
-    assert add(cache, reading_of_call(), given, line)
+    assert add(cache, input_record_of_call(), given, line)
     assert replay.find(KEY, line, ENVIRON, cache, lambda: "this one").rule is None
 
 
 def test_an_answer_has_the_dependency_file_that_is_asked_for_and_no_other(place, cache):
     given = answer_of_call()
-    assert not add(cache, reading_of_call(), given, ARGUMENTS[:4])
+    assert not add(cache, input_record_of_call(), given, ARGUMENTS[:4])
     given.dependency_file, given.rule = "", None
-    assert not add(cache, reading_of_call(), given)
+    assert not add(cache, input_record_of_call(), given)
 
 
 def test_an_empty_dependency_file_is_one(place, cache):
     given = answer_of_call()
     given.rule = b""
-    assert add(cache, reading_of_call(), given)
+    assert add(cache, input_record_of_call(), given)
     assert find(cache).rule == b""
 
 
@@ -199,7 +199,7 @@ def test_what_nobody_asked_for_makes_no_difference(recorded, place):
 def test_another_processor_makes_a_difference_only_where_it_counts(recorded, place, monkeypatch):
     monkeypatch.setattr(signatures, "of_boot", lambda: "another start")
     assert find(recorded, "another") is None
-    made = reading_of_call()
+    made = input_record_of_call()
     made.machine, made.cache_signatures = [], []
     assert add(recorded, made, answer_of_call())
     assert find(recorded, "another")
@@ -216,7 +216,7 @@ def test_the_machine_is_looked_at_once_it_has_been_started_anew(recorded, monkey
 
 def test_the_machine_is_looked_at_where_nothing_tells_its_start(place, cache, monkeypatch):
     monkeypatch.setattr(signatures, "of_boot", lambda: "")
-    assert add(cache, reading_of_call(), answer_of_call())
+    assert add(cache, input_record_of_call(), answer_of_call())
     assert find(cache)
     assert find(cache, "another") is None
 
@@ -228,7 +228,7 @@ def test_what_the_loader_keeps_of_directories_makes_a_difference_once_written(re
 
 def test_what_the_loader_keeps_of_directories_must_not_be_too_new(place, cache):
     for known in ([], [signatures.UNKNOWN]):
-        made = reading_of_call()
+        made = input_record_of_call()
         made.cache_signatures = known
         assert not add(cache, made, answer_of_call())
 
@@ -258,14 +258,14 @@ def test_a_variable_that_nobody_asked_for_makes_no_difference(recorded, changed)
 
 
 def test_path_counts_only_where_something_was_looked_for_on_it(place, cache):
-    made = reading_of_call()
+    made = input_record_of_call()
     made.sought, made.search_path = [], ""
     assert add(cache, made, answer_of_call())
     assert find(cache, environ={**ENVIRON, "PATH": "/elsewhere"})
 
 
 def test_the_plain_directory_is_noticed_where_its_signature_is_not(place, cache):
-    made = reading_of_call()
+    made = input_record_of_call()
     for name in ("directories", "directory_signatures", "names"):
         delattr(made, name)
         setattr(made, name, [])
@@ -278,7 +278,7 @@ def test_the_plain_directory_is_noticed_where_its_signature_is_not(place, cache)
 
 
 def test_a_date_of_what_nobody_reads_is_not_recorded(place, cache):
-    made = reading_of_call()
+    made = input_record_of_call()
     made.dates = [("a.cu", presence.date_and_size("a.cu"))]
     assert add(cache, made, answer_of_call())
     made.dates.append(("named.cu", ""))
@@ -287,7 +287,7 @@ def test_a_date_of_what_nobody_reads_is_not_recorded(place, cache):
 
 def test_a_file_that_may_still_change_unseen_is_not_recorded(place, cache):
     for index in range(2):
-        made = reading_of_call()
+        made = input_record_of_call()
         made.signatures[index] = signatures.UNKNOWN
         assert not add(cache, made, answer_of_call())
     assert find(cache) is None
@@ -296,14 +296,14 @@ def test_a_file_that_may_still_change_unseen_is_not_recorded(place, cache):
 def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(place, cache):
     given = answer_of_call()
     given.products.append(("/elsewhere/b.o", DIGEST, False))
-    assert not add(cache, reading_of_call(), given)
+    assert not add(cache, input_record_of_call(), given)
     assert find(cache) is None
 
 
 def test_a_readonly_cache_takes_no_record_and_still_answers(recorded):
     readonly = Store(recorded.root, is_readonly=True)
     other = replay.key_of("other", ARGUMENTS, "/work", {})
-    replay.add(other, reading_of_call(), answer_of_call(), ARGUMENTS, ENVIRON, readonly)
+    replay.add(other, input_record_of_call(), answer_of_call(), ARGUMENTS, ENVIRON, readonly)
     assert replay.find(other, ARGUMENTS, ENVIRON, recorded, lambda: "") is None
     assert find(readonly)
 

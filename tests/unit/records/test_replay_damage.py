@@ -11,7 +11,7 @@ from nvccache import environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import call_result, replay
 from nvccache.records.call_result import CallResult
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 
@@ -37,7 +37,7 @@ def cache(tmp_path, monkeypatch) -> Store:
     (tmp_path / "work" / "absent" / "tool").write_text("")
     (tmp_path / "work" / "absent" / "tool").chmod(0o755)
     cache = Store(str(tmp_path / "cache"))
-    made = Reading()
+    made = InputRecord()
     made.files, made.kinds, made.digests = ["a.cu"], "s", [keys.digest_bytes(b"")]
     made.signatures = [signatures.of("a.cu")]
     made.directories, made.names = ["absent"], [["-x.h", "-y.h", "xtool"]]

@@ -34,8 +34,8 @@ def claims(tmp_path) -> Claims:
 @pytest.fixture
 def holder(tmp_path):
     """Another process that holds the claim and shows that it goes on."""
-    words = [sys.executable, "-c", HOLDER, str(tmp_path / "cache"), KEY]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as child:
+    argv = [sys.executable, "-c", HOLDER, str(tmp_path / "cache"), KEY]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
         assert child.stdout and child.stdout.readline() == b"held\n"
         yield child
         child.kill()

@@ -82,7 +82,7 @@ def _by_shell(lines: list[str]) -> list[list[str]]:
 def test_words_are_those_that_a_shell_makes():
     generator = random.Random(20241121)
     lines = ["".join(generator.choices(PIECES, k=generator.randint(0, 12))) for _ in range(20_000)]
-    split = {line: words for line in lines if (words := split_words(line)) is not None}
+    split = {line: argv for line in lines if (argv := split_words(line)) is not None}
     assert len(split) > 1000
     assert _by_shell(list(split)) == list(split.values())
 
@@ -118,7 +118,7 @@ def test_what_a_shell_would_do_more_with_is_not_split(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "argv"),
     [
         ("", []),
         ('""', [""]),
@@ -135,8 +135,8 @@ def test_what_a_shell_would_do_more_with_is_not_split(text):
         ("'a\\b' '\"' ''", ["a\\b", '"', ""]),
     ],
 )
-def test_quotes_and_backslashes_are_those_of_a_shell(text, words):
-    assert split_words(text) == words
+def test_quotes_and_backslashes_are_those_of_a_shell(text, argv):
+    assert split_words(text) == argv
 
 
 def test_an_endless_word_without_its_last_quote_takes_no_time():
@@ -154,7 +154,7 @@ def _read(text: str) -> Transcript:
 def test_variables_are_what_comes_before_the_first_command():
     found = _read('#$ TOP=/cuda\n#$ INCLUDES="-I/cuda"  \n#$ a=b c\n#$ gcc -c\n#$ A=1 gcc\n')
     assert found.variables == {"TOP": "/cuda", "INCLUDES": '"-I/cuda"  ', "a": "b c"}
-    assert [step.words for step in found.steps] == [("gcc", "-c"), ("A=1", "gcc")]
+    assert [step.argv for step in found.steps] == [("gcc", "-c"), ("A=1", "gcc")]
 
 
 def test_the_last_of_equal_variables_counts():
@@ -184,7 +184,7 @@ def test_what_nvcc_would_remove_is_kept():
 
 def test_the_reference_to_the_directory_of_cicc_is_expanded():
     found = _read('#$ CICC_PATH=/cuda 13/bin\n#$ "$CICC_PATH/cicc" -arch compute_80\n')
-    assert [step.words for step in found.steps] == [("/cuda 13/bin/cicc", "-arch", "compute_80")]
+    assert [step.argv for step in found.steps] == [("/cuda 13/bin/cicc", "-arch", "compute_80")]
 
 
 def test_another_variable_in_a_command_is_left_to_a_shell():
@@ -193,7 +193,7 @@ def test_another_variable_in_a_command_is_left_to_a_shell():
 
 
 def test_removals_are_no_steps():
-    assert [step.words for step in _read("#$ gcc\n#$ rm /tmp/a b\n").steps] == [("gcc",)]
+    assert [step.argv for step in _read("#$ gcc\n#$ rm /tmp/a b\n").steps] == [("gcc",)]
 
 
 def test_the_dependency_step_keeps_blanks_of_its_path():
@@ -209,7 +209,7 @@ def test_a_line_without_a_command_is_not_understood():
 
 def test_a_carriage_return_ends_no_line():
     (command,) = _read("#$ gcc -DA\rB -c\n").steps
-    assert command.words == ("gcc", "-DA\rB", "-c")
+    assert command.argv == ("gcc", "-DA\rB", "-c")
 
 
 def test_a_define_over_two_lines_is_not_understood():
@@ -219,7 +219,7 @@ def test_a_define_over_two_lines_is_not_understood():
 
 def test_names_that_are_not_utf8_come_through():
     (command,) = _read("").steps or read(b'#$ gcc "\xff.cu"\n').steps  # type: ignore[union-attr]
-    assert os.fsencode(command.words[1]) == b"\xff.cu"
+    assert os.fsencode(command.argv[1]) == b"\xff.cu"
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_the_dry_run_is_asked_for_with_the_scratch_directory(fake_nvcc):
     nvcc = fake_nvcc('echo "#\\$ $*" >&2')
     found = dryrun.transcribe(nvcc, ["-c", "a.cu"], "/scratch", os.environ)
     assert isinstance(found, Transcript)
-    assert [step.words for step in found.steps] == [
+    assert [step.argv for step in found.steps] == [
         ("--dryrun", "-c", "a.cu", "-keep", "-keep-dir", "/scratch")
     ]
 

@@ -32,9 +32,9 @@ def asked(monkeypatch) -> list[list[str]]:
     commands: list[list[str]] = []
     run = process.run
 
-    def run_and_tell(words, *others, **options):
-        commands.append(list(words))
-        return run(words, *others, **options)
+    def run_and_tell(argv, *others, **options):
+        commands.append(list(argv))
+        return run(argv, *others, **options)
 
     monkeypatch.setattr(process, "run", run_and_tell)
     return commands
@@ -91,8 +91,8 @@ def test_the_loader_is_asked_again_where_it_would_find_another_library(computing
 
 def test_a_static_program_computes_by_itself(computing, cache):
     """Its content is known otherwise; how it chooses is not."""
-    words = ["gcc", "-fno-builtin", "-static", computing / "a.c", "-lm", "-o", computing / "static"]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
+    argv = ["gcc", "-fno-builtin", "-static", computing / "a.c", "-lm", "-o", computing / "static"]
+    if subprocess.run(argv, capture_output=True, check=False).returncode:
         pytest.skip("there are no static libraries")
     loaded = loader.of_program(str(computing / "static"), environ(), cache)
     assert loaded == loader.Loaded("")

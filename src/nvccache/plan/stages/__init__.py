@@ -18,10 +18,10 @@ _GRAMMARS: dict[str, Callable[[Sequence[str]], Grammar | None]] = {
 }
 
 
-def grammar_of(words: Sequence[str]) -> Grammar | None:
+def grammar_of(argv: Sequence[str]) -> Grammar | None:
     """How to read a command, or None for a command that no module understands.
 
     Any name can be that of a host compiler, so those commands are known by their arguments.
     """
-    tool = words[0].rpartition("/")[2]
-    return _GRAMMARS.get(tool, host.grammar_of)(words)
+    tool = argv[0].rpartition("/")[2]
+    return _GRAMMARS.get(tool, host.grammar_of)(argv)

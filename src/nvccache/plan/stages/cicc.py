@@ -15,7 +15,7 @@ _GENERATES_ID = "--gen_module_id_file"
 _LINE_INFORMATION = frozenset({"-g", "-generate-line-info", "--generate-line-info", "-lineinfo"})
 
 
-def grammar_of(words: Sequence[str]) -> Grammar:
+def grammar_of(argv: Sequence[str]) -> Grammar:
     writes = {
         "-o": "code",
         "-olto": "lto_ir",
@@ -25,11 +25,11 @@ def grammar_of(words: Sequence[str]) -> Grammar:
         "--tile_bc_file_name": "tilebc",  # 13.5's --enable-tile
     }
     reads: dict[str, str] = {}
-    generates_id = _GENERATES_ID in words
-    has_lines = not _LINE_INFORMATION.isdisjoint(words)
+    generates_id = _GENERATES_ID in argv
+    has_lines = not _LINE_INFORMATION.isdisjoint(argv)
     unread = {"device_c", "gpu"}
     unwritten = set()
-    if "--stub_file_name" not in words:  # of -ptx and -optix-ir
+    if "--stub_file_name" not in argv:  # of -ptx and -optix-ir
         unwritten = {*unread, "module_id"} if generates_id else unread
     (writes if generates_id else reads)["--module_id_file_name"] = "module_id"
     return Grammar(

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 _GENERATES_ID = "--gen_module_id_file"
 
 
-def grammar_of(words: Sequence[str]) -> Grammar:
+def grammar_of(argv: Sequence[str]) -> Grammar:
     writes = {"--gen_c_file_name": "cudafe1.cpp"}
     reads: dict[str, str] = {}
-    (writes if _GENERATES_ID in words else reads)["--module_id_file_name"] = "module_id"
+    (writes if _GENERATES_ID in argv else reads)["--module_id_file_name"] = "module_id"
     return Grammar(
         kind="cudafe",
         writes=writes,

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def grammar_of(words: Sequence[str]) -> Grammar:
-    is_embedded = any(word.startswith("--embedded-fatbin") for word in words)
+def grammar_of(argv: Sequence[str]) -> Grammar:
+    is_embedded = any(word.startswith("--embedded-fatbin") for word in argv)
     return Grammar(
         kind="fatbinary",
         writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},

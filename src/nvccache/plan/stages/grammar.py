@@ -70,10 +70,10 @@ class Piece:
     suffix: str = ""
 
 
-def pieces(words: Sequence[str], grammar: Grammar, scratch: str) -> Iterator[Piece]:
+def pieces(argv: Sequence[str], grammar: Grammar, scratch: str) -> Iterator[Piece]:
     """The words after the tool's name, each with its meaning."""
     pending: tuple[str, str] | None = None
-    for word in words[1:]:
+    for word in argv[1:]:
         if pending:
             yield Piece("", word, *pending)
             pending = None

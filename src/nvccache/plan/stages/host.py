@@ -34,35 +34,35 @@ _UNCACHED = (
 )
 
 
-def grammar_of(words: Sequence[str]) -> Grammar | None:
+def grammar_of(argv: Sequence[str]) -> Grammar | None:
     """None for what is none of the commands that nvcc gives to a host compiler for CUDA code."""
-    if is_link(words):
+    if is_link(argv):
         return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, stays_in_order=True)
-    if "-c" in words and any(word.endswith(_STUBS_OF_LINKS) for word in words):
-        return _compile(words, sees_names=asks_for_debug_info(words))
-    if not any(word.startswith(_PASS_MACROS) for word in words):
+    if "-c" in argv and any(word.endswith(_STUBS_OF_LINKS) for word in argv):
+        return _compile(argv, sees_names=asks_for_debug_info(argv))
+    if not any(word.startswith(_PASS_MACROS) for word in argv):
         return None
-    if "-E" in words:
-        is_device = any(word.startswith(_DEVICE_PASS) for word in words)
+    if "-E" in argv:
+        is_device = any(word.startswith(_DEVICE_PASS) for word in argv)
         kind = "device_preprocess" if is_device else "host_preprocess"
         return Grammar(
             kind=kind,
             writes={"-o": "ii"},
-            sees_directory=asks_for_debug_info(words),  # gcc then writes a marker with its name
-            is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+            sees_directory=asks_for_debug_info(argv),  # gcc then writes a marker with its name
+            is_cached=not any(word.startswith(_UNCACHED) for word in argv[1:]),
             may_include=True,
         )
-    if "-c" in words and any(word.endswith(".cudafe1.cpp") for word in words):
-        return _compile(words, sees_names=True)  # the symbol table names the file compiled
+    if "-c" in argv and any(word.endswith(".cudafe1.cpp") for word in argv):
+        return _compile(argv, sees_names=True)  # the symbol table names the file compiled
     return None
 
 
-def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
-    if writes_beside_object(words[1:]):  # which it does where the object is to lie
+def _compile(argv: Sequence[str], sees_names: bool) -> Grammar:
+    if writes_beside_object(argv[1:]):  # which it does where the object is to lie
         return Grammar(
             kind="host_compile",
             names={"-o": "program"},
-            sees_directory=asks_for_debug_info(words),
+            sees_directory=asks_for_debug_info(argv),
             is_cached=False,
             may_include=True,
             stays_in_order=True,
@@ -70,19 +70,19 @@ def _compile(words: Sequence[str], sees_names: bool) -> Grammar:
     return Grammar(
         kind="host_compile",
         writes={"-o": "object"},
-        sees_directory=asks_for_debug_info(words),
+        sees_directory=asks_for_debug_info(argv),
         sees_names=sees_names,
-        is_cached=not any(word.startswith(_UNCACHED) for word in words[1:]),
+        is_cached=not any(word.startswith(_UNCACHED) for word in argv[1:]),
         may_include=True,
     )
 
 
-def asks_for_debug_info(words: Sequence[str]) -> bool:
+def asks_for_debug_info(argv: Sequence[str]) -> bool:
     """Whether the object holds the working directory and the names of intermediate files."""
-    levels = [word for word in words if word.startswith("-g") and not word.startswith("-gno-")]
+    levels = [word for word in argv if word.startswith("-g") and not word.startswith("-gno-")]
     return bool(levels) and levels[-1] != "-g0"
 
 
-def asks_for_colours(words: Sequence[str]) -> bool:
+def asks_for_colours(argv: Sequence[str]) -> bool:
     """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
-    return any(word.startswith(environment.COLOUR_OPTIONS) for word in words)
+    return any(word.startswith(environment.COLOUR_OPTIONS) for word in argv)

@@ -23,40 +23,40 @@ _COMPILER_PATH = "-nvvmpath"
 _COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
 
 
-def grammar_of(words: Sequence[str]) -> Grammar:
+def grammar_of(argv: Sequence[str]) -> Grammar:
     registration = {"--register-link-binaries": "reg.c"}
-    makes_ptx = "-emit-ptx" in words  # Then it is done before it registers anything.
+    makes_ptx = "-emit-ptx" in argv  # Then it is done before it registers anything.
     return Grammar(
         kind="nvlink",
         writes={"-o": "cubin"} | ({} if makes_ptx else registration),
         names={"--host-ccbin": "host compiler"} | (registration if makes_ptx else {}),
         ignored=frozenset(registration.values()),
-        is_cached=not any(word.startswith(("-optf", "--options-file")) for word in words)
+        is_cached=not any(word.startswith(("-optf", "--options-file")) for word in argv)
         # Such names may mean a file as it is called, which was not looked into.
-        and not any(mark in name for name in _values(words, _LIBRARIES) for mark in ":/"),
+        and not any(mark in name for name in _values(argv, _LIBRARIES) for mark in ":/"),
         searches_libraries=True,
         folds_mathematics=True,
-        dates_what_it_names=compiles(words),
+        dates_what_it_names=compiles(argv),
     )
 
 
-def compiles(words: Sequence[str]) -> bool:
+def compiles(argv: Sequence[str]) -> bool:
     """Whether it compiles what it links, as ptxas does: only then is it told where libnvvm is."""
-    return words[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in words)
+    return argv[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in argv)
 
 
-def libraries(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """What a command finds beside the files that it names, in its order, also what it leaves alone."""
-    directories = _values(words, _DIRECTORIES)
+    directories = _values(argv, _DIRECTORIES)
     directories += [place for place in environ.get("LIBRARY_PATH", "").split(":") if place]
-    names = dict.fromkeys(_values(words, _LIBRARIES))
+    names = dict.fromkeys(_values(argv, _LIBRARIES))
     candidates = [
         os.path.join(directory, f"lib{name}{suffix}")
         for name in names
         for suffix in (".so", ".a")
         for directory in directories
     ]
-    for path in _values(words, (_COMPILER_PATH,)):
+    for path in _values(argv, (_COMPILER_PATH,)):
         candidates += [os.path.join(path, name) for name in _COMPILER_FILES]
     return [path for path in candidates if os.path.isfile(path)]
 
@@ -66,11 +66,11 @@ def is_read(path: str) -> bool:
     return not path.endswith(".so") or path.endswith(_COMPILER_FILES)
 
 
-def _values(words: Sequence[str], options: tuple[str, ...]) -> list[str]:
+def _values(argv: Sequence[str], options: tuple[str, ...]) -> list[str]:
     """The elements of a list option, glued to it, behind `=` or in the next word."""
     found: list[str] = []
     is_next = False
-    for word in words[1:]:
+    for word in argv[1:]:
         if is_next:
             found += word.split(",")
             is_next = False

@@ -20,19 +20,19 @@ _FILE = re.compile(rb'^\s*\.file\s+\d+\s+"([^"\n]*)"', re.MULTILINE)
 _FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
 
 
-def grammar_of(words: Sequence[str]) -> Grammar:
+def grammar_of(argv: Sequence[str]) -> Grammar:
     # Machine code for which no name is given is written to `elf.o`, where ptxas is called.
-    names_output = any(word.partition("=")[0] in _OUTPUTS for word in words)
-    has_known_output = names_output or any(word.startswith(_ONLY_CHECKS) for word in words)
+    names_output = any(word.partition("=")[0] in _OUTPUTS for word in argv)
+    has_known_output = names_output or any(word.startswith(_ONLY_CHECKS) for word in argv)
     return Grammar(
         kind="ptxas",
         writes=_OUTPUTS,
         is_cached=has_known_output,
         stays_in_order=not has_known_output,
         # From 13.0 a debug cubin records ptxas's own command line, base names included (.note.nv.tkinfo).
-        sees_names="-g" in words or "--device-debug" in words,
+        sees_names="-g" in argv or "--device-debug" in argv,
         folds_mathematics=True,
-        dates_sources=not _LINE_INFORMATION.isdisjoint(words),
+        dates_sources=not _LINE_INFORMATION.isdisjoint(argv),
     )
 
 

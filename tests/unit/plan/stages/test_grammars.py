@@ -16,12 +16,12 @@ GRAMMAR = Grammar(
 )
 
 
-def _pieces(*words: str) -> list[Piece]:
-    return list(pieces(["tool", *words], GRAMMAR, "/s"))
+def _pieces(*argv: str) -> list[Piece]:
+    return list(pieces(["tool", *argv], GRAMMAR, "/s"))
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("argv", "found"),
     [
         (["-o", "a.o"], [Piece("-o", "", WORD, ""), Piece("", "a.o", WRITES, "output")]),
         (["--create=a b"], [Piece("--create=", "a b", WRITES, "container")]),
@@ -37,8 +37,8 @@ def _pieces(*words: str) -> list[Piece]:
         ([], []),
     ],
 )
-def test_a_word_means_what_its_option_says(words, found):
-    assert _pieces(*words) == found
+def test_a_word_means_what_its_option_says(argv, found):
+    assert _pieces(*argv) == found
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_other_commands_are_not_understood(line):
 
 
 @pytest.mark.parametrize(
-    ("words", "asks"),
+    ("argv", "asks"),
     [
         (["-g"], True),
         (["-g3"], True),
@@ -92,8 +92,8 @@ def test_other_commands_are_not_understood(line):
         (["-O2"], False),
     ],
 )
-def test_the_last_level_decides_whether_an_object_names_directories(words, asks):
-    assert host.asks_for_debug_info(["gcc", *words, "-c"]) is asks
+def test_the_last_level_decides_whether_an_object_names_directories(argv, asks):
+    assert host.asks_for_debug_info(["gcc", *argv, "-c"]) is asks
 
 
 @pytest.mark.parametrize("word", ["-B/x", "-fplugin=x.so", "-specs=x", "--config=x", "@file", "-wrapper"])
@@ -104,12 +104,12 @@ def test_a_compile_with_programs_that_no_digest_covers_is_not_cached(word):
 
 
 def test_cicc_reads_the_module_id_unless_it_makes_it_up():
-    reading = grammar_of(["cicc", "--module_id_file_name", "m", "--stub_file_name", "s"])
+    input_record = grammar_of(["cicc", "--module_id_file_name", "m", "--stub_file_name", "s"])
     writing = grammar_of(
         ["cicc", "--gen_module_id_file", "--module_id_file_name", "m", "--stub_file_name", "s"]
     )
-    assert reading and writing
-    assert "--module_id_file_name" in reading.reads
+    assert input_record and writing
+    assert "--module_id_file_name" in input_record.reads
     assert "--module_id_file_name" in writing.writes
     assert "module_id" not in writing.unread
 

@@ -1,4 +1,4 @@
-"""Readings: every way in which what was read can have become another thing."""
+"""Input records: every way in which what was read can have become another thing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from damage import changed, shuffled, torn
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import differences, input_record, levels
+from nvccache.records import differences, input_records, levels
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
-from nvccache.records.input_record import Reading
+from nvccache.records.input_records import InputRecord
 from nvccache.store import sections
 
 MACHINE = [("native", "", "a digest"), ("libraries", "/etc/ld.so.cache:libm.so.6", "another")]
@@ -44,10 +44,10 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def taken(signed: bool = True) -> Reading:
-    """A reading with everything in it; without signatures all is looked at."""
-    made = Reading()
-    made.files, made.kinds = ["late/x.h", "link"], input_record.SOURCE * 2
+def taken(signed: bool = True) -> InputRecord:
+    """An input record with everything in it; without signatures all is looked at."""
+    made = InputRecord()
+    made.files, made.kinds = ["late/x.h", "link"], input_records.SOURCE * 2
     made.digests = [keys.digest_file(path) for path in made.files]
     made.directories = ["bin", "early", "late"]
     made.names = [["!loop", "dfolder", "xtool"], ["-sub", "-x.h"], ["+x.h", "-libm.so.6"]]
@@ -57,14 +57,14 @@ def taken(signed: bool = True) -> Reading:
     made.links = [("link", os.path.realpath("link"))]
     made.dates = [("late/x.h", presence.date_and_size("late/x.h")), ("never", "")]
     made.plain, made.listings = ["bin"], [("bin", presence.digest_of_listing("bin"))]
-    made.twins = [("late/x.h", "late/x.h", "11")]
+    made.duplicates = [("late/x.h", "late/x.h", "11")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ASKED]
     made.sought, made.search_path = ["sh"], ENVIRON["PATH"]
     made.machine = list(MACHINE)
     return made
 
 
-def unlike(made: Reading, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
+def unlike(made: InputRecord, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
     found = differences.differences(made, Present(environ), False, ask)
     return [(difference.what, difference.path) for difference in found]
 
@@ -72,7 +72,7 @@ def unlike(made: Reading, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("signed", [True, False])
 def test_nothing_differs_while_nothing_is_done(place, signed):
     assert unlike(taken(signed)) == []
-    assert unlike(Reading()) == []
+    assert unlike(InputRecord()) == []
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -186,7 +186,7 @@ def test_a_program_that_appears_earlier_on_the_same_path_is_an_absent_name(place
 
 
 def test_a_name_in_the_working_directory_is_told_without_a_dot(place):
-    made = Reading()
+    made = InputRecord()
     made.directories, made.names, made.directory_signatures = ["."], [["-a.h"]], [signatures.UNKNOWN]
     (place / "a.h").write_text("")
     assert unlike(made) == [("appeared", "a.h")]
@@ -203,12 +203,12 @@ def test_a_file_that_becomes_a_link_to_the_same_content_is_told(place):
 
 
 def test_copies_of_which_only_one_is_touched_are_told(place):
-    made = Reading()
+    made = InputRecord()
     (place / "one").write_text("")
     (place / "other").write_text("")
     for path in ("one", "other"):
         os.utime(path, (5, 5))
-    made.twins = [("one", "other", presence.likeness("one", "other"))]
+    made.duplicates = [("one", "other", presence.likeness("one", "other"))]
     assert unlike(made) == []
     os.utime("other", (5, 6))
     assert unlike(made) == [("redated", "one")]
@@ -216,11 +216,11 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
 
 def test_copies_that_become_one_file_are_told(place):
     """As a store of packages does that saves space; clang takes them for one then."""
-    made = Reading()
+    made = InputRecord()
     for name in ("one", "other"):
         (place / name).write_text("")
         os.utime(place / name, (5, 5))
-    made.twins = [("one", "other", presence.likeness("one", "other"))]
+    made.duplicates = [("one", "other", presence.likeness("one", "other"))]
     (place / "other").unlink()
     os.link("one", "other")
     assert unlike(made) == [("redated", "one")]
@@ -280,7 +280,7 @@ def test_content_of_the_same_size_and_date_is_noticed(place):
 def test_a_file_replaced_by_something_else_is_noticed_without_reading_it(place, kind):
     made = taken(signed=False)
     made.links, made.dates, made.directories, made.names, made.directory_signatures = [], [], [], [], []
-    made.twins = []
+    made.duplicates = []
     os.unlink("late/x.h")
     if kind == "directory":
         os.mkdir("late/x.h")
@@ -324,9 +324,9 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
     if wanted == presence.PRESENT:
         (place / "elsewhere.h").write_text("")
     later = time.time_ns() + 10 * 10**9
-    made = Reading()
+    made = InputRecord()
     made.directories, made.names = ["early"], [[wanted + "x.h"]]
-    made.directory_signatures = [input_record.signature_of_directory("early", made.names[0], later)]
+    made.directory_signatures = [input_records.signature_of_directory("early", made.names[0], later)]
     if again:
         levels._record_again(made, Present({}), later)
     assert unlike(made) == []
@@ -345,40 +345,40 @@ def test_each_file_is_looked_at_once_in_a_call(place):
     assert Present({}).signatures(["late/x.h"]) != first
 
 
-def test_a_reading_comes_back(place):
+def test_a_input_record_comes_back(place):
     made = taken()
-    assert_same(input_record.decode(input_record.encode(made, NOWHERE), NOWHERE), made)
-    assert_same(input_record.decode(input_record.encode(Reading(), NOWHERE), NOWHERE), Reading())
+    assert_same(input_records.decode(input_records.encode(made, NOWHERE), NOWHERE), made)
+    assert_same(input_records.decode(input_records.encode(InputRecord(), NOWHERE), NOWHERE), InputRecord())
 
 
 @pytest.mark.parametrize("name", ["with blank", "new\nline", "tab\t", "\udcff\udc80", "é", "-minus", "+plus"])
 @pytest.mark.parametrize("base", ["", "/base"])
 def test_odd_names_come_back(name, base):
-    places = Relocation(base, "/base/one")
-    made = odd_reading(name)
-    assert_same(input_record.decode(input_record.encode(made, places), places), made)
+    relocation = Relocation(base, "/base/one")
+    made = odd_input_record(name)
+    assert_same(input_records.decode(input_records.encode(made, relocation), relocation), made)
 
 
-def test_a_reading_of_one_checkout_speaks_of_the_files_of_another():
-    kept = input_record.encode(odd_reading("x"), Relocation("/base", "/base/one"))
-    found = input_record.decode(kept, Relocation("/base", "/base/two"))
+def test_a_input_record_of_one_checkout_speaks_of_the_files_of_another():
+    kept = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one"))
+    found = input_records.decode(kept, Relocation("/base", "/base/two"))
     assert found.files == ["/base/two/x", "x", "/usr/x"]
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
     assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 32)])
-    assert found.twins == [("/base/two/x", "x", "1")]
+    assert found.duplicates == [("/base/two/x", "x", "1")]
     assert b"/base/one" not in b"".join(kept)
 
 
 def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
-    kept = input_record.encode(odd_reading("x"), Relocation("/base", "/base/one/deep"))
-    for places in (NOWHERE, Relocation("/base", "/base")):
+    kept = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
+    for relocation in (NOWHERE, Relocation("/base", "/base")):
         with pytest.raises(ValueError):
-            input_record.decode(kept, places)
+            input_records.decode(kept, relocation)
 
 
-def odd_reading(name: str) -> Reading:
-    made = Reading()
+def odd_input_record(name: str) -> InputRecord:
+    made = InputRecord()
     made.files, made.kinds = [f"/base/one/{name}", name, f"/usr/{name}"], "sps"
     made.digests, made.signatures = ["0" * 32, "1" * 32, "2" * 32], [(1, 2, 3, 4, 5)] * 3
     made.directories = [f"/base/one/{name}"]
@@ -387,27 +387,27 @@ def odd_reading(name: str) -> Reading:
     made.links = [(f"/base/one/{name}", "/base/one/real")]
     made.dates = [(name, f"{name}:1:2")]
     made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 32)]
-    made.twins, made.variables = [(f"/base/one/{name}", name, "1")], [(name, "-")]
+    made.duplicates, made.variables = [(f"/base/one/{name}", name, "1")], [(name, "-")]
     made.sought, made.search_path, made.is_observed = [name], f":{name}", False
     made.machine = [("native", name, "3" * 32)]
     return made
 
 
-def assert_same(found: Reading, given: Reading) -> None:
-    for name in Reading.__slots__:
+def assert_same(found: InputRecord, given: InputRecord) -> None:
+    for name in InputRecord.__slots__:
         assert getattr(found, name) == getattr(given, name), name
 
 
-def decoded(record: bytes) -> Reading | None:
+def decoded(record: bytes) -> InputRecord | None:
     """None for what is refused; any exception but ValueError fails the test."""
     try:
-        return input_record.decode(sections.unpack("k", record, input_record.SECTIONS), NOWHERE)
+        return input_records.decode(sections.unpack("k", record, input_records.SECTIONS), NOWHERE)
     except ValueError:
         return None
 
 
-def test_damaged_readings_are_refused_or_can_be_compared(place):
-    whole = sections.pack("k", input_record.encode(taken(), NOWHERE))
+def test_damaged_input_records_are_refused_or_can_be_compared(place):
+    whole = sections.pack("k", input_records.encode(taken(), NOWHERE))
     assert [record for record in torn(whole) if decoded(record)] == []
     for record in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(record)
@@ -444,18 +444,18 @@ def test_damaged_readings_are_refused_or_can_be_compared(place):
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = input_record.encode(taken(), NOWHERE)
+    parts = input_records.encode(taken(), NOWHERE)
     parts[index] = section
     with pytest.raises(ValueError):
-        input_record.decode(parts, NOWHERE)
+        input_records.decode(parts, NOWHERE)
 
 
 def test_everything_but_the_hints_is_in_the_key(place):
-    key = input_record.key_of("front", taken())
-    assert input_record.key_of("front", taken(signed=False)) == key
-    assert input_record.key_of("other", taken()) != key
+    key = input_records.key_of("front", taken())
+    assert input_records.key_of("front", taken(signed=False)) == key
+    assert input_records.key_of("other", taken()) != key
     found = {key}
-    assert {*COUNTING, *HINTS} == {*Reading.__slots__}
+    assert {*COUNTING, *HINTS} == {*InputRecord.__slots__}
     for name in COUNTING:
         made = taken()
         value = getattr(made, name)
@@ -467,20 +467,20 @@ def test_everything_but_the_hints_is_in_the_key(place):
             setattr(made, name, [*value[:-1], "other"])
         else:
             setattr(made, name, [*value[:-1], type(value[-1])(["-y", "z"])])
-        found.add(input_record.key_of("front", made))
+        found.add(input_records.key_of("front", made))
     assert len(found) == 1 + len(COUNTING)
 
 
 HINTS = ("signatures", "directory_signatures", "cache_signatures", "reader")
 COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings", "dates",
-            "twins", "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
+            "duplicates", "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
 
 
 def test_hints_that_could_outlive_a_change_are_dropped(place):
     made = taken()
-    input_record.forget_unsettled(made, time.time_ns() + 10 * 10**9)
+    input_records.forget_unsettled(made, time.time_ns() + 10 * 10**9)
     assert signatures.UNKNOWN not in [*made.signatures, *made.directory_signatures]
-    input_record.forget_unsettled(made, max(signature[4] for signature in made.signatures) + 1)
+    input_records.forget_unsettled(made, max(signature[4] for signature in made.signatures) + 1)
     assert made.signatures == [signatures.UNKNOWN] * 2
     assert unlike(made) == []
 
@@ -508,11 +508,11 @@ def test_a_directory_stands_for_names_of_which_every_change_shows_in_it(place, n
     (place / "bin" / "dangling").symlink_to("nowhere")
     (place / "bin" / "linked").symlink_to("folder")
     later = time.time_ns() + 10 * 10**9
-    found = input_record.signature_of_directory("bin", names, later)
+    found = input_records.signature_of_directory("bin", names, later)
     assert found == (signatures.of("bin") if lasts else signatures.UNKNOWN)
 
 
 def test_a_directory_that_is_written_to_or_missing_stands_for_nothing(place):
     now = time.time_ns()
-    assert input_record.signature_of_directory("bin", [], now) == signatures.UNKNOWN
-    assert input_record.signature_of_directory("never", [], now + 10 * 10**9) == signatures.UNKNOWN
+    assert input_records.signature_of_directory("bin", [], now) == signatures.UNKNOWN
+    assert input_records.signature_of_directory("never", [], now + 10 * 10**9) == signatures.UNKNOWN

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.records import input_record, machine_facts
+from nvccache.records import input_records, machine_facts
 from nvccache.records.base_dir import Relocation
 from nvccache.store import sections, store
 from scenarios.rebuilds import HOST_OPTIONS, cccl_of
@@ -30,15 +30,15 @@ SOURCES = {
 }
 
 
-def recorded(workspace: Workspace, source: str) -> input_record.Reading:
-    """The reading of the one call that has been recorded."""
+def recorded(workspace: Workspace, source: str) -> input_records.InputRecord:
+    """The input record of the one call that has been recorded."""
     cache = store.Store(str(workspace.cache))
-    for path in workspace.cache.glob("reading-v5/*/*"):
-        record = cache.find_record(store.READING, path.name)
+    for path in workspace.cache.glob("input-record-v6/*/*"):
+        record = cache.find_record(store.INPUT_RECORD, path.name)
         assert record
-        *parts, attached = sections.unpack("reading-5", record, input_record.SECTIONS + 1)
+        *parts, attached = sections.unpack("input-record-6", record, input_records.SECTIONS + 1)
         if attached:
-            return input_record.decode(parts, Relocation("", str(workspace.directory)))
+            return input_records.decode(parts, Relocation("", str(workspace.directory)))
     raise AssertionError("no call was recorded")
 
 
@@ -78,11 +78,11 @@ def test_a_record_holds_everything_that_nvcc_looked_at(workspace: Workspace, nam
         cccl_of(workspace)
     workspace.write("a.cu", SOURCES[name])
     workspace.write("inc/h.h", "#define NUMBER 3\n")
-    words = ["-c", "a.cu", "-I", "empty", "-I", "inc", "-arch=sm_80", *HOST_OPTIONS]
+    argv = ["-c", "a.cu", "-I", "empty", "-I", "inc", "-arch=sm_80", *HOST_OPTIONS]
     (workspace.directory / "empty").mkdir()
-    assert workspace.cached(*words, "-o", "a.o").status == 0
+    assert workspace.cached(*argv, "-o", "a.o").status == 0
     known = recorded(workspace, "a.cu")
-    opened, missing = trace(workspace, *words, "-o", "plain.o")
+    opened, missing = trace(workspace, *argv, "-o", "plain.o")
     files = {os.path.realpath(workspace.directory / path) for path in known.files}
     temporary = os.path.realpath(os.environ.get("TMPDIR") or "/tmp")
     unread = {path for path in opened - files if not path.startswith(str(workspace.directory / "plain.o"))}
@@ -107,17 +107,17 @@ def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str)
     assert (machine_facts.NATIVE in asked) == ("native" in option)
 
 
-def test_each_stage_has_a_reading_of_its_own_run(workspace: Workspace) -> None:
-    """Also the checks of PTX by ptxas, which write nothing; a reading of nothing would always hold."""
+def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> None:
+    """Also the checks of PTX by ptxas, which write nothing; an input record of nothing would always hold."""
     workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
     assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
     cache = store.Store(str(workspace.cache))
-    readings = [path.name for path in workspace.cache.glob("reading-v5/*/*")]
-    assert readings
-    for key in readings:
+    input_records = [path.name for path in workspace.cache.glob("input-record-v6/*/*")]
+    assert input_records
+    for key in input_records:
         *parts, _ = sections.unpack(
-            "reading-5", cache.find_record(store.READING, key) or b"", input_record.SECTIONS + 1
+            "input-record-6", cache.find_record(store.INPUT_RECORD, key) or b"", input_records.SECTIONS + 1
         )
-        made = input_record.decode(parts, Relocation("", str(workspace.directory)))
+        made = input_records.decode(parts, Relocation("", str(workspace.directory)))
         assert "LANG" in [name for name, _ in made.variables], made.files

@@ -1,6 +1,6 @@
-"""A reading: what a command was observed to read, and whether all of it is still the same.
+"""An input record: what a command was observed to read, and whether all of it is still the same.
 
-Part of the hot path. Besides the files read with their digests, a reading holds what was looked for and
+Part of the hot path. Besides the files read with their digests, an input record holds what was looked for and
 decides just as much: names that were not in a directory, since the compiler would find a header there
 first, and names that were; where symbolic links led, and directories that were none; directories that were
 listed; the environment variables that were asked for; dates that were looked at or written into an output;
@@ -37,7 +37,7 @@ _LISTS = (
     ("plain", 1, True),
     ("listings", 2, True),
     ("dates", 2, False),
-    ("twins", 3, True),
+    ("duplicates", 3, True),
     ("variables", 2, False),
     ("sought", 1, False),
     ("machine", 3, False),
@@ -52,10 +52,10 @@ SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 
 class UnreadableError(Exception):
-    """There can be no reading; carries the reason as a clause."""
+    """There can be no input record; carries the reason as a clause."""
 
 
-class Reading:
+class InputRecord:
     """What a command read. The lists of files run in parallel, so do those of directories.
 
     `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
@@ -72,6 +72,7 @@ class Reading:
         "digests",
         "directories",
         "directory_signatures",
+        "duplicates",
         "files",
         "is_observed",
         "kinds",
@@ -84,7 +85,6 @@ class Reading:
         "search_path",
         "signatures",
         "sought",
-        "twins",
         "variables",
     )
 
@@ -99,7 +99,7 @@ class Reading:
     plain: list[str]
     listings: list[tuple[str, ...]]  # (directory, digest of the names and kinds in it)
     dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
-    twins: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
+    duplicates: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
     search_path: str
     reader: str
@@ -111,7 +111,7 @@ class Reading:
     def __init__(self) -> None:
         self.files, self.kinds, self.digests, self.signatures = [], "", [], []
         self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.plain, self.listings, self.dates, self.twins = [], [], [], [], []
+        self.links, self.plain, self.listings, self.dates, self.duplicates = [], [], [], [], []
         self.variables, self.search_path, self.sought = [], "", []
         self.reader = reader()
         self.machine, self.cache_signatures = [], []
@@ -128,73 +128,77 @@ class Reading:
         return [name for name, _ in self.variables] + (["PATH"] if self.sought else [])
 
 
-def key_of(front_key: str, reading: Reading) -> str:
+def key_of(front_key: str, input_record: InputRecord) -> str:
     """The key of the result: everything but the hints, behind what was known before the command ran."""
-    builder = keys.KeyBuilder("reading")
+    builder = keys.KeyBuilder("input record")
     builder.add("front", front_key)
     # Joined, since adding thousands of names one by one takes longer than all the rest.
-    builder.add("files", reading.kinds, sections.join(reading.files), "".join(reading.digests))
-    builder.add("directories", sections.join(reading.directories))
-    builder.add("names", sections.join(["/".join(names) for names in reading.names]))
-    builder.add("search path", reading.search_path)
-    builder.add("observed", "1" if reading.is_observed else "")
+    builder.add("files", input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
+    builder.add("directories", sections.join(input_record.directories))
+    builder.add("names", sections.join(["/".join(names) for names in input_record.names]))
+    builder.add("search path", input_record.search_path)
+    builder.add("observed", "1" if input_record.is_observed else "")
     for name, _, _ in _LISTS:
-        for group in _groups(reading, name):
+        for group in _groups(input_record, name):
             builder.add(name, *group)
     return builder.key()
 
 
-def encode(reading: Reading, places: Relocation) -> list[bytes]:
-    """The sections of a record; paths below the base directory are kept as `places` has them."""
-    move = places.encode
+def encode(input_record: InputRecord, relocation: Relocation) -> list[bytes]:
+    """The sections of a record; paths below the base directory are kept as `relocation` has them."""
+    move = relocation.encode
     lists = [
-        sections.join([move(part) if is_path else part for group in _groups(reading, name) for part in group])
+        sections.join(
+            [move(part) if is_path else part for group in _groups(input_record, name) for part in group]
+        )
         for name, _, is_path in _LISTS
     ]
     return [
-        sections.join([move(path) for path in reading.files]),
-        reading.kinds.encode(),
-        "".join(reading.digests).encode(),
-        f"{signatures.to_text(reading.signatures)}\n{signatures.to_text(reading.directory_signatures)}".encode(),
-        sections.join([move(path) for path in reading.directories]),
-        sections.join(["/".join(names) for names in reading.names]),
-        sections.join(["1" if reading.is_observed else "", reading.reader, reading.search_path]),
+        sections.join([move(path) for path in input_record.files]),
+        input_record.kinds.encode(),
+        "".join(input_record.digests).encode(),
+        f"{signatures.to_text(input_record.signatures)}\n{signatures.to_text(input_record.directory_signatures)}".encode(),
+        sections.join([move(path) for path in input_record.directories]),
+        sections.join(["/".join(names) for names in input_record.names]),
+        sections.join(
+            ["1" if input_record.is_observed else "", input_record.reader, input_record.search_path]
+        ),
         *lists,
     ]
 
 
-def _groups(reading: Reading, name: str) -> Iterable[tuple[str, ...]]:
+def _groups(input_record: InputRecord, name: str) -> Iterable[tuple[str, ...]]:
     width = _WIDTHS[name]
-    values = getattr(reading, name)
+    values = getattr(input_record, name)
     return ((value,) for value in values) if width == 1 else values
 
 
-def decode(parts: list[bytes], places: Relocation) -> Reading:
+def decode(parts: list[bytes], relocation: Relocation) -> InputRecord:
     """The inverse of `encode`; raises ValueError."""
     files, kinds, digests, numbers, directories, names, other, *lists = parts
-    reading = Reading()
-    move = places.decode
-    reading.files = _moved(files, move)
-    reading.kinds = kinds.decode("ascii")
+    input_record = InputRecord()
+    move = relocation.decode
+    input_record.files = _moved(files, move)
+    input_record.kinds = kinds.decode("ascii")
     text = digests.decode("ascii")
-    reading.digests = [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
+    input_record.digests = [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
     of_files, _, of_directories = numbers.partition(b"\n")
-    reading.signatures = signatures.from_text(of_files.decode("ascii"))
-    reading.directories = _moved(directories, move)
-    reading.directory_signatures = signatures.from_text(of_directories.decode("ascii"))
-    reading.names = [joined.split("/") if joined else [] for joined in sections.split(names)]
-    observed, reading.reader, reading.search_path = sections.split(other)
-    reading.is_observed = observed == "1"
+    input_record.signatures = signatures.from_text(of_files.decode("ascii"))
+    input_record.directories = _moved(directories, move)
+    input_record.directory_signatures = signatures.from_text(of_directories.decode("ascii"))
+    input_record.names = [joined.split("/") if joined else [] for joined in sections.split(names)]
+    observed, input_record.reader, input_record.search_path = sections.split(other)
+    input_record.is_observed = observed == "1"
     for (name, width, is_path), section in zip(_LISTS, lists, strict=True):
         flat = _moved(section, move) if is_path else sections.split(section)
-        setattr(reading, name, flat if width == 1 else sections.in_tuples(flat, width))
-    if not len(reading.files) == len(kinds) == len(reading.digests) == len(reading.signatures):
+        setattr(input_record, name, flat if width == 1 else sections.in_tuples(flat, width))
+    if not len(input_record.files) == len(kinds) == len(input_record.digests) == len(input_record.signatures):
         raise ValueError("the files do not match their digests")
-    if not len(reading.directories) == len(reading.directory_signatures) == len(reading.names):
+    if not len(input_record.directories) == len(input_record.directory_signatures) == len(input_record.names):
         raise ValueError("the directories do not match their names")
-    if not all(name[:1] in _STATES for names in reading.names for name in names):
+    if not all(name[:1] in _STATES for names in input_record.names for name in names):
         raise ValueError("it is not known what was under a name")
-    return reading
+    return input_record
 
 
 def _moved(section: bytes, move: Callable[[str], str]) -> list[str]:
@@ -202,12 +206,12 @@ def _moved(section: bytes, move: Callable[[str], str]) -> list[str]:
     return [move(path) for path in paths] if b"\1" in section else paths
 
 
-def forget_unsettled(reading: Reading, looked_at_ns: int) -> None:
+def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
     """Drop the hints that could outlive a change made a moment after they were taken.
 
     `looked_at_ns` is no later than the first look at any of the files.
     """
-    for known in (reading.signatures, reading.directory_signatures, reading.cache_signatures):
+    for known in (input_record.signatures, input_record.directory_signatures, input_record.cache_signatures):
         for index, signature in enumerate(known):
             if not signatures.is_settled(signature, looked_at_ns):
                 known[index] = UNKNOWN
