@@ -269,7 +269,7 @@ def has_tool(workspace: Workspace, call: Call) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("relocation", "count"),
+    ("places", "count"),
     [
         (4, 1),
         (1, 3),
