@@ -79,6 +79,22 @@ GUARDS = [
         "second_name",
     ),
     Guard(
+        "cache: who adds and who removes wait for each other",
+        "locks.py",
+        "while not take(descriptor):",
+        "while False:",
+        "test_locks.py",
+        "exclude_each_other",
+    ),
+    Guard(
+        "cache: a miss loads no filelock",
+        "locks.py",
+        "with _held_by_call(directory, shard, flock.take):",
+        "with _held_by_call(directory, shard, _take_by_filelock):",
+        "test_locks.py",
+        "loads_filelock",
+    ),
+    Guard(
         "cache: what others call theirs",
         "cachedir_tag.py",
         "return not is_in(below) and any(",

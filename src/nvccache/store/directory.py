@@ -40,6 +40,14 @@ class StrangeFileError(OSError):
     """What lies there is no file of ours: a link, a device, too large, or of somebody who is not trusted."""
 
 
+class StoreError(Exception):
+    """The cache directory cannot be used; the message is one sentence for the user."""
+
+
+class LockTimeoutError(StoreError):
+    """Another process holds a lock for longer than a call waits."""
+
+
 class _Folder:
     """An open folder: closed at the end of a block, unless it is kept open for the next one."""
 

@@ -30,7 +30,7 @@ import time
 
 from nvccache.files import keys, untrusted
 from nvccache.store import directory
-from nvccache.store.directory import Directory
+from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,14 +48,6 @@ _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
 _REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
-
-
-class StoreError(Exception):
-    """The cache directory cannot be used; the message is one sentence for the user."""
-
-
-class LockTimeoutError(StoreError):
-    """Another process holds a lock for longer than a call waits."""
 
 
 class Store:
