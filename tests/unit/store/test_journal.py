@@ -6,15 +6,12 @@ import os
 import subprocess
 import sys
 
-import filelock
 import pytest
 
 from nvccache import outcomes
 from nvccache.store import journal, journal_line
 from nvccache.store.journal_line import Call
 from unprivileged import read_only, unreadable
-
-assert filelock.FileLock  # loaded before a test gives up the right to read the interpreter
 
 MISS = Call(
     outcomes.MISS, stages=[("cicc", False, 2.0), ("ptxas", True, 0.5)], seconds_saved=0.5, seconds=2.5
