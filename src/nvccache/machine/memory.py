@@ -48,10 +48,8 @@ def has_room(wanted: int, promised: int) -> bool:
 
 def available() -> int:
     """Bytes that could be allocated now without swapping; a machine that does not tell has plenty."""
-    found = [
-        left for left in (_of_machine(), *map(_of_group, cgroups.directories("memory"))) if left is not None
-    ]
-    return min(found, default=1 << 62)
+    found = (_of_machine(), *map(_of_group, cgroups.directories("memory")))
+    return min((left for left in found if left is not None), default=1 << 62)
 
 
 def _of_machine() -> int | None:

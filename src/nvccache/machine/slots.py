@@ -174,7 +174,7 @@ class Slots:
         return self._pool is not None and sum(slot.is_in_pool for slot in self._in_use) < self._pool.size
 
     def _from_pool(self, is_own: bool) -> PoolSlot | None:
-        """One of the pool for one more slot; those in use that have none come first, or a call runs too much."""
+        """One of the pool for a further slot; those in use that have none come first, or too much runs."""
         if not self._pool:
             return None
         for slot in self._in_use:
