@@ -177,8 +177,8 @@ GUARDS = [
     Guard(
         "cache: what a hit rests on",
         "levels.py",
-        "            cache.refresh(found[0].key)",
-        "            pass",
+        "    basis.refresh(cache, key)",
+        "    pass",
         SHARED,
         "outlives",
     ),

@@ -32,7 +32,7 @@ GUARDS = [
     Guard("cache: sizes", "directory.py", "if status.st_size > most:", "if False:", DIRECTORY, "up_to"),
     Guard(
         "cache: files of others",
-        "directory.py",
+        "untrusted.py",
         "return self._is_shared or status.st_uid in self._owners",
         "return True",
         DIRECTORY,
@@ -57,7 +57,7 @@ GUARDS = [
     Guard(
         "cache: the tag while something is stored",
         "directory.py",
-        'if not cachedir_tag.is_in(self._folders[""]):',
+        'if not cachedir_tag.is_in(self._open[""]):',
         "if False:",
         DIRECTORY,
         "removed_while",
@@ -109,5 +109,13 @@ GUARDS = [
         "if False:",
         "test_publishing.py",
         "gigabytes",
+    ),
+    Guard(
+        "cache: names in what an answer rests on",
+        "basis.py",
+        "if bucket in store.BUCKETS and name.removesuffix(store.COMPRESSED) == known:",
+        "if True:",
+        "test_basis.py",
+        "anything_else",
     ),
 ]
