@@ -120,9 +120,7 @@ class Told:
 
 
 def key_of(product: str) -> str:
-    builder = keys.KeyBuilder("object")
-    builder.add("path", os.path.normpath(product))
-    return builder.key()
+    return keys.key_of("object", [("path", (os.path.normpath(product),))])
 
 
 def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:

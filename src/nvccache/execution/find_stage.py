@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nvccache.execution.execution import Execution
+    from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Output, Stage
-    from nvccache.plan.stage_key import KeyComponent
     from nvccache.records.input_records import InputRecord
     from nvccache.records.manifest import Found
 

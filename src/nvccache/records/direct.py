@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
     from nvccache.records.manifest import Found
@@ -51,29 +52,27 @@ def key_of(
     scope: str, nvcc: str, call: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> str:
     """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
-    builder = keys.KeyBuilder("call " + scope)
-    builder.add("nvcc", nvcc)
     move = relocation.encode_within
+    found: list[KeyComponent] = [("nvcc", (nvcc,))]
     for argument in call.arguments:
         if argument.name not in _OF_OUTPUTS:
             value = () if argument.value is None else (move(argument.value),)
-            builder.add(argument.name or "input", *(value or [move(token) for token in argument.tokens]))
+            found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))
     asked = call.dependencies
     given = (call.output, call.output_directory, asked.output if asked else "")
-    builder.add("output names", *("given" if name else "" for name in given))
+    found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
     if scope != SHARED:
-        builder.add("directory", cwd, named)
+        found.append(("directory", (cwd, named)))
     else:
         # Compilers take the name of the directory from PWD, which no option may map.
-        builder.add("directory by another name", "yes" if named not in ("", cwd) else "no")
+        found.append(("directory by another name", ("yes" if named not in ("", cwd) else "no",)))
         argv = [token for argument in call.arguments for token in argument.tokens]
-        builder.add(
-            "mapped directory", *[name for word in argv for name in relocation.mapped_directory(word)]
-        )
+        mapped = [name for word in argv for name in relocation.mapped_directory(word)]
+        found.append(("mapped directory", tuple(mapped)))
     if scope == BOUND:
-        builder.add("outputs", *given)
-    return builder.key()
+        found.append(("outputs", given))
+    return keys.key_of("call " + scope, found)
 
 
 class Asked:

@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
 
@@ -130,18 +131,18 @@ class InputRecord:
 
 def key_of(front_key: str, input_record: InputRecord) -> str:
     """The key of the result: everything but the hints, behind what was known before the command ran."""
-    builder = keys.KeyBuilder("input record")
-    builder.add("front", front_key)
     # Joined, since adding thousands of names one by one takes longer than all the rest.
-    builder.add("files", input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
-    builder.add("directories", sections.join(input_record.directories))
-    builder.add("names", sections.join(["/".join(names) for names in input_record.names]))
-    builder.add("search path", input_record.search_path)
-    builder.add("observed", "1" if input_record.is_observed else "")
-    for name, _, _ in _LISTS:
-        for group in _groups(input_record, name):
-            builder.add(name, *group)
-    return builder.key()
+    files = (input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
+    components: list[KeyComponent] = [
+        ("front", (front_key,)),
+        ("files", files),
+        ("directories", (sections.join(input_record.directories),)),
+        ("names", (sections.join(["/".join(names) for names in input_record.names]),)),
+        ("search path", (input_record.search_path,)),
+        ("observed", ("1" if input_record.is_observed else "",)),
+        *((name, group) for name, _, _ in _LISTS for group in _groups(input_record, name)),
+    ]
+    return keys.key_of("input record", components)
 
 
 def encode(input_record: InputRecord, relocation: Relocation) -> list[bytes]:

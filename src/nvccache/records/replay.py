@@ -50,12 +50,14 @@ def key_of(
     nvcc: str, arguments: Sequence[str], cwd: str, environ: Mapping[str, str], base_dir: str = ""
 ) -> str:
     """The name of a call as it was typed: all that decides, apart from files."""
-    builder = keys.KeyBuilder("replay")
-    builder.add("nvcc", nvcc)
-    builder.add("arguments", *arguments)
-    builder.add("directory", cwd, environ.get("PWD", ""), base_dir)
-    builder.add("environment", *[f"{name}={environ[name]}" for name in OF_ARGUMENTS if name in environ])
-    return builder.key()
+    settings = [f"{name}={environ[name]}" for name in OF_ARGUMENTS if name in environ]
+    components = (
+        ("nvcc", (nvcc,)),
+        ("arguments", tuple(arguments)),
+        ("directory", (cwd, environ.get("PWD", ""), base_dir)),
+        ("environment", tuple(settings)),
+    )
+    return keys.key_of("replay", components)
 
 
 def find(

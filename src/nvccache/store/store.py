@@ -253,10 +253,7 @@ class Store:
 
 
 def _checksum(key: str, body: bytes) -> bytes:
-    builder = keys.KeyBuilder("record")
-    builder.add("key", key)
-    builder.add("body", body)
-    return builder.key().encode()
+    return keys.key_of("record", (("key", (key,)), ("body", (body,)))).encode()
 
 
 def _compress(content: bytes) -> bytes:
