@@ -8,7 +8,7 @@ host compile, which reads toolkit headers again. Part of the hot path.
 from __future__ import annotations
 
 from nvccache.records import differences, input_records
-from nvccache.store import sections, store
+from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
-_KIND = "input-record-6"
-_MOST_READINGS = 8
+_MOST_INPUT_RECORDS = 8
 _KEY_LENGTH = 32
 
 
@@ -66,8 +65,7 @@ def kept_input_records(front_key: str, cache: Store, relocation: Relocation) -> 
         if record is None:
             continue
         try:
-            *parts, attached = sections.unpack(_KIND, record, input_records.SECTIONS + 1)
-            yield Found(key, input_records.decode(parts, relocation), attached)
+            yield Found(key, *input_records.decode(record, relocation))
         except (ValueError, IndexError):
             cache.remove_damaged(store.INPUT_RECORD, key)
 
@@ -75,10 +73,10 @@ def kept_input_records(front_key: str, cache: Store, relocation: Relocation) -> 
 def add(front_key: str, found: Found, cache: Store, relocation: Relocation, looked_at_ns: int) -> None:
     """Put an input record, observed from `looked_at_ns` on, at the front of a command's manifest."""
     input_records.forget_unsettled(found.input_record, looked_at_ns)
-    parts = [*input_records.encode(found.input_record, relocation), found.attached]
-    cache.add_record(store.INPUT_RECORD, found.key, sections.pack(_KIND, parts))
+    record = input_records.encode(found.input_record, found.attached, relocation)
+    cache.add_record(store.INPUT_RECORD, found.key, record)
     older = [key for key in _keys(front_key, cache) if key != found.key]
-    cache.add_record(store.MANIFEST, front_key, "".join([found.key, *older][:_MOST_READINGS]).encode())
+    cache.add_record(store.MANIFEST, front_key, "".join([found.key, *older][:_MOST_INPUT_RECORDS]).encode())
 
 
 def _keys(front_key: str, cache: Store) -> list[str]:
