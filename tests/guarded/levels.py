@@ -24,7 +24,7 @@ GUARDS = [
     Guard(
         "signatures in a replay record",
         "replay.py",
-        "signatures.to_bytes(now) != numbers",
+        'signatures.to_bytes(now) != values["signatures"]',
         "False",
         FILES,
         "seen and the and source and not link and not header",
@@ -121,7 +121,7 @@ GUARDS = [
     Guard(
         "the processor in a replay record",
         "replay.py",
-        "return not machine or _is_same_machine(machine, ask)",
+        'return not values["machine"] or _is_same_machine(values["machine"], ask)',
         "return True",
         "test_replay.py",
         "another_processor or started_anew",
