@@ -58,15 +58,50 @@ _MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\
 _MACRO_IN_TEXT = re.compile(
     r"""(-D\s*[A-Za-z_](?:[^\s"'=\\]|\\\S)*(?:=|\\\s))(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
 )
-# Options of the tools that nvcc starts whose values are nvcc's own words, architectures and paths. What a user hands
-# to a tool comes among them.
+# Options of the tools that nvcc starts whose values are nvcc's own words, architectures and paths. What a
+# user hands to a tool comes among them.
 _OWN_VALUES = frozenset(
-    """
-    -arch --arch --gpu-name -maxrregcount --maxrregcount -O --opt-level -std --std -x -m -march -mtune
-    -ftz -prec_div -prec_sqrt -fmad --gnu_version -I -isystem -iquote -idirafter -include -imacros -L -l -o
-    --orig_src_file_name --orig_src_path_name --include_file_name --stub_file_name --module_id_file_name
-    --gen_c_file_name --gen_device_file_name --create --image3 --embedded-fatbin --register-link-binaries
-    """.split()
+    [
+        "-arch",
+        "--arch",
+        "--gpu-name",
+        "-maxreg",
+        "-maxrregcount",
+        "--maxrregcount",
+        "-O",
+        "--opt-level",
+        "-std",
+        "--std",
+        "-x",
+        "-m",
+        "-march",
+        "-mtune",
+        "-ftz",
+        "-prec_div",
+        "-prec_sqrt",
+        "-fmad",
+        "--gnu_version",
+        "-I",
+        "-isystem",
+        "-iquote",
+        "-idirafter",
+        "-include",
+        "-imacros",
+        "-L",
+        "-l",
+        "-o",
+        "--orig_src_file_name",
+        "--orig_src_path_name",
+        "--include_file_name",
+        "--stub_file_name",
+        "--module_id_file_name",
+        "--gen_c_file_name",
+        "--gen_device_file_name",
+        "--create",
+        "--image3",
+        "--embedded-fatbin",
+        "--register-link-binaries",
+    ]
 )
 _GLUED_VALUES = ("-I", "-L", "-l", "-D__CUDA", "-D__NVCC")
 _NAME = re.compile(r"-[^, =]*")
@@ -104,8 +139,11 @@ def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
     found = []
     words = iter(argv)
     for word in words:
-        is_apart = word in _OWN_VALUES or word == "-D"
-        whole = " ".join([word, *([value] if (value := next(words, "")) else [])]) if is_apart else word
+        whole = word
+        if word == "-D":
+            whole += next(words, "")
+        elif word in _OWN_VALUES:
+            whole = f"{word} {next(words, '')}"
         found.append((_shown_of_tool(whole), whole))
     return found
 

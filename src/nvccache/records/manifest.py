@@ -59,15 +59,23 @@ def holding(
 
 
 def kept_input_records(front_key: str, cache: Store, relocation: Relocation) -> Iterator[Found]:
-    """All input records of a command, newest first; one that cannot be understood is removed."""
-    for key in _keys(front_key, cache):
-        record = cache.find_record(store.INPUT_RECORD, key)
-        if record is None:
-            continue
-        try:
-            yield Found(key, *input_records.decode(record, relocation))
-        except (ValueError, IndexError):
-            cache.remove_damaged(store.INPUT_RECORD, key)
+    """All input records of a command, newest first."""
+    for key in keys_of(front_key, cache):
+        found = kept(key, cache, relocation)
+        if found:
+            yield found
+
+
+def kept(key: str, cache: Store, relocation: Relocation) -> Found | None:
+    """The input record of this key; one that cannot be understood is removed."""
+    record = cache.find_record(store.INPUT_RECORD, key)
+    if record is None:
+        return None
+    try:
+        return Found(key, *input_records.decode(record, relocation))
+    except (ValueError, IndexError):
+        cache.remove_damaged(store.INPUT_RECORD, key)
+        return None
 
 
 def add(front_key: str, found: Found, cache: Store, relocation: Relocation, looked_at_ns: int) -> None:
@@ -75,11 +83,12 @@ def add(front_key: str, found: Found, cache: Store, relocation: Relocation, look
     input_records.forget_unsettled(found.input_record, looked_at_ns)
     record = input_records.encode(found.input_record, found.attached, relocation)
     cache.add_record(store.INPUT_RECORD, found.key, record)
-    older = [key for key in _keys(front_key, cache) if key != found.key]
+    older = [key for key in keys_of(front_key, cache) if key != found.key]
     cache.add_record(store.MANIFEST, front_key, "".join([found.key, *older][:_MOST_INPUT_RECORDS]).encode())
 
 
-def _keys(front_key: str, cache: Store) -> list[str]:
+def keys_of(front_key: str, cache: Store) -> list[str]:
+    """The keys of a command's input records, newest first."""
     record = cache.find_record(store.MANIFEST, front_key)
     if record is None:
         return []
