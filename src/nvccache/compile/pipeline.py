@@ -102,7 +102,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         if _clock_was_set(started):
             stages.reasons_against_record.append("the clock was set while it was compiled")
         recorded = record_call.record(record_call.Recorder(request, stages, report, dry_run, relocation))
-    miss_reason.note(case, cause, recorded, report, cache)
+    miss_reason.note(case, cause, recorded, report, cache, stages)
     _keep_up(cache, config)
     return report
 

@@ -34,21 +34,18 @@ def is_thin_archive(path: str) -> bool:
 
 
 def _digest(content: bytes) -> str:
-    builder = keys.KeyBuilder("device code")
+    kind = "device code"
     try:
         if content.startswith(_ARCHIVE):
-            for name, member in _members(content):
-                builder.add("member", name, _digest(member))
-            return builder.key()
+            members = [("member", (name, _digest(member))) for name, member in _members(content)]
+            return keys.key_of(kind, members)
         sections = _device_sections(content)
     except ValueError:
         sections = None
     if sections is None:
         return keys.digest_bytes(content)
-    builder.add("header", content[:20], content[48:52])  # up to the machine, and its flags
-    for section in sections:
-        builder.add("section", *section)
-    return builder.key()
+    header = (content[:20], content[48:52])  # up to the machine, and its flags
+    return keys.key_of(kind, [("header", header), *(("section", section) for section in sections)])
 
 
 def _device_sections(content: bytes) -> list[tuple[bytes, bytes]] | None:

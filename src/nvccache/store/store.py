@@ -11,7 +11,7 @@
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v1/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
-      object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      object-v3/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see journal.py
       journal/usage-v3           bytes, as counted so far, and when was last swept
       tmp/                       files on their way to their names, and nothing else
@@ -33,7 +33,7 @@ from nvccache.store import directory
 from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v5", "input-record-v6", "object-v2", "digest-v1"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v5", "input-record-v6", "object-v3", "digest-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"
@@ -217,10 +217,7 @@ def _is_old(status: os.stat_result) -> bool:
 
 
 def _checksum(key: str, body: bytes) -> bytes:
-    builder = keys.KeyBuilder("record")
-    builder.add("key", key)
-    builder.add("body", body)
-    return builder.key().encode()
+    return keys.key_of("record", (("key", (key,)), ("body", (body,)))).encode()
 
 
 def _compress(content: bytes) -> bytes:

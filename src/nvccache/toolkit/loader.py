@@ -84,11 +84,13 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
     shown = signatures.all_of([real_path, os.path.realpath(loader)])
     if shown is None:
         raise FileNotFoundError(f"no file `{path}` or `{loader}`")
-    builder = keys.KeyBuilder("loaded")
-    builder.add("file", real_path, loader, signatures.to_text(shown))
-    builder.add("search", *(f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ))
-    builder.add("features", processor.features(loader, environ, cache, is_of_tool=True))
-    memo_key = builder.key()
+    search = [f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ]
+    components = [
+        ("file", (real_path, loader, signatures.to_text(shown))),
+        ("search", tuple(search)),
+        ("features", (processor.features(loader, environ, cache, is_of_tool=True),)),
+    ]
+    memo_key = keys.key_of("loaded", components)
     known = _recalled(cache.find_memo(memo_key), loader)
     if known:
         return known

@@ -36,9 +36,7 @@ def digest_of_program(path: str, store: Store) -> str:
     """The digest of an executable's content, remembered in the store; raises OSError."""
     real_path = os.path.realpath(path)
     shown = _signature_or_raise(real_path)
-    builder = keys.KeyBuilder("tool")
-    builder.add("file", real_path, signatures.to_text([shown]))
-    memo_key = builder.key()
+    memo_key = keys.key_of("tool", [("file", (real_path, signatures.to_text([shown])))])
     digest = store.find_memo(memo_key)
     if not digest:
         digest = keys.digest_file(real_path)
