@@ -12,7 +12,8 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
-from nvccache.observation.observer_log import Observation, Process
+from nvccache.observation.observed_process import Process
+from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import differences, machine_facts
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
