@@ -457,7 +457,7 @@ def test_the_tool_is_looked_for_as_it_was_called(place):
 def test_a_file_of_a_record_is_not_read_again(place):
     call = inputs(place)
     call.input_record(Observation([ran(files=["a.h"])], set()), subject())
-    call.remember()
+    call.files.remember()
     second = inputs(place)
     made = second.input_record(Observation([ran(files=["a.h"])], set()), subject())
     assert made.digests == [keys.digest_file(path) for path in made.files]
