@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 OF_CALL = ""  # in the place of a stage's name
-_MOST_PARTS = 500  # of one component; of more, one digest is kept
+_LARGEST_COMPONENT = 1 << 14  # characters; of a larger one, a digest is kept
 _MOST_STAGES = 100  # whose components are kept
 
 
@@ -171,10 +171,16 @@ def _of_values(values: dict[str, Any]) -> ObjectRecord:
     return record
 
 
-def _rows(owner: str, components: Iterable[Component]) -> Iterator[tuple[str, ...]]:
-    """What is kept of components; of one with very many parts no more than tells that it differs."""
+def bounded(components: Iterable[Component]) -> list[Component]:
+    """Components as they are kept and compared: of a large one no more than tells that it differs."""
+    found: list[Component] = []
     for tag, parts in components:
         flat = [string for part in parts for string in part]
-        if len(parts) > _MOST_PARTS:
-            flat = ["", keys.key_of(tag, [("parts", tuple(flat))])]
-        yield (owner, tag, *flat)
+        is_large = sum(map(len, flat)) + len(flat) > _LARGEST_COMPONENT
+        found.append((tag, [("", keys.key_of(tag, [("parts", tuple(flat))]))] if is_large else parts))
+    return found
+
+
+def _rows(owner: str, components: Iterable[Component]) -> Iterator[tuple[str, ...]]:
+    for tag, parts in bounded(components):
+        yield (owner, tag, *(string for part in parts for string in part))

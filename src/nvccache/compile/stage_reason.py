@@ -135,18 +135,22 @@ class StageReasons:
     def _unlike(self, one: StageLookup, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
         found: list[str] = []
-        for difference in key_differences.differences(now.components, before.components):
+        for difference in key_differences.differences(
+            object_record.bounded(now.components), before.components
+        ):
             found += self._of_component(difference, one.stage)
         return list(dict.fromkeys(found or self._of_input_record(before)))
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
+        if tag == "tool":
+            return [_of_tool(difference)]
+        if difference.is_hidden:
+            return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
             return difference_text.of_tool_words(difference)
         if difference.is_reordered:
             return [f"the order of its {tag} changed"]
-        if tag == "tool":
-            return [_of_tool(difference)]
         if tag == "inputs":
             return self._of_inputs(difference, stage)
         if tag in _FILES:

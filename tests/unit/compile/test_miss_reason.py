@@ -235,6 +235,13 @@ def test_the_call_comes_before_the_files(place, cache):
     ]
 
 
+def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
+    line = " ".join([LINE, *(f"-I/include/{number}" for number in range(2000))])
+    record(case(line), cache)
+    assert cause_of(case(line), cache) == [LOST]
+    assert cause_of(case(f"{line} -DX"), cache) == ["the arguments changed"]
+
+
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]

@@ -55,6 +55,9 @@ def test_it_does_not_grow_with_the_length_of_a_command_or_the_number_of_stages(c
     record.stages = [StageKeys(f"cicc for compute_80 ({number})", "", [long]) for number in range(500)]
     object_record.add([PRODUCT], record, cache)
     assert len(cache.find_record(store.OBJECT, object_record.key_of(PRODUCT))) < 20_000
+    record.stages = [StageKeys("ptxas", "", [("arguments", [("-I" + "x" * 20_000, "")])])]
+    object_record.add(["/work/b.o"], record, cache)
+    assert len(cache.find_record(store.OBJECT, object_record.key_of("/work/b.o"))) < 1000
     (first, *_), other = object_record.find(PRODUCT, cache).stages, made()
     other.stages = [StageKeys("x", "", [("arguments", long[1][1:])])]
     object_record.add([PRODUCT], other, cache)
@@ -85,6 +88,7 @@ def test_a_damaged_record_is_as_good_as_absent_or_whole(cache):
     [
         ["1", ""],
         ["4", "", "arguments", "-O2"],
+        ["5", "", "arguments", "-O2", ""],
         ["3", "", "arguments", "-O2"],
         ["x", "", "arguments"],
         ["9999999999", "", "arguments"],

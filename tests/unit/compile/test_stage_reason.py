@@ -10,7 +10,7 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
-from nvccache.compile import stage_reason
+from nvccache.compile import object_record, stage_reason
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.compile.report import StageLookup
 from nvccache.compile.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
@@ -81,10 +81,17 @@ class Compile:
         return StageReasons(self.execution, looked_up, Present(self.environ))
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
+        """What the object's record says of the stages afterwards."""
         record = ObjectRecord()
+        for name in ("cause", "outcome", "record_key", "scope", "reason_against_record"):
+            setattr(record, name, "")
+        record.details, record.components, record.stage_reasons = [], [], []
         record.digest_key = digest_key
         record.stages = self.reasons_for().keys_of_stages(digest_key)
-        return record
+        object_record.add(["/a.o"], record, self.cache)
+        found = object_record.find("/a.o", self.cache)
+        assert found
+        return found
 
 
 @pytest.fixture
@@ -286,6 +293,15 @@ def test_of_many_differences_the_first_are_told_and_the_others_counted(now, befo
     now.change("ptxas", "arguments", *now.stage("ptxas").key_argv, *(f"-W{letter}" for letter in "abcde"))
     (clause,) = why(now, before).values()
     assert clause.count("was added") == 3 and clause.endswith("; and 2 more")
+
+
+def test_a_very_long_command_line_is_compared_as_a_whole(now, before):
+    long = [f"-I/include/{number}" for number in range(2000)]
+    for compile_, words in ((before, long), (now, long)):
+        compile_.change("ptxas", "arguments", *words)
+    assert why(now, before) == {}
+    now.change("ptxas", "arguments", *long, "-x")
+    assert why(now, before) == {"ptxas for sm_80": "its arguments changed"}
 
 
 def read_by(compile_: Compile, start: str) -> str:
