@@ -197,8 +197,8 @@ GUARDS = [
     Guard(
         "explain: why a pass ran",
         "stage_reason.py",
-        "if name == _TEXT and (told := self._of_passes(stage)):",
-        "if (told := []):",
+        "if name == _TEXT and (clauses := self._of_passes(stage)):",
+        "if (clauses := []):",
         "test_stage_reason.py",
         "what_its_pass_read",
     ),

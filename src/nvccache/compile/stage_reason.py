@@ -113,7 +113,7 @@ class StageReasons:
             elif tag == "inputs":
                 read = self._execution.read_by(stage)
                 described = [
-                    (self._called(path, stage), part) for path, part in zip(read, parts, strict=True)
+                    (self._called(path, stage), part) for path, part in zip(read, parts, strict=False)
                 ]
             elif tag in ("files", "libraries"):
                 described = [(path, digest) for path, digest in sections.in_tuples(parts, 2)]
@@ -166,8 +166,8 @@ class StageReasons:
         before = {name for name, _ in difference.removed}
         found = []
         for name, _ in difference.added:
-            if name == _TEXT and (told := self._of_passes(stage)):
-                found += told
+            if name == _TEXT and (clauses := self._of_passes(stage)):
+                found += clauses
             elif name in before:
                 found.append(f"its input changed, since {name} did")
             else:

@@ -43,6 +43,13 @@ def test_a_record_comes_back_under_each_of_its_objects(cache):
     assert object_record.find("/work/c.o", cache) is None
 
 
+def test_what_stands_for_a_hidden_value_can_be_kept_in_every_locale(cache, monkeypatch):
+    monkeypatch.setattr(os, "fsencode", lambda name: os.fspath(name).encode("latin-1"))
+    monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("latin-1"))
+    object_record.add([PRODUCT], made(), cache)
+    assert object_record.find(PRODUCT, cache).components == made().components
+
+
 def test_it_can_only_be_read_by_its_owner(cache):
     object_record.add([PRODUCT], made(), cache)
     path = cache.path(store.OBJECT, object_record.key_of(PRODUCT))
