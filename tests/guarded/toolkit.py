@@ -8,7 +8,7 @@ GUARDS = [
     Guard(
         "which loader is run for a record",
         "processor.py",
-        "if not is_of_tool and not asked.may_be_run(loader):",
+        "if not is_of_tool and not loader_diagnostics.may_be_run(loader):",
         "if False:",
         QUESTIONS,
         "known_without or record_has_a_program",
@@ -23,7 +23,7 @@ GUARDS = [
     ),
     Guard(
         "who may write a loader",
-        "loader.py",
+        "loader_diagnostics.py",
         "status.st_uid == 0 and not",
         "True or not",
         QUESTIONS,

@@ -127,11 +127,13 @@ def _only(components: Iterable[Component], tag: str) -> str:
 
 
 def _of_call(case: Case, former: ObjectRecord) -> list[str]:
-    now = case.components(former.digest_key)
+    now = object_record.bounded(case.components(former.digest_key))
     is_elsewhere = _only(former.components, "directory") != case.cwd
     found: list[str] = []
     for difference in key_differences.differences(now, former.components):
-        if difference.tag == "arguments":
+        if difference.is_hidden:
+            found.append(f"the {difference.tag} changed")
+        elif difference.tag == "arguments":
             found += difference_text.of_words(difference, "the command line")
         elif difference.tag == "environment":
             clauses = difference_text.of_variables(difference)
@@ -158,7 +160,7 @@ def note(
     record.digest_key = digest_key = os.urandom(16).hex()
     record.record_key, record.scope = recorded.key, recorded.scope
     record.reason_against_record = recorded.reason_against_record
-    record.stage_reasons = reasons.reasons(former, case.is_recaching)
+    record.stage_reasons = reasons.reasons(former, case.is_recaching)[:_MOST_DETAILS]
     if former and report.status != 0:
         # What is known of the stages that it did not get to can only be compared under the same key.
         record.digest_key = digest_key = former.digest_key

@@ -33,17 +33,47 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 OF_CALL = ""  # in the place of a stage's name
-_MOST_PARTS = 500  # of one component; of more, one digest is kept
+_LARGEST_COMPONENT = 1 << 14  # characters; of a larger one, a digest is kept
 _MOST_STAGES = 100  # whose components are kept
 
 
+# In UTF-8 whatever the locale: what stands for a hidden value is in no other.
+def _encode_text(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _decode_text(section: bytes) -> str:
+    return section.decode(errors="surrogateescape")
+
+
+def _encode_texts(texts: Iterable[str]) -> bytes:
+    return _encode_text("\0".join([*texts, ""]))
+
+
+def _decode_texts(section: bytes) -> list[str]:
+    """Raises ValueError."""
+    *texts, rest = _decode_text(section).split("\0")
+    if rest:
+        raise ValueError("a text without an end")
+    return texts
+
+
+def _encode_pairs(pairs: list[tuple[str, str]]) -> bytes:
+    return _encode_texts([text for pair in pairs for text in pair])
+
+
+def _decode_pairs(section: bytes) -> list[tuple[str, ...]]:
+    """Raises ValueError."""
+    return sections.in_tuples(_decode_texts(section), 2)
+
+
 def _encode_rows(rows: list[tuple[str, ...]]) -> bytes:
-    return sections.join([string for row in rows for string in (str(len(row)), *row)])
+    return _encode_texts([text for row in rows for text in (str(len(row)), *row)])
 
 
 def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
     """Raises ValueError."""
-    strings = iter(sections.split(section))
+    strings = iter(_decode_texts(section))
     rows = []
     for length in strings:
         if not length.isdecimal() or len(length) > 6:
@@ -55,18 +85,20 @@ def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
     return rows
 
 
+_TEXT = (_encode_text, _decode_text)
+_PAIRS = (_encode_pairs, _decode_pairs)
 _RECORD = sections.Schema(
     "object-4",
-    ("cause", sections.STRING),
-    ("details", sections.STRINGS),
-    ("outcome", sections.STRING),
-    ("digest_key", sections.STRING),
-    ("record_key", sections.STRING),
-    ("scope", sections.STRING),
-    ("reason_against_record", sections.STRING),
-    ("stages", sections.PAIRS),
+    ("cause", _TEXT),
+    ("details", (_encode_texts, _decode_texts)),
+    ("outcome", _TEXT),
+    ("digest_key", _TEXT),
+    ("record_key", _TEXT),
+    ("scope", _TEXT),
+    ("reason_against_record", _TEXT),
+    ("stages", _PAIRS),
     ("components", (_encode_rows, _decode_rows)),
-    ("stage_reasons", sections.PAIRS),
+    ("stage_reasons", _PAIRS),
 )
 
 
@@ -171,10 +203,16 @@ def _of_values(values: dict[str, Any]) -> ObjectRecord:
     return record
 
 
-def _rows(owner: str, components: Iterable[Component]) -> Iterator[tuple[str, ...]]:
-    """What is kept of components; of one with very many parts no more than tells that it differs."""
+def bounded(components: Iterable[Component]) -> list[Component]:
+    """Components as they are kept and compared: of a large one no more than tells that it differs."""
+    found: list[Component] = []
     for tag, parts in components:
         flat = [string for part in parts for string in part]
-        if len(parts) > _MOST_PARTS:
-            flat = ["", keys.key_of(tag, [("parts", tuple(flat))])]
-        yield (owner, tag, *flat)
+        is_large = sum(map(len, flat)) + len(flat) > _LARGEST_COMPONENT
+        found.append((tag, [("", keys.key_of(tag, [("parts", tuple(flat))]))] if is_large else parts))
+    return found
+
+
+def _rows(owner: str, components: Iterable[Component]) -> Iterator[tuple[str, ...]]:
+    for tag, parts in bounded(components):
+        yield (owner, tag, *(string for part in parts for string in part))

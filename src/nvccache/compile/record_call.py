@@ -191,7 +191,7 @@ def _of_call(call: Invocation, plan: Plan) -> list[str]:
 def record(recorder: Recorder) -> Recorded:
     """Record a call that has been carried out, at every level where that is sound."""
     cache = recorder.execution.store
-    recorder.execution.inputs.remember()
+    recorder.execution.inputs.files.remember()
     reason_against_record = recorder.reason_against_record()
     try:
         made = recorder.input_record() if not reason_against_record else InputRecord()

@@ -113,7 +113,7 @@ class StageReasons:
             elif tag == "inputs":
                 read = self._execution.read_by(stage)
                 described = [
-                    (self._called(path, stage), part) for path, part in zip(read, parts, strict=True)
+                    (self._called(path, stage), part) for path, part in zip(read, parts, strict=False)
                 ]
             elif tag in ("files", "libraries"):
                 described = [(path, digest) for path, digest in sections.in_tuples(parts, 2)]
@@ -135,18 +135,22 @@ class StageReasons:
     def _unlike(self, one: StageLookup, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
         found: list[str] = []
-        for difference in key_differences.differences(now.components, before.components):
+        for difference in key_differences.differences(
+            object_record.bounded(now.components), before.components
+        ):
             found += self._of_component(difference, one.stage)
         return list(dict.fromkeys(found or self._of_input_record(before)))
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
+        if tag == "tool":
+            return [_of_tool(difference)]
+        if difference.is_hidden:
+            return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
             return difference_text.of_tool_words(difference)
         if difference.is_reordered:
             return [f"the order of its {tag} changed"]
-        if tag == "tool":
-            return [_of_tool(difference)]
         if tag == "inputs":
             return self._of_inputs(difference, stage)
         if tag in _FILES:
@@ -162,8 +166,8 @@ class StageReasons:
         before = {name for name, _ in difference.removed}
         found = []
         for name, _ in difference.added:
-            if name == _TEXT and (told := self._of_passes(stage)):
-                found += told
+            if name == _TEXT and (clauses := self._of_passes(stage)):
+                found += clauses
             elif name in before:
                 found.append(f"its input changed, since {name} did")
             else:

@@ -30,6 +30,11 @@ class ComponentDifference:
     def is_reordered(self) -> bool:
         return not self.added and not self.removed
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is only known that something changed: nothing of it may be shown."""
+        return any(not shown for shown, _ in (*self.added, *self.removed))
+
 
 def differences(now: Iterable[Component], before: Iterable[Component]) -> list[ComponentDifference]:
     """One for each tag under which the two differ, in the order of the tags."""

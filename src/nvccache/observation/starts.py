@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nvccache.observation.observer_log import Process
+    from nvccache.observation.observed_process import Process
 
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # where interpreters are scripts, too; the kernel stops there

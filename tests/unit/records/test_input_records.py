@@ -296,6 +296,15 @@ def test_a_file_replaced_by_something_else_is_noticed_without_reading_it(place, 
     assert unlike(made) == [(what, "late/x.h"), (what, "link")]
 
 
+def test_files_are_not_looked_at_again_for_another_environment(place):
+    seen = Present(ENVIRON)
+    first = seen.signatures(["late/x.h"])
+    (place / "late" / "x.h").write_text("int other;\n")
+    other = seen.in_environment({"ASKED": "2"})
+    assert other.signatures(["late/x.h"]) == first
+    assert (other.environ, seen.environ) == ({"ASKED": "2"}, ENVIRON)
+
+
 def test_one_difference_is_enough_where_that_is_all_one_asks(place):
     made = taken()
     (place / "early" / "x.h").write_text("")

@@ -168,6 +168,17 @@ def test_a_input_record_that_cannot_be_understood_is_removed(header, cache):
     assert _find(cache) == key
 
 
+def test_one_input_record_is_had_by_its_key(header, cache):
+    key = _add(cache, _read(header))
+    relocation = Relocation("", os.getcwd())
+    found = manifest.kept(key, cache, relocation)
+    assert (found.key, found.input_record.files) == (key, _read(header).files)
+    assert manifest.kept(OTHER_FRONT, cache, relocation) is None
+    cache.add_record(store.INPUT_RECORD, key, b"damaged")
+    assert manifest.kept(key, cache, relocation) is None
+    assert not os.path.exists(cache.path(store.INPUT_RECORD, key))
+
+
 def test_below_the_base_directory_a_input_record_holds_in_another_checkout(cache, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
