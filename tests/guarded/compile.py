@@ -21,7 +21,7 @@ GUARDS = [
     Guard(
         "option files",
         "record_call.py",
-        "named += self.call.option_files",
+        "named += self.invocation.option_files",
         "pass",
         CALLS,
         "option and file and changes and not host",
@@ -61,7 +61,7 @@ GUARDS = [
     Guard(
         "ids in what is shared",
         "record_call.py",
-        "if any(map(ids.may_be_any_in, told)) or",
+        "if any(map(ids.may_be_any_in, texts)) or",
         "if False and",
         LINKED,
         "same_unit",

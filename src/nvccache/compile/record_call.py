@@ -57,7 +57,7 @@ class Recorder:
     ) -> None:
         self.request = request
         self.nvcc = request.nvcc
-        self.call = request.invocation
+        self.invocation = request.invocation
         self.execution = execution
         self.relocation = relocation
         self.cwd = os.getcwd()
@@ -67,7 +67,7 @@ class Recorder:
 
     def reason_against_record(self) -> str:
         """The first reason why the call cannot be recorded, a clause; or empty."""
-        reasons = [*self.execution.reasons_against_record, *_of_call(self.call, self.execution.plan)]
+        reasons = [*self.execution.reasons_against_record, *_of_call(self.invocation, self.execution.plan)]
         return next((reason for reason in reasons if reason), "")
 
     def input_record(self) -> InputRecord:
@@ -87,7 +87,7 @@ class Recorder:
         """The files that we have read ourselves: of options, and those of which stages read a part."""
         stages = self.execution.plan.stages
         named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
-        named += self.call.option_files
+        named += self.invocation.option_files
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> CallResult:
@@ -101,7 +101,7 @@ class Recorder:
                     given.products.append((output.destination, digest, stage.kind == "host_compile"))
         for step in execution.plan.dependency_files:
             given.dependency_file = step.path
-            given.rule = depfile.rule(self.entered(), self.call)
+            given.rule = depfile.rule(self.entered(), self.invocation)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
         given.seconds_saved = sum(seconds for _, _, seconds in self._report.stages)
         if execution.plan.host_link:
@@ -157,8 +157,8 @@ class Recorder:
         ]
         if any(needle in content for content in [*contents, given.stdout, given.stderr]):
             return False
-        told = [*contents, given.stdout, given.stderr]
-        if any(map(ids.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
+        texts = [*contents, given.stdout, given.stderr]
+        if any(map(ids.may_be_any_in, texts)) or any(map(self.execution.may_name_id, plan.stages)):
             return False
         return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
 
@@ -175,11 +175,11 @@ class Recorder:
         return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
 
 
-def _of_call(call: Invocation, plan: Plan) -> list[str]:
+def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
     found = []
     if any(
         argument.value and "native" in argument.value
-        for argument in call.arguments
+        for argument in invocation.arguments
         if argument.name in ("gpu-architecture", "gpu-code", "generate-code")
     ):
         found.append("it asks for the native architecture")
@@ -203,11 +203,11 @@ def record(recorder: Recorder) -> Recorded:
     scope = recorder.scope(given)
     relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    attached = direct.attach(given, listed, recorder.call, relocation)
+    attached = direct.attach(given, listed, recorder.invocation, relocation)
     if attached is None:
         return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
     request = recorder.request
-    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, relocation, request.environ)
+    front_key = direct.key_of(scope, recorder.nvcc, recorder.invocation, relocation, request.environ)
     front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
     key = input_records.key_of(front_key, made)
     manifest.add(
