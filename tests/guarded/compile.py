@@ -69,7 +69,7 @@ GUARDS = [
     Guard(
         "debug information that is shared",
         "record_call.py",
-        'return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")',
+        "return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)",
         "return True",
         CHECKOUTS,
         "compressed",
@@ -77,7 +77,7 @@ GUARDS = [
     Guard(
         "cut-off: what the host compiler says of moved text",
         "runner.py",
-        'if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():',
+        "if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():",
         "if False:",
         SAID,
         "name_the_lines and host",

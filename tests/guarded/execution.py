@@ -24,7 +24,7 @@ GUARDS = [
     Guard(
         "cut-off: options by which lines matter",
         "find_stage.py",
-        "ignores_lines and not lines.matter_to(stages)",
+        "ignores_lines and not any(stage.lines_matter for stage in stages)",
         "ignores_lines",
         LINES,
         "option_by_which and lineinfo",
@@ -64,8 +64,8 @@ GUARDS = [
     Guard(
         "cut-off: ids in what cicc made",
         "seeding.py",
-        'if stage.kind == "cicc" and not self.names_id(stage, kept) and not is_told:',
-        'if stage.kind == "cicc":',
+        "if stage.tool.compiles_device_code and not self.names_id(stage, kept) and not is_told:",
+        "if stage.tool.compiles_device_code:",
         IDS,
         "two_directories",
     ),

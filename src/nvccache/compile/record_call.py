@@ -12,7 +12,6 @@ from nvccache.files import keys, presence, signatures
 from nvccache.module_id import ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
-from nvccache.plan.stages import host
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, direct, input_records, manifest, replay
 from nvccache.records.base_dir import Relocation
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from nvccache.execution.execution import Execution
     from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
-
-_PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ class Recorder:
             for output in stage.outputs:
                 if output.destination:
                     digest = execution.workspace.digest_of(output.path)
-                    given.products.append((output.destination, digest, stage.kind == "host_compile"))
+                    given.products.append((output.destination, digest, stage.tool.unlinks_output))
         for step in execution.plan.dependency_files:
             given.dependency_file = step.path
             given.rule = depfile.rule(self.entered(), self.call)
@@ -129,11 +126,7 @@ class Recorder:
     def _names_outputs(self, given: CallResult) -> bool:
         """Whether a product or a message holds the name of an output."""
         for stage in self.execution.plan.stages:
-            if (
-                stage.grammar.sees_names
-                and stage.kind == "ptxas"
-                and any(out.destination for out in stage.outputs)
-            ):
+            if stage.grammar.sees_output_names and any(out.destination for out in stage.outputs):
                 return True
         names = [os.fsencode(destination) for destination, _, _ in given.products]
         return any(name in given.stderr + given.stdout for name in names)
@@ -143,8 +136,6 @@ class Recorder:
         if not base:
             return False
         plan = self.execution.plan
-        if any(stage.kind == "cicc" and stage.grammar.sees_directory for stage in plan.stages):
-            return False
         if not all(known.free_of == base for known in self.execution.passes.values()):
             return False
         needle = os.fsencode(base)
@@ -159,19 +150,8 @@ class Recorder:
         told = [*contents, given.stdout, given.stderr]
         if any(map(ids.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
             return False
-        return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
-
-    def _hides_directory(self, stage: Stage) -> bool:
-        """Whether debug information, if there is any, is free of where the checkout is."""
-        if not host.asks_for_debug_info(stage.argv):
-            return True
-        maps = [
-            word.partition("=")[2].partition("=")[0] for word in stage.argv if word.startswith(_PREFIX_MAPS)
-        ]
-        cwd = os.getcwd()
-        is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
-        is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.argv)
-        return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
+        pwd = self._environ.get("PWD", self.cwd)
+        return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)
 
 
 def _of_call(call: Invocation, plan: Plan) -> list[str]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 
-from nvccache import outcomes
 from nvccache.compile.report import Report
 from nvccache.compile.schedule import Schedule, State
 from nvccache.execution import unlike_ids
 from nvccache.execution.execution import Execution
-from nvccache.plan.model import HOST_LINK, DependencyFile
+from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products
 from nvccache.records.products import Product
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
 
-# Stages whose failure is the user's error, told on standard error, and which leave no product behind.
-_TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc", "nvlink", "host_link"})
 # Options that nvcc does not give, and another release may not know.
 _OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
 # What a tool says when the machine is at fault, which may be over a moment later.
@@ -123,7 +120,7 @@ class _Run:
         self._report.stages = [
             (task.stage.kind, task.is_hit and _written_by(task) not in self._ran, task.completed.seconds)
             for task in self._ended()
-            if task.completed and task.stage.kind in outcomes.STAGES
+            if task.completed and task.stage.tool.is_counted
         ]
         return self._report
 
@@ -158,7 +155,7 @@ class _Run:
                 continue
             if is_id_settled and self._execution.has_unlike_id(task.stage):
                 raise _UnlikeIdsError
-            if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():
+            if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
             if is_id_settled:
                 self._noted.add(task.number)
@@ -194,7 +191,7 @@ class _Run:
         """Whether this was the last stage, since it failed or its product cannot be written."""
         completed = task.completed
         assert completed
-        if task.stage.kind == HOST_LINK:
+        if task.stage.tool.links_program:
             self._report.told_before_link = (self._report.stdout, self._report.stderr)
         self._report.stdout += self._execution.without_scratch(completed.stdout)
         self._report.stderr += self._execution.without_scratch(completed.stderr)
@@ -227,7 +224,7 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
     scratch = os.fsencode(execution.plan.scratch)
     said = completed.stderr
     return (
-        stage.kind in _TELLING_STAGES
+        stage.tool.complains
         and completed.status > 0
         and bool(said.strip())
         and scratch not in said
@@ -245,7 +242,7 @@ def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
         is_kept = bool(output.kept_as)
         content = execution.runs.as_kept(output, kept_in) if is_kept else execution.runs.content_of(output)
         blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
-        wanted.append(Product(destination, content, blob, unlink_first=stage.kind == "host_compile"))
+        wanted.append(Product(destination, content, blob, unlink_first=stage.tool.unlinks_output))
     return _is_delivered(wanted)
 
 

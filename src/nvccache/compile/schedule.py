@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.02  # for claims that others give up
 _POLL_FOR_SLOTS_SECONDS = 0.1
 _IDLE_SECONDS = 0.5
-# What the whole takes after a stage, roughly, in tenths of a Thrust compile: the longest way goes first. The
-# host's side goes before, since it is the one that tells of errors first.
-_WEIGHTS = {"host_preprocess": 30, "cudafe": 29, "device_preprocess": 9, "cicc": 8, "ptxas": 4}
 
 
 class State(enum.Enum):
@@ -83,13 +80,13 @@ class Task:
 
 
 def _urgency(task: Task) -> tuple[int, int]:
-    """What comes first is smaller.
+    """What comes first is smaller."""
+    tool = task.stage.tool
+    return -tool.priority, -task.number if tool.goes_last_first else task.number
 
-    Of several ptxas the last comes first: architectures are mostly listed from old to new, ptxas takes
-    longest for new ones, and a long one that starts last leaves the other cores idle.
-    """
-    kind = task.stage.kind
-    return -_WEIGHTS.get(kind, 0), -task.number if kind == "ptxas" else task.number
+
+def memory_of(stage: Stage, input_bytes: int) -> int:
+    return memory.estimate(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
 
 
 class Schedule:
@@ -208,7 +205,7 @@ class Schedule:
             return all(other.state is State.DONE and other.number < self._delivered_up_to for other in before)
         if self._reads_undelivered(task):
             return False
-        if task.stage.kind == "host_compile" and not self._passes_are_known():
+        if task.stage.tool.waits_for_passes and not self._passes_are_known():
             return False
         read = self._execution.read_by(task.stage)
         return all(self._by_output[path].state is State.DONE for path in read if path in self._by_output)
@@ -301,7 +298,7 @@ class Schedule:
         if not slot:
             self._is_full = True
             return False
-        task.memory = memory.estimate(task.stage.kind, self._execution.input_bytes(task.stage))
+        task.memory = memory_of(task.stage, self._execution.input_bytes(task.stage))
         promised = sum(other.memory for other in self.tasks if other.slot)
         if promised and not memory.has_room(task.memory, promised):
             self._keep_or_release(slot)

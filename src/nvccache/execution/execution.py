@@ -17,9 +17,9 @@ from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
 from nvccache.module_id.own_ids import ROLE, independent, source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
-from nvccache.plan import device_code, stage_key
-from nvccache.plan.model import HOST_LINK, OPAQUE, Output, Plan, Stage
-from nvccache.plan.stages import host, nvlink
+from nvccache.plan import stage_key
+from nvccache.plan.model import OPAQUE, Output, Plan, Stage
+from nvccache.plan.stages import host
 from nvccache.preprocessed.passes import Pass
 from nvccache.records.input_records import InputRecord
 from nvccache.store.store import Store
@@ -89,17 +89,14 @@ class Execution:
 
     def is_cached(self, stage: Stage) -> bool:
         """Whether a stage's result may come from the store."""
-        if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
-            self.reasons_against_record.append("it links a thin archive, whose members are not looked at")
+        named = [path for path in stage.possible_files if os.path.isfile(path)]
+        obstacle = stage.tool.obstacle(stage.argv, self.environ, named)
+        if obstacle:
+            self.reasons_against_record.append(obstacle)
             return False
-        if not stage.grammar.is_cached and not (stage.kind == HOST_LINK and self.plan.host_link):
+        if not stage.grammar.is_cached and not (stage.tool.links_program and self.plan.host_link):
             self.reasons_against_record.append(f"its stage {stage.kind} is not cached")
         return stage.grammar.is_cached
-
-    def _reads_thin_archive(self, stage: Stage) -> bool:
-        named = [path for path in stage.possible_files if os.path.isfile(path)]
-        searched = nvlink.libraries(stage.argv, self.environ)
-        return any(device_code.is_thin_archive(path) for path in (*named, *searched))
 
     def is_free_of_id(self, stage: Stage) -> bool:
         output = stage.output(ROLE)
@@ -167,5 +164,5 @@ class Execution:
             frozenset(stage_key.files_in_key(stage, self.environ)),
             stage_key.loaded_by(stage, self.environ, self.store),
             host.asks_for_colours(stage.argv),
-            stage.grammar.folds_mathematics,
+            stage.tool.folds_mathematics,
         )

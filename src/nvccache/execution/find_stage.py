@@ -14,8 +14,7 @@ import os
 from nvccache.files import keys
 from nvccache.module_id.own_ids import ROLE
 from nvccache.plan import stage_key
-from nvccache.plan.stages import ptxas
-from nvccache.preprocessed import lines, passes
+from nvccache.preprocessed import passes
 from nvccache.records import differences, machine_facts, manifest, output_names
 from nvccache.records.base_dir import Relocation
 from nvccache.store.entries import Entry
@@ -64,14 +63,14 @@ class Finder:
         self._workspace = execution.workspace
         self._store = execution.store
         stages = execution.plan.stages
-        self._ignores_lines = ignores_lines and not lines.matter_to(stages)
+        self._ignores_lines = ignores_lines and not any(stage.lines_matter for stage in stages)
         self._knows_compilers = self._are_compilers_known(stages)
         self._is_recaching = is_recaching
         self._now = differences.Present(execution.environ)
         self._nowhere = Relocation("", execution.cwd)
 
     def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:
-        compilers = {stage.argv[0] for stage in stages if stage.kind == "host_compile"}
+        compilers = {stage.argv[0] for stage in stages if stage.tool.is_host_compiler}
         return all(toolchain.is_compiler(word, self._execution.environ) for word in compilers)
 
     def ignores_lines(self) -> bool:
@@ -169,7 +168,7 @@ class Finder:
 
     def _meaning_key(self, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
         """The key by what the text says, or empty where the stage reads none, or that is not known."""
-        if stage.kind not in ("cudafe", "cicc"):
+        if not stage.tool.is_found_by_meaning:
             return ""
         digests = []
         is_text = False
@@ -203,7 +202,8 @@ class Finder:
 
     def _dated_sources(self, stage: Stage) -> list[str]:
         execution = self._execution
-        if stage.kind != "ptxas":
+        dated_sources = stage.tool.dated_sources
+        if not dated_sources:
             return []
         # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
         foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in execution.outputs)]
@@ -214,6 +214,6 @@ class Finder:
         if stage.grammar.dates_sources:
             contents += [execution.runs.content_of(execution.outputs[path][1]) for path in stage.inputs
                          if path in execution.outputs]  # fmt: skip
-        dated = [name for content in contents for name in ptxas.dated_sources(content)]
+        dated = [name for content in contents for name in dated_sources(content)]
         execution.dated_files += dated
         return dated

@@ -9,7 +9,6 @@ import threading
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
-from nvccache.plan.stages import host
 from nvccache.preprocessed import passes
 from nvccache.values import replace
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from nvccache.execution.execution import Context, Execution
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.watch import Log
-
-# What objects with debug information say in the place of the scratch directory, whose name is never
-# the same twice.
-DEBUG_DIRECTORY = "/tmp/nvccache"
 
 
 class LostResultError(Exception):
@@ -133,8 +128,8 @@ class StageRuns:
         if ids.generates(stage):
             return self._execution.seeding.words_of(stage)
         argv = list(stage.argv)
-        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(argv):
-            argv.append(f"-fdebug-prefix-map={self._execution.plan.scratch}={DEBUG_DIRECTORY}")
+        if stage.grammar.is_cached:
+            argv += stage.tool.added_options(argv, self._execution.plan.scratch)
         return argv
 
     def _lying_before(self, stage: Stage) -> dict[str, str]:

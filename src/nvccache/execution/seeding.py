@@ -156,7 +156,7 @@ class Seeding:
 
         An object may hide that, since it is compressed in there.
         """
-        if stage.name("source path") == "" or stage.kind != "cicc":
+        if stage.name("source path") == "" or not stage.tool.compiles_device_code:
             return False
         contents = [self._workspace.content_of(output.path) for output in kept if output.role != ROLE]
         return any(content is None or b"\0" in content or ids.may_be_any_in(content) for content in contents)
@@ -176,7 +176,7 @@ class Seeding:
         if not ids.is_understood(identifier):
             return ""
         is_told = self._is_told(stage, identifier, messages)
-        if stage.kind == "cicc" and not self.names_id(stage, kept) and not is_told:
+        if stage.tool.compiles_device_code and not self.names_id(stage, kept) and not is_told:
             return front_key
         if ids.is_made_of_process(identifier):
             return ""

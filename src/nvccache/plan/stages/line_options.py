@@ -13,9 +13,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nvccache.plan.model import Stage
+    from collections.abc import Sequence
 
 _CUDA_OPTIONS = frozenset(
     (
@@ -104,18 +102,13 @@ _HOST_OPTIONS = re.compile(
 )
 
 
-def matter_to(stages: Iterable[Stage]) -> bool:
-    """Whether where lines are may be seen in what these stages make, diagnostics aside."""
-    return any(_matter(stage) for stage in stages)
+def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
+    """Whether cudafe++ or cicc shows where lines are in what it makes, diagnostics aside."""
+    return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in _options(argv))
 
 
-def _matter(stage: Stage) -> bool:
-    if stage.kind in ("cudafe", "cicc"):
-        options = _options(stage.argv)
-        return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in options)
-    if stage.kind == "host_compile":
-        return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(stage.argv))
-    return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary", "nvlink", "host_link")
+def matter_to_host_compiler(argv: Sequence[str]) -> bool:
+    return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(argv))
 
 
 def _options(words: Sequence[str]) -> list[str]:
