@@ -37,7 +37,7 @@ GUARDS = [
     Guard(
         "records bound to outputs",
         "record_call.py",
-        "if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:",
+        "if self.known.is_bound or self._names_outputs(given) or given.intermediates:",
         "if False:",
         PRODUCTS,
         "external",
@@ -45,7 +45,7 @@ GUARDS = [
     Guard(
         "paths in text that is shared",
         "record_call.py",
-        "if not all(known.free_of == base for known in self.execution.passes.values()):",
+        "if not all(known.free_of == base for known in self.known.passes.values()):",
         "if False:",
         CHECKOUTS,
         "FILE and length",
@@ -85,7 +85,7 @@ GUARDS = [
     Guard(
         "cut-off: ids that differ",
         "runner.py",
-        "if is_id_settled and self._execution.has_unlike_id(task.stage):",
+        "if is_id_settled and self._execution.own_ids.is_unlike(task.stage):",
         "if False:",
         IDS,
         "other_ids and host",

@@ -40,7 +40,7 @@ GUARDS = [
     Guard(
         "cut-off: text without a meaning of its own",
         "find_stage.py",
-        'if known and not known.meaning:\n                return ""',
+        'if text and not text.meaning:\n                return ""',
         "",
         LINES,
         "reads_its_line and builtin",
@@ -48,7 +48,7 @@ GUARDS = [
     Guard(
         "cut-off: hits on text that has moved",
         "find_stage.py",
-        "and entry.text != self.text_read_by(stage)",
+        "and found.entry.text != missing.text",
         "and False",
         SAID,
         "name_the_lines and host",
@@ -80,7 +80,7 @@ GUARDS = [
     Guard(
         "cut-off: the seed in an id",
         "seeding.py",
-        'builder.add("seed", self.seed_of(stage).text)',
+        'builder.add("seed", self.seeds.seed_of(stage).text)',
         "pass",
         IDS,
         "units_without",
@@ -88,8 +88,8 @@ GUARDS = [
     Guard(
         "cut-off: one side's part of the text",
         "find_stage.py",
-        "digests.append(known.meaning if known else",
-        'digests.append("" if known else',
+        "digests.append(text.meaning if text else",
+        'digests.append("" if text else',
         CUT_OFF,
         "stages_run_whose and alone",
     ),
@@ -104,7 +104,7 @@ GUARDS = [
     Guard(
         "terminals: stages",
         "find_stage.py",
-        "tried == keys.for_terminal(key, terminal, entry.stderr)",
+        "tried == keys.for_terminal(key, terminal, found.entry.stderr)",
         "True",
         TERMINALS,
         "pipe and False",

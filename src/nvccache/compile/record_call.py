@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
-    from nvccache.execution.execution import Execution
+    from nvccache.execution.execution import Execution, Known
     from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
 
@@ -47,6 +47,7 @@ class Recorder:
         self,
         request: Request,
         execution: Execution,
+        known: Known,
         report: Report,
         dry_run: Log,
         relocation: Relocation,
@@ -55,6 +56,7 @@ class Recorder:
         self.nvcc = request.nvcc
         self.call = request.invocation
         self.execution = execution
+        self.known = known
         self.relocation = relocation
         self.cwd = os.getcwd()
         self._report = report
@@ -63,18 +65,18 @@ class Recorder:
 
     def reason_against_record(self) -> str:
         """The first reason why the call cannot be recorded, a clause; or empty."""
-        reasons = [*self.execution.reasons_against_record, *_of_call(self.call, self.execution.plan)]
+        reasons = [*self.known.reasons_against_record, *_of_call(self.call, self.execution.plan)]
         return next((reason for reason in reasons if reason), "")
 
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
-        parts = [execution.inputs.input_record(self._dry_run.read(), subject), *execution.input_records]
+        parts = [execution.inputs.input_record(self._dry_run.read(), subject), *self.known.input_records]
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
-            {*made.dates, *((path, presence.date_and_size(path)) for path in execution.dated_files)}
+            {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
         made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
         return made
@@ -114,12 +116,12 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.execution.plan.dependency_files:
-            return line_markers.union([self.execution.passes[path].listed for path in step.preprocessed])
+            return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult) -> str:
         """How widely the record may be shared."""
-        if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:
+        if self.known.is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
         return direct.SHARED if self._is_relocatable(given) else direct.PLACED
 
@@ -136,7 +138,7 @@ class Recorder:
         if not base:
             return False
         plan = self.execution.plan
-        if not all(known.free_of == base for known in self.execution.passes.values()):
+        if not all(known.free_of == base for known in self.known.passes.values()):
             return False
         needle = os.fsencode(base)
         contents = [
@@ -148,7 +150,7 @@ class Recorder:
         if any(needle in content for content in [*contents, given.stdout, given.stderr]):
             return False
         told = [*contents, given.stdout, given.stderr]
-        if any(map(ids.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
+        if any(map(ids.may_be_any_in, told)) or any(map(self.execution.seeding.may_be_named, plan.stages)):
             return False
         pwd = self._environ.get("PWD", self.cwd)
         return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)

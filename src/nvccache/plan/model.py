@@ -62,6 +62,11 @@ class Stage:
         """Whether where lines are may be seen in what it makes, diagnostics aside."""
         return self.tool.lines_matter(self.argv)
 
+    @property
+    def kept_outputs(self) -> list[Output]:
+        """What is read later on, or is a product."""
+        return [output for output in self.outputs if output.role not in self.grammar.unread]
+
     def output(self, role: str) -> Output | None:
         return next((output for output in self.outputs if output.role == role), None)
 

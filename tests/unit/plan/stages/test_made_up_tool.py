@@ -11,7 +11,7 @@ from made_up_tool import TOOL
 
 from hand_made_plans import CUDAFE, DEVICE, HOST, planned
 from nvccache.compile import schedule
-from nvccache.compile.schedule import Task
+from nvccache.compile.tasks import Tasks
 from nvccache.machine import memory
 from nvccache.plan import stage_key, stages
 from nvccache.store import journal
@@ -85,9 +85,9 @@ def test_a_command_of_its_is_a_stage(added):
 
 
 def test_it_starts_by_its_priority(added):
-    tasks = [Task(number, stage) for number, stage in enumerate(planned(*LINES, argv=ARGV).stages)]
-    tasks += [Task(5, tasks[-1].stage)]
-    assert [task.number for task in sorted(tasks, key=schedule._urgency)] == [5, 1, 0]
+    plan = planned(HOST, *LINES, argv=ARGV)
+    plan = replace(plan, steps=(*plan.steps, plan.steps[-1]))
+    assert [task.number for task in Tasks(plan, lambda stage: []).by_urgency] == [3, 2, 0, 1]
 
 
 def test_it_waits_for_its_memory(added, monkeypatch):
