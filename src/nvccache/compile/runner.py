@@ -149,9 +149,9 @@ class _Run:
             raise _UnlikeIdsError
         for task in self._schedule.tasks.all:
             is_id_settled = self._is_id_settled(task)
-            if task.state is not State.DONE:
+            if task.state != State.DONE:
                 will_be_unlike = is_id_settled and self._execution.own_ids.will_be_unlike(task.stage)
-                if will_be_unlike and task.state is not State.RUNNING:
+                if will_be_unlike and task.state != State.RUNNING:
                     raise _UnlikeIdsError
                 continue
             if task.number in self._noted:
@@ -171,7 +171,7 @@ class _Run:
 
     def _is_made(self, path: str) -> bool:
         """Whether the stage that writes a file has ended; on its thread it may be known before."""
-        return self._schedule.tasks.that_writes(path).state is State.DONE
+        return self._schedule.tasks.that_writes(path).state == State.DONE
 
     def _has_moved(self) -> bool:
         return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks.all)
@@ -187,7 +187,7 @@ class _Run:
                     return True
             else:
                 task = self._tasks[self._next]
-                if task.state is not State.DONE:
+                if task.state != State.DONE:
                     return False
                 if self._hand_over_stage(task):
                     return True

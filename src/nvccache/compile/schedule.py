@@ -65,7 +65,7 @@ class Room:
 
     def rest_if_idle(self) -> None:
         """While others do all that is left to do, the slot is theirs."""
-        if self._spare and not any(task.state is State.READY or task.slot for task in self._tasks.all):
+        if self._spare and not any(task.state == State.READY or task.slot for task in self._tasks.all):
             self._spare.release()
             self._spare = None
 
@@ -111,9 +111,9 @@ class Schedule:
         before = self.tasks.count_done()
         self._room.is_full = False
         for task in self.tasks.by_urgency:
-            if task.state is State.ELSEWHERE:
+            if task.state == State.ELSEWHERE:
                 self._look_elsewhere(task)
-            if task.state is State.READY and self.tasks.may_run(task) and not self._room.is_full:
+            if task.state == State.READY and self.tasks.may_run(task) and not self._room.is_full:
                 self._start(task)
         if before != self.tasks.count_done():
             return True

@@ -5,8 +5,6 @@ Knows nothing of slots, other processes or the store.
 
 from __future__ import annotations
 
-import enum
-
 from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
     from nvccache.store.inflight import Claim, Wait
 
 
-class State(enum.Enum):
+class State:
+    """Plain strings: an Enum takes as long to make as the rest of this module."""
+
     WAITING = "waits for what it reads"
     READY = "has to run"
     ELSEWHERE = "is run by another process"
@@ -95,13 +95,13 @@ class Tasks:
         return next(task for task in self.all if job in (task.job, task.again))
 
     def count_done(self) -> int:
-        return sum(task.state is State.DONE for task in self.all)
+        return sum(task.state == State.DONE for task in self.all)
 
     def may_run(self, task: Task) -> bool:
         """Whether it is wanted: nothing before it in nvcc's order has failed."""
         return task.number < self._limit
 
-    def states(self) -> set[State]:
+    def states(self) -> set[str]:
         """Those of all that are wanted."""
         return {task.state for task in self.all if self.may_run(task)}
 
@@ -117,24 +117,22 @@ class Tasks:
                 other.job.handle.end()
 
     def can_be_looked_up(self, task: Task) -> bool:
-        if task.state is not State.WAITING or task.number > self._limit:
+        if task.state != State.WAITING or task.number > self._limit:
             return False
         if task.stage.grammar.stays_in_order or any(
-            other.stage.grammar.stays_in_order
-            and other.number < task.number
-            and other.state is not State.DONE
+            other.stage.grammar.stays_in_order and other.number < task.number and other.state != State.DONE
             for other in self.all
         ):
             # It reads and writes what is only known to itself: it keeps its place in nvcc's order.
             # What is not understood may also work on products, which have to be where it expects them.
             before = [other for other in self.all if other.number < task.number]
-            return all(other.state is State.DONE and other.number < self._delivered_up_to for other in before)
+            return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
         if self._reads_undelivered(task):
             return False
         if task.stage.tool.waits_for_passes and not self._passes_are_known():
             return False
         read = self._read_by(task.stage)
-        return all(self._by_output[path].state is State.DONE for path in read if path in self._by_output)
+        return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
 
     def _reads_undelivered(self, task: Task) -> bool:
         """Whether nvcc has this stage read a product where it will lie, as ptxas does to check PTX."""
@@ -148,4 +146,4 @@ class Tasks:
     def _passes_are_known(self) -> bool:
         """Whether all passes are done that are going to run: not those behind a stage that failed."""
         passes = [task for task in self.all if task.stage.is_preprocessor and task.number <= self._limit]
-        return all(task.state is State.DONE for task in passes)
+        return all(task.state == State.DONE for task in passes)

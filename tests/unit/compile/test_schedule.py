@@ -122,7 +122,7 @@ def carry_out(execution: FakeExecution, slots: int = 1, claims: Claims | None = 
             schedule.store_result(task)
         failed = [task.number for task in schedule.tasks.all if task.has_failed]
         if all(
-            task.state is State.DONE for task in schedule.tasks.all if task.number <= min(failed, default=99)
+            task.state == State.DONE for task in schedule.tasks.all if task.number <= min(failed, default=99)
         ):
             break
         ended = schedule.wait()
@@ -410,7 +410,7 @@ class TestOtherProcesses:
         slots = Watched(1)
         schedule = Schedule(execution_of(HOST), slots, Claims(root))
         go_on(schedule)
-        assert schedule.tasks.all[0].state is State.ELSEWHERE
+        assert schedule.tasks.all[0].state == State.ELSEWHERE
         assert slots.taken == 1
         assert slots._in_use == []
         other.give_up(claim)
