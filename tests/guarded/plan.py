@@ -56,8 +56,8 @@ GUARDS = [
     Guard(
         "cut-off: options of the host compile",
         "line_options.py",
-        "return not all(_HOST_OPTIONS",
-        "return False and (_HOST_OPTIONS",
+        "return not all(_is_ordinary(option)",
+        "return False and (_is_ordinary(option)",
         LINES,
         "option_by_which and Xcompiler",
     ),
@@ -72,8 +72,8 @@ GUARDS = [
     Guard(
         "cut-off: options that only begin alike",
         "line_options.py",
-        "_HOST_OPTIONS.fullmatch(option)",
-        "_HOST_OPTIONS.match(option)",
+        "re.fullmatch(_HOST_OPTIONS",
+        "re.match(_HOST_OPTIONS",
         "test_line_options.py",
         "matter_to_the_host",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, FATBINARY, PIPELINE, PTXAS, planned
+from nvccache.plan.stages import line_options
 from nvccache.values import replace
 
 HOST_COMPILE = COMPILE.replace("-c -x c++", "-c -x c++ -m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17")
@@ -112,3 +113,16 @@ def test_they_matter_to_a_command_that_is_not_understood():
     grammar = replace(stages[-1].grammar, kind="opaque")
     opaque = replace(stages[-1], grammar=grammar, argv=("tool", "-g", *stages[-1].inputs))
     assert opaque.lines_matter
+
+
+@pytest.mark.parametrize(
+    "option", [*line_options._ORDINARY, *(f"{start}x=1" for start in line_options._ORDINARY_STARTS)]
+)
+def test_what_is_ordinary_is_listed_too(option):
+    """The shorter list only saves time."""
+    assert line_options._is_ordinary(option) and line_options._is_listed(option)
+
+
+@pytest.mark.parametrize("option", ["-DX=a\nb", "-I/a\nb", "-std=c++17\n", "-O2\n", "-DX\n"])
+def test_a_line_break_in_an_option_is_not_ordinary(option):
+    assert not line_options._is_ordinary(option) and not line_options._is_listed(option)
