@@ -32,7 +32,7 @@ CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
 MEANING = "test_normalized_text.py"
-LINES_LISTED = "tests/scenarios/test_command_lines.py --every-line"
+LINES_LISTED = "tests/scenarios/test_command_lines.py --every-case"
 TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
 MACHINE = "tests/scenarios/test_machine.py"

@@ -47,6 +47,9 @@ def foreign(content: bytes) -> bytes:
 DAMAGES = [truncated, emptied, flipped, flipped_length, lengthened, foreign]
 
 
+@pytest.mark.by_default(
+    *(f"{bucket}-0" for bucket in BUCKETS), f"{BLOB}-2", f"{BLOB}-4", smoke={f"{BLOB}-0": "corrupt cache"}
+)
 @pytest.mark.parametrize("turn", [0, 2, 4])
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
