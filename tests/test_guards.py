@@ -1,4 +1,4 @@
-"""Each row of the guards names a line that is there and tests that are there; guards.py takes the lines out."""
+"""Each row of the guards names a line and tests that are there; guards.py takes the lines out one by one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from nvccache.store.store import BLOB, BUCKETS
-from scenarios.primed_cache import check_compiles, check_heals, compile_cached, primed, reference, shared
+from scenarios.like_plain import object_by_plain
+from scenarios.primed_cache import check_compiles, check_heals, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
 
@@ -68,7 +69,7 @@ def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
     """Each is whole, and is not what its name says."""
     workspace.write("a.cu", SOURCE)
     other = workspace.write("b.cu", SOURCE.replace("kernel", "another"))
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu")
     check_compiles(workspace, expected)
     assert workspace.cached("-c", other, *HOST_OPTIONS).status == 0
     for suffix in ("", ".zst"):

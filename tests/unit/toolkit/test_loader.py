@@ -22,11 +22,6 @@ pytestmark = pytest.mark.skipif(not LOADER, reason="this Python has no dynamic l
 
 
 @pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
-
-
-@pytest.fixture
 def asked(monkeypatch) -> list[list[str]]:
     """What has been run."""
     commands: list[list[str]] = []
