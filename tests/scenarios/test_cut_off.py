@@ -191,7 +191,7 @@ def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) 
     assert b"n.h" in found
 
 
-@pytest.mark.by_default("True")
+@pytest.mark.full
 @pytest.mark.parametrize("has_base", [False, True])
 def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: bool) -> None:
     """The module id is made of the path, also with a base directory."""

@@ -127,7 +127,7 @@ def _without_names(said: bytes) -> bytes:
 STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
 
 
-@pytest.mark.by_default("-I--isystem")
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second"),
     [("-isystem", "-I"), ("-I", "-isystem")],

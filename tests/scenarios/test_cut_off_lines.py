@@ -104,7 +104,7 @@ READERS = {
 }
 
 
-@pytest.mark.by_default("__LINE__", "__builtin_LINE of a device")
+@pytest.mark.by_default("__builtin_LINE of a device")
 @pytest.mark.parametrize("name", READERS)
 def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
     device, host = READERS[name]

@@ -119,6 +119,7 @@ def test_changed_device_code_is_in_the_program(
     assert is_relinked(place, argv)
 
 
+@pytest.mark.full
 def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
     """nvlink does not look for shared libraries, so that the record holds when one changes."""
 

@@ -274,7 +274,6 @@ ASKED = {
 
 
 @pytest.mark.by_default(
-    "in a directory that was not there",
     "beside the header that includes it",
     "behind include_next",
     "for an option that includes it",

@@ -1,4 +1,4 @@
-"""Where a test's cache is, and the store in it."""
+"""Where a test's cache is, the store in it, and a toolkit of scripts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.store import Store
+from scripted_toolkit import Toolkit
 
 
 @pytest.fixture
@@ -23,3 +24,12 @@ def cache_dir(root: Path) -> str:
 @pytest.fixture
 def cache(root: Path) -> Store:
     return Store(str(root))
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
+    """Called in its working directory, where `a.cu` is."""
+    made = Toolkit(tmp_path)
+    monkeypatch.chdir(made.work)
+    made.write("a.cu", "int a;\n")
+    return made
