@@ -20,7 +20,7 @@ from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.records import levels
 from nvccache.records.call_result import CallResult
-from nvccache.store import directory
+from nvccache.store import directory, store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH
 
@@ -91,6 +91,12 @@ class Toolkit:
         path.write_text(text)
         path.chmod(0o755)
 
+    def replace_tool(self, name: str, more: str = "# another\n") -> None:
+        """By one that does the same, and something more."""
+        path = self.folder / "bin" / name
+        path.write_text(path.read_text() + more)
+        time.sleep(OLD_ENOUGH)
+
     def write(self, name: str, text: str) -> None:
         """Long enough ago to be recorded."""
         (self.work / name).write_text(text)
@@ -102,6 +108,12 @@ class Toolkit:
 
     def store(self) -> Store:
         return Store(directory.of(settings.load(self.environ)))
+
+    def blobs(self) -> dict[Path, bytes | None]:
+        """What the products of stages hold, in the store."""
+        cache = self.store()
+        paths = (self.folder / "cache" / store.BLOB).glob("*/*")
+        return {path: cache.read_blob(path.name.partition(".")[0]) for path in paths}
 
     def told(self, product: str = "a.cubin") -> Told:
         """What is written down of the last compile of a product."""

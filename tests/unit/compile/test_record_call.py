@@ -37,8 +37,7 @@ def test_what_the_dry_run_and_the_stages_have_read_is_in_the_record(toolkit: Too
     elif change == "an earlier header":
         toolkit.write("early/h.h", "int h;\n")
     else:
-        path = toolkit.folder / "bin" / ("ptxas" if change == "a tool" else "nvcc")
-        path.write_text(path.read_text() + "# another\n")
+        toolkit.replace_tool("ptxas" if change == "a tool" else "nvcc")
     assert toolkit.answer() is None
 
 
@@ -94,3 +93,10 @@ def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, t
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
     assert toolkit.told().scope == scope
     assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
+
+
+def test_a_product_that_names_the_checkout_keeps_the_record_here(toolkit: Toolkit) -> None:
+    """Though no text that was compiled names it."""
+    toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
+    toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
+    assert toolkit.told().scope == "placed"

@@ -6,20 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store import store
 from scripted_toolkit import Toolkit, cubin, stages
 
 
-def append_to(toolkit: Toolkit, name: str, text: str = "# another\n") -> None:
-    path = toolkit.folder / "bin" / name
-    path.write_text(path.read_text() + text)
-
-
 def lose(toolkit: Toolkit, content: bytes) -> None:
-    """Lose the blobs with this content."""
-    cache = toolkit.store()
-    blobs = list((toolkit.folder / "cache" / store.BLOB).glob("*/*"))
-    lost = [path for path in blobs if cache.read_blob(path.name.partition(".")[0]) == content]
+    lost = [path for path, found in toolkit.blobs().items() if found == content]
     assert lost
     for path in lost:
         path.unlink()
@@ -28,7 +19,7 @@ def lose(toolkit: Toolkit, content: bytes) -> None:
 def test_what_a_stage_reads_comes_from_the_store(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
     toolkit.compile()
-    append_to(toolkit, "ptxas")
+    toolkit.replace_tool("ptxas")
     assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"]
     assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
 
@@ -37,12 +28,11 @@ def test_what_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
     toolkit.compile()
     lose(toolkit, b"int a; int for_ptxas_alone;\n")
-    append_to(toolkit, "ptxas")
+    toolkit.replace_tool("ptxas")
     report = toolkit.compile()
     assert (report.status, report.leave_to_nvcc) == (0, "")
     assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
-    append_to(toolkit, "ptxas")
-    assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"], "and is kept"
+    assert b"int a; int for_ptxas_alone;\n" in toolkit.blobs().values(), "and is kept"
 
 
 def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
@@ -57,7 +47,7 @@ def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> No
 
 
 def test_a_file_for_temporary_files_is_theirs_and_goes_with_the_call(toolkit: Toolkit) -> None:
-    append_to(toolkit, "cicc", 'echo x >"$TMPDIR/left"\necho "$TMPDIR" >"$out"\n')
+    toolkit.replace_tool("cicc", 'echo x >"$TMPDIR/left"\necho "$TMPDIR" >"$out"\n')
     toolkit.compile()
     directory = (toolkit.work / "a.cubin").read_text().strip()
     assert Path(directory).parent.parent == toolkit.folder / "tmp"
@@ -65,7 +55,7 @@ def test_a_file_for_temporary_files_is_theirs_and_goes_with_the_call(toolkit: To
 
 
 def test_a_tool_gets_the_variables_that_nvcc_sets_for_it(toolkit: Toolkit) -> None:
-    append_to(toolkit, "cicc", 'echo "$SET $GIVEN" >"$out"\n')
+    toolkit.replace_tool("cicc", 'echo "$SET $GIVEN" >"$out"\n')
     toolkit.will_do("SET=by nvcc", *cubin())
     toolkit.compile(GIVEN="by the caller")
     assert (toolkit.work / "a.cubin").read_text() == "by nvcc by the caller\n"
