@@ -103,6 +103,7 @@ def test_changed_device_code_is_linked_again(place: Workspace) -> None:
     assert link(place, "-dlink", *TWO, "one.o", "two.o").ran()["nvlink"] == 2
 
 
+@pytest.mark.full
 def test_the_order_of_objects_counts(place: Workspace) -> None:
     make_objects(place, ONE)
     link(place, "-dlink", *ONE, "one.o", "two.o")

@@ -219,7 +219,7 @@ def test_a_header_that_comes_to_promote_a_warning(bench: Workspace) -> None:
     assert statuses[:2] == [0, 0] and all(statuses[2:4]) and not any(statuses[4:])
 
 
-@pytest.mark.by_default("-dc a.cu b.cu")
+@pytest.mark.full
 @pytest.mark.parametrize("line", ["-dc a.cu b.cu", "-c b.cu a.cu", "-MD -c a.cu b.cu"])
 def test_what_is_said_of_two_sources(bench: Workspace, line: str) -> None:
     """In the order in which they were typed, whichever is new."""

@@ -242,7 +242,7 @@ def test_the_command_line_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, COMMAND_LINES[rule])
 
 
-@pytest.mark.by_default("CPATH is set", "NVCC_PREPEND_FLAGS", "PTXAS_FLAGS")
+@pytest.mark.by_default("CPATH is set", "NVCC_PREPEND_FLAGS")
 @pytest.mark.parametrize("rule", ENVIRONMENT)
 def test_the_environment_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, ENVIRONMENT[rule])

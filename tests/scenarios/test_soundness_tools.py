@@ -136,7 +136,7 @@ def test_a_tool_replaced_under_the_same_size_and_date_is_seen(
     check(workspace, Case(exchange(f"../toolkit/{PTXAS}", text), changed(PTXAS), CODE, SM_80))
 
 
-@pytest.mark.by_default("cc1plus")
+@pytest.mark.full
 @pytest.mark.parametrize("part", ["cc1plus", "as"])
 def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, part: str) -> None:
     call = Call(variables={"COMPILER_PATH": "{work}/parts"})

@@ -131,7 +131,7 @@ def test_what_the_assembler_reads_is_seen(workspace: Workspace, rule: str) -> No
     check(workspace, ASSEMBLED[rule])
 
 
-@pytest.mark.by_default("the date of a header")
+@pytest.mark.full
 @pytest.mark.parametrize("rule", UNRECORDED)
 def test_what_a_record_cannot_hold(workspace: Workspace, rule: str) -> None:
     check(workspace, dataclasses.replace(UNRECORDED[rule], is_recorded=False))

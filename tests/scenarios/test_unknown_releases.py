@@ -134,6 +134,7 @@ def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Pa
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_what_the_assembler_reads_behind_a_preprocessor_of_its_own(
     workspace: Workspace, tmp_path: Path
 ) -> None:
