@@ -13,6 +13,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -43,13 +44,15 @@ _LIBDL = ("-Wl,--no-as-needed", "-l:libdl.so.2")
 
 class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if sys.platform != "linux":
+            self.app.abort("nvccache runs on Linux only: there is nothing to build here")
         sources = os.path.join(self.root, "launcher")
         self._folder = tempfile.mkdtemp(prefix="nvccache-launcher-")
         launcher = compiled_launcher(os.path.join(sources, "nvccache.c"), self._folder)
         observer = compiled_observer(os.path.join(self.root, "observer"), self._folder)
-        if launcher or observer:
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["tag"] = f"py3-none-{platform}"
+        # Also where neither could be built: what is left runs on no other system either.
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{platform}"
         if not launcher:
             self.app.display_warning("no C compiler: the launcher will be a script for sh")
             launcher = os.path.join(sources, "nvccache.sh")

@@ -32,7 +32,7 @@ def uncompiled(workers_base: Path, launcher: Path) -> Path:
 
     def make(folder: Path) -> None:
         built = installations.build_wheel(folder.with_name("wheel-for-sh"), CC="/nowhere/cc")
-        assert built.name.endswith("-py3-none-any.whl")
+        assert "-py3-none-linux_" in built.name
         shutil.copytree(launcher.parents[1], folder, symlinks=True)
         with zipfile.ZipFile(built) as archive:
             (name,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]

@@ -1,3 +1,19 @@
 """nvccache: a transparent compiler cache for NVIDIA's nvcc."""
 
+import sys
+
 __version__ = "0.1.0"
+
+_SYSTEMS = {"win32": "Windows", "darwin": "macOS", "cygwin": "Cygwin"}
+
+
+def require_linux() -> None:
+    """End with a sentence where an import further on would fail: Windows has no fcntl, macOS no /proc."""
+    system: str = sys.platform  # a type checker takes sys.platform for the one it runs on
+    if system == "linux":
+        return
+    lines = [f"nvccache: runs on Linux only, and this is {_SYSTEMS.get(system, system)}"]
+    if system in ("win32", "cygwin"):
+        lines.append("hint: under WSL it caches the nvcc of the CUDA toolkit for Linux")
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.exit(1)

@@ -11,7 +11,10 @@ if __name__ == "__main__" and not sys.flags.isolated:
     except OSError:  # there is no working directory any more
         pass
 
-from nvccache.shim import main
+from nvccache import require_linux
 
 if __name__ == "__main__":
+    require_linux()
+    from nvccache.shim import main
+
     sys.exit(main())
