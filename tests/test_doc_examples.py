@@ -1,0 +1,95 @@
+"""What the README, the tutorial and the how-tos have a reader type, run as it stands there.
+
+    pytest --every-case tests/test_doc_examples.py        every page
+    NVCCACHE_TEST_REGENERATE=1 ...                        and what commands print is written into the pages
+
+A page that needs a program which is not here is skipped, and says by name which.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import doc_pages
+from scenarios.light_toolkit import light_toolkit_on_path
+from workspaces import HIDDEN_PREFIXES, Workspace
+
+ROOT = Path(__file__).parents[1]
+# Page -> the programs without which it cannot run. One in four runs by default: see KEPT_CASES.
+NEEDED = {
+    "docs/tutorial/first-build.md": (),
+    "README.md": (),
+    "docs/how-to/cmake.md": ("cmake", "ninja"),
+    "docs/how-to/ci.md": (),
+    "docs/how-to/make.md": ("make",),
+    "docs/how-to/anything.md": (),
+    "docs/how-to/ninja.md": ("ninja",),
+    "docs/how-to/meson.md": ("meson", "ninja"),
+    "docs/how-to/python-extensions.md": (),
+    "docs/how-to/bazel.md": (),
+    "docs/how-to/docker.md": (),
+    "docs/how-to/clusters.md": (),
+    "docs/how-to/environments.md": (),
+    "docs/how-to/host-caches.md": ("ccache",),
+    "docs/how-to/shared-cache.md": (),
+    "docs/how-to/install.md": (),
+}
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def environ(workspace: Workspace, launcher: Path, tmp_path: Path) -> dict[str, str]:
+    """That of somebody who has just installed nvccache: a home without settings, and nvccache on PATH."""
+    light_toolkit_on_path(workspace, tmp_path / "toolkit")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "nvccache").symlink_to(launcher)
+    for name in ("cmake", "ctest", "ninja", "meson"):
+        beside = Path(sys.executable).with_name(name)
+        if beside.exists():
+            (folder / name).symlink_to(beside)
+    (folder / "python3").symlink_to(sys.executable)
+    found = {name: value for name, value in workspace.environ.items() if not name.startswith(HIDDEN_PREFIXES)}
+    return found | {"PATH": f"{folder}:{workspace.environ['PATH']}", "NVCCACHE_STRICT": "1"}
+
+
+@pytest.mark.parametrize("page", NEEDED)
+def test_a_page_does_what_it_says(page: str, environ: dict[str, str]) -> None:
+    for program in NEEDED[page]:
+        if not shutil.which(program, path=environ["PATH"]):
+            pytest.skip(f"needs {program}")
+    text = read(page)
+    outputs = doc_pages.run(text, Path(environ["HOME"]), environ)
+    if os.environ.get("NVCCACHE_TEST_REGENERATE"):
+        (ROOT / page).write_text(doc_pages.with_outputs(text, outputs), encoding="utf-8")
+        return
+    for command, printed in outputs:
+        shown = "\n".join(command.shown)
+        assert doc_pages.is_shown(command.shown, printed), (
+            f"line {command.block.line}: `{command.typed}` printed\n"
+            + "\n".join(printed)
+            + f"\nand the page shows\n{shown}"
+        )
+
+
+def test_every_page_with_commands_is_run() -> None:
+    pages = {"README.md"}
+    for kind in ("tutorial", "how-to"):
+        pages |= {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / kind).glob("*.md")}
+    assert pages == NEEDED.keys()
+
+
+@pytest.mark.parametrize("page", NEEDED)
+def test_what_is_not_run_says_how_it_was_checked(page: str) -> None:
+    for paragraph in read(page).split("\n\n"):
+        if paragraph.startswith(doc_pages.NOT_RUN):
+            first, _, rest = paragraph.replace("\n", " ").partition(".* ")
+            assert ":" in first and "hecked" in rest, paragraph
