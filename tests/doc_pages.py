@@ -52,7 +52,7 @@ class Command:
 
 def blocks(text: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
-    is_run = True
+    level, not_run_below = 0, 9  # of headings; a section that is not run ends with the next one of its level
     begun: Block | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if begun:
@@ -64,11 +64,12 @@ def blocks(text: str) -> Iterator[Block]:
         elif line.startswith("```"):
             found = _FENCE.match(line)
             assert found, f"line {number}: a fence names a language, and perhaps a title: {line}"
-            begun = Block(found[1], found[2] or "", [], number + 1, is_run)
+            begun = Block(found[1], found[2] or "", [], number + 1, is_run=not_run_below > level)
         elif line.startswith("#"):
-            is_run = True
+            level = len(line) - len(line.lstrip("#"))
+            not_run_below = not_run_below if level > not_run_below else 9
         elif line.startswith(NOT_RUN):
-            is_run = False
+            not_run_below = level
     assert not begun, "a fence is not closed"
 
 

@@ -8,14 +8,17 @@ A page that needs a program which is not here is skipped, and says by name which
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import doc_pages
+from nvccache.store import journal
 from scenarios.light_toolkit import light_toolkit_on_path
 from workspaces import HIDDEN_PREFIXES, Workspace
 
@@ -30,7 +33,7 @@ NEEDED = {
     "docs/how-to/anything.md": (),
     "docs/how-to/ninja.md": ("ninja",),
     "docs/how-to/meson.md": ("meson", "ninja"),
-    "docs/how-to/python-extensions.md": (),
+    "docs/how-to/python-extensions.md": ("setuptools",),
     "docs/how-to/bazel.md": (),
     "docs/how-to/docker.md": (),
     "docs/how-to/clusters.md": (),
@@ -39,6 +42,8 @@ NEEDED = {
     "docs/how-to/shared-cache.md": (),
     "docs/how-to/install.md": (),
 }
+
+WITHOUT_COMPILES = ("bazel", "docker", "clusters", "shared-cache", "install")
 
 
 def read(page: str) -> str:
@@ -64,7 +69,7 @@ def environ(workspace: Workspace, launcher: Path, tmp_path: Path) -> dict[str, s
 @pytest.mark.parametrize("page", NEEDED)
 def test_a_page_does_what_it_says(page: str, environ: dict[str, str]) -> None:
     for program in NEEDED[page]:
-        if not shutil.which(program, path=environ["PATH"]):
+        if not shutil.which(program, path=environ["PATH"]) and not importlib.util.find_spec(program):
             pytest.skip(f"needs {program}")
     text = read(page)
     outputs = doc_pages.run(text, Path(environ["HOME"]), environ)
@@ -78,6 +83,11 @@ def test_a_page_does_what_it_says(page: str, environ: dict[str, str]) -> None:
             + "\n".join(printed)
             + f"\nand the page shows\n{shown}"
         )
+    if Path(page).stem not in WITHOUT_COMPILES:
+        calls = Counter()
+        for cache in Path(environ["HOME"]).rglob("CACHEDIR.TAG"):
+            calls += Counter(journal.totals(str(cache.parent))["calls"])
+        assert calls["direct_hit"] and not calls["failed"] and not calls["fault"], calls
 
 
 def test_every_page_with_commands_is_run() -> None:

@@ -33,6 +33,8 @@ echo more >>a/b.txt
 
 *Not run by the tests: there is no `frob` here.* Checked against nothing.
 
+### More of it
+
 ```sh
 frob
 ```
