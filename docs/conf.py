@@ -1,0 +1,87 @@
+"""The documentation site: Sphinx reads the pages as they are; `sh scripts/docs` builds and checks it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+project = "nvccache"
+extensions = ["myst_parser", "sphinx_copybutton"]
+html_theme = "furo"
+html_title = "nvccache"
+html_show_sphinx = False
+myst_heading_anchors = 3
+nitpicky = True
+# So that a copied block can be typed: without prompts, and without what the commands printed.
+copybutton_prompt_text = r"\$ |> "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+linkcheck_timeout = 20
+linkcheck_retries = 2
+
+# Every page has its place here, which tests check. Those in capitals lie beside docs/ in the repository.
+NAVIGATION = {
+    "Tutorial": ["tutorial/first-build"],
+    "How-to": [
+        "how-to/install",
+        "how-to/cmake",
+        "how-to/make",
+        "how-to/ninja",
+        "how-to/meson",
+        "how-to/python-extensions",
+        "how-to/bazel",
+        "how-to/anything",
+        "how-to/ci",
+        "how-to/docker",
+        "how-to/clusters",
+        "how-to/environments",
+        "how-to/host-caches",
+        "how-to/shared-cache",
+    ],
+    "Reference": [
+        "reference/commands",
+        "reference/settings",
+        "reference/outcomes",
+        "reference/cache-layout",
+        "CHANGELOG",
+    ],
+    "Explanation": [
+        "explanation/how-it-works",
+        "explanation/direct-hits",
+        "explanation/misses",
+        "explanation/soundness",
+        "explanation/comparison",
+        "SECURITY",
+    ],
+    "Development": [
+        "CONTRIBUTING",
+        "development/architecture",
+        "development/adding-a-tool",
+        "development/testing",
+        "development/design-notes",
+        "development/glossary",
+    ],
+}
+BESIDE_DOCS = ("CHANGELOG", "CONTRIBUTING", "SECURITY")
+
+
+def for_site(page: str, text: str) -> str:
+    """A page's text with its links as they are where scripts/docs has put all pages into one tree."""
+    if page == "index":
+        for part, pages in NAVIGATION.items():
+            text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(pages) + "\n```\n"
+    names = "|".join(BESIDE_DOCS)
+    text = re.sub(rf"\]\((?:\.\./)+({names})\.md", r"](/\1.md", text)
+    if page in BESIDE_DOCS:
+        text = re.sub(r"\]\(docs/", "](/", text)
+        # Files of the repository that are no pages.
+        text = re.sub(rf"\[([^]]+)\]\((?!/|https?:|#|(?:{names})\.md)[^)]+\)", r"\1", text)
+    return text
+
+
+def _on_read(_: Any, page: str, content: list[str]) -> None:
+    content[0] = for_site(page, content[0])
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _on_read)

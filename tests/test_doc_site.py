@@ -1,0 +1,113 @@
+"""The site, without building it: every page is in the navigation and every internal link leads somewhere.
+
+`sh scripts/docs` builds it, and fails on any warning; CI does so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import doc_pages
+import test_doc_examples
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("conf", DOCS / "conf.py")
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def pages() -> Iterator[Path]:
+    yield from sorted(DOCS.rglob("*.md"))
+    yield from (
+        ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY", "changes/README")
+    )
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and myst make them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", FENCED.sub("", path.read_text()), re.MULTILINE):
+        bare = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", bare).strip().replace(" ", "-")
+        found.add(slug)
+    return found
+
+
+def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
+    listed = [page for part in site.NAVIGATION.values() for page in part]
+    present = {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")} - {"index"}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == present | set(site.BESIDE_DOCS)
+
+
+def test_kinds_of_pages_are_kept_apart(site: ModuleType) -> None:
+    for part, listed in site.NAVIGATION.items():
+        folders = {page.partition("/")[0] for page in listed if "/" in page}
+        assert folders == {part.lower()}
+
+
+@pytest.mark.parametrize("path", list(pages()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_a_page_and_a_heading(path: Path) -> None:
+    for link in LINK.findall(FENCED.sub("", path.read_text())):
+        if link.startswith(("http:", "https:", "mailto:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_links_of_the_site_stay_in_it(site: ModuleType) -> None:
+    for path in pages():
+        if path.name == "README.md":  # not part of the site
+            continue
+        page = str(path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).with_suffix(""))
+        text = FENCED.sub("", site.for_site(page, path.read_text()))
+        folder = DOCS / page
+        for link in LINK.findall(text):
+            name = link.partition("#")[0]
+            if not name or name.startswith(("http:", "https:")):
+                continue
+            inside = (DOCS / name[1:] if name[0] == "/" else folder.parent / name).resolve()
+            is_beside = inside.stem in site.BESIDE_DOCS and inside.parent == DOCS
+            assert is_beside or (inside.exists() and inside.is_relative_to(DOCS)), (page, link)
+
+
+def test_every_page_with_commands_is_run() -> None:
+    expected = {"README.md"}
+    for kind in ("tutorial", "how-to"):
+        expected |= {str(path.relative_to(ROOT)) for path in (DOCS / kind).glob("*.md")}
+    assert expected == test_doc_examples.NEEDED.keys()
+
+
+@pytest.mark.parametrize("page", test_doc_examples.NEEDED)
+def test_what_is_not_run_says_how_it_was_checked(page: str) -> None:
+    for paragraph in (ROOT / page).read_text().split("\n\n"):
+        if paragraph.startswith(doc_pages.NOT_RUN):
+            first, _, rest = paragraph.replace("\n", " ").partition(".* ")
+            assert ":" in first and rest.startswith("Checked"), paragraph
+
+
+def test_yaml_in_the_pages_can_be_read() -> None:
+    yaml = pytest.importorskip("yaml")
+    found = []
+    for page in test_doc_examples.NEEDED:
+        for block in doc_pages.blocks((ROOT / page).read_text()):
+            if block.language == "yaml":
+                found.append(yaml.safe_load(block.text))
+    assert len(found) >= 2 and all(isinstance(one, dict) for one in found)
