@@ -22,29 +22,30 @@ NOTICE = "<!-- Written by scripts/generate_reference.py; edit the code it reads 
 
 SETTING_TEXTS = {
     "dir": "Where the cache is. Any number of processes may use it at the same time.",
-    "max_size": "The size that the cache is kept within: a number with `K`, `M`, `G`, `T` (powers of 1024) "
-    "or `B`; `0` is no limit. What was used least recently goes first. A number without a unit is one of "
-    "bytes, and must be at least `1048576`: smaller ones have most likely lost their unit.",
-    "umask": "What new files and directories of the cache must not permit, in octal digits: `002` for a "
-    "cache that a group shares, `000` for one of the whole machine. By default that of the process, or, in "
-    "a directory into which others may write, what that directory permits. Products are not concerned.",
-    "base_dir": "A directory whose checkouts share results: paths below it count as the way to them from the "
-    "working directory, where that is sound.",
-    "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look for on `PATH`. "
-    "Without it the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler it is given.",
-    "jobs": "How many tools the calls of this user run at once on this machine, beyond one for each call; by "
+    "max_size": "How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` "
+    "is no limit. What was used least recently goes first. A number without a unit means bytes, "
+    "and must be at least `1048576`: a smaller one has most likely lost its unit.",
+    "umask": "The file mode creation mask of the cache, in octal digits: `002` for a cache that a group "
+    "shares, `000` for one of the whole machine. By default the mask of the process, or, in a "
+    "directory that others may write to, what that directory permits. It does not apply to "
+    "products.",
+    "base_dir": "A directory whose checkouts share results: paths below it count relative to the working "
+    "directory, where that is sound.",
+    "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By "
+    "default the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is "
+    "given.",
+    "jobs": "How many tools the calls of this user run at once on this machine, beyond one for each call. By "
     "default one for each core.",
-    "log": "A file to which every call appends what it did; only its owner can read it. No log without it. "
-    "Values of macros are left out.",
-    "stats_dir": "Where calls are counted, if not in the cache: with `readonly`, or where several caches "
-    "have one account. `stats` and `explain` read there.",
+    "log": "A file to which every call appends what it did; only its owner can read it. By default there is "
+    "no log. Values of macros are left out.",
+    "stats_dir": "Where calls are counted, if not in the cache: with `readonly`, or to add up several "
+    "caches. `stats` and `explain` read there.",
     "disable": "Run nvcc and do nothing else.",
-    "readonly": "Use what is in the cache, but change nothing in it: calls are counted in `stats_dir`, or "
-    "not at all.",
+    "readonly": "Use the cache, but change nothing in it: calls are counted in `stats_dir`, or not at all.",
     "recache": "Run every stage, and store its result anew.",
-    "strict": "Let a fault of nvccache end the call with a traceback, in place of running nvcc: for tests.",
-    "observe": "Watch what the tools read, by a library that `LD_PRELOAD` has them load. Without it no call "
-    "is answered at once.",
+    "strict": "Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests.",
+    "observe": "Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it "
+    "there are no direct hits.",
 }
 DEFAULT_TEXTS = {
     "dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",
@@ -55,16 +56,17 @@ WRONG_TEXT = """
 ## Settings that are wrong
 
 A wrong setting costs only itself: the compile goes on with that setting's default, and `nvccache stats`
-counts it. No compile says a word of it. Every command does on standard error, `NVCCACHE_LOG` and
-`nvccache doctor` as well, with the variable or the line of the file: a value that is none, a name that
-is none (`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. Of
-the switches, `disable` and `readonly` count as on where the word is not understood; the others as off.
-`clean`, and `stats --reset`, refuse to remove what a default would choose.
+counts it. A compile never mentions it. Every command does, on standard error, as do `NVCCACHE_LOG` and
+`nvccache doctor`, with the variable or the line of the file. Wrong are: a value that is not one, an unknown
+name (`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. Of the
+switches, `disable` and `readonly` count as on if their value is not understood; the others count as off.
+`clean` and `stats --reset` refuse to remove what a default would choose.
 
-- Paths are absolute. One that begins with `~` counts from the home directory. A relative one counts from
-  the working directory in a variable, and is wrong in the file, where each directory would have its own.
-- The home directory is `HOME`; if that is not set, empty or relative, it is as the list of users has it.
-  Without one there is no cache unless `NVCCACHE_DIR` names it: nvcc runs by itself, with the reason
+- Paths are absolute. One that begins with `~` is relative to the home directory. In a variable, a relative
+  path is relative to the working directory; in the file it is wrong, since it would differ between
+  directories.
+- The home directory is `HOME`; if that is unset, empty or relative, it is looked up in the list of users.
+  Without one there is no cache unless `NVCCACHE_DIR` names it: nvcc runs by itself, counted with the reason
   `no_cache_directory`. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
 """
 KIND_TEXTS = {
@@ -137,7 +139,7 @@ def setting_page() -> str:
     lines = [
         "# Settings",
         "",
-        "The environment goes first, then the user's settings file, then the default. The file is",
+        "The environment comes first, then the user's settings file, then the default. The file is",
         "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`; in it, a setting",
         'has the name in the second column, as in `max_size = "20G"`. No file in a checkout is ever read:',
         "a checkout must not steer the cache. `nvccache config` shows every value and where it came from.",
@@ -161,24 +163,24 @@ def outcome_page() -> str:
         "",
         "## Reasons for a bypass",
         "",
-        "The call was handed to nvcc by decision, with the very same arguments. `disabled` is not counted:",
-        "it means that nvccache does nothing, in the cache neither. `nested` is not, since the call around",
-        "it is. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are counted only where",
-        "`NVCCACHE_STATS_DIR` says.",
+        "nvccache decided to leave the call to nvcc, with the very same arguments. Two reasons are not",
+        "counted: `disabled`, since nvccache then does nothing at all, and `nested`, since the call around",
+        "it is counted. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are counted",
+        "only where `NVCCACHE_STATS_DIR` says.",
         "",
         *table("reason", outcomes.REASONS),
         "",
         "## Faults of the store",
         "",
-        "The compile is right; some or all of what it made was not stored. `nvccache stats` counts each call",
-        "once, and `nvccache doctor` says what to do.",
+        "The compile is right, but some or all of what it made was not stored. `nvccache stats` counts each",
+        "call once, and `nvccache doctor` says what to do.",
         "",
         *table("reason", outcomes.STORE_FAULTS),
         "",
         "## Wrong settings",
         "",
-        "`nvccache stats` counts the calls that went on with the default of a setting, under the name of the",
-        "setting, and further",
+        "`nvccache stats` counts the calls that went on with the default of a setting: under the setting's",
+        "name, or under one of these",
         "",
         *table("name", outcomes.WRONG_SETTINGS),
         "",

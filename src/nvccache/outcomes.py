@@ -6,13 +6,13 @@ Plain strings, since an Enum would cost start-up time on every hit.
 
 from __future__ import annotations
 
-DIRECT_HIT = "direct_hit"  # answered from a record, no tool ran
+DIRECT_HIT = "direct_hit"  # replayed from a record, no tool ran
 STAGE_HIT = "stage_hit"  # every compile stage came from the cache
 PARTIAL_HIT = "partial_hit"  # some stage came from the cache, some ran
 MISS = "miss"  # no stage came from the cache
 BYPASS = "bypass"  # handed to nvcc by decision
 FAILED = "failed"  # the compile itself failed
-FAULT = "fault"  # handed to nvcc because of a fault of ours
+FAULT = "fault"  # handed to nvcc because of a fault of nvccache
 
 OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, BYPASS, FAILED, FAULT)
 
