@@ -4,11 +4,12 @@ Of the fenced blocks of a page
 
     ```LANGUAGE title="NAME"    is a file, written when it is reached
     ```sh                       are commands, which must succeed
-    ```console                  are commands after `$ `, and what they print; `...` stands for any lines
+    ```console                  are commands after `$ `, and what they print; `...` stands for any lines, or
+                                within a line for the rest of it
 
 What does not run here stands in a section that says so and how it was checked, in a paragraph that begins
-with `*Not run by the tests`; files in such a section are not written. Amounts (seconds, sizes, shares) differ
-from run to run and are not compared, counts are.
+with `*Not run by the tests`; files in such a section are not written. Amounts (seconds, sizes, shares) and times
+differ from run to run and are not compared, counts are.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ NOT_RUN = "*Not run by the tests"
 _FENCE = re.compile(r"```([\w+-]+)(?: title=\"([^\"]+)\")?\s*$")
 _UNIT = r" ?(?:(?:ms|s|min|h|bytes|files|[kKMGT]i?B)(?!\w)|%)"
 _AMOUNT = re.compile(rf"(?<![\w.])-?\d[\d,]*(?:\.\d+(?:{_UNIT})?|{_UNIT})")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?|\bjust now\b|\b\d+ \w+ ago\b")
 _DONE = "@@done@@"
 
 
@@ -146,13 +148,14 @@ def is_shown(shown: list[str], printed: list[str]) -> bool:
     """Whether a page shows what was printed, but for amounts and what `...` stands for."""
     pattern = ""
     for line in _comparable(shown):
-        pattern += r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n"
+        start, dots, _ = line.partition("...")
+        pattern += r"(?:.*\n)*?" if line == "..." else re.escape(start) + (".*" if dots else "") + r"\n"
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in _comparable(printed))) is not None
 
 
 def _comparable(lines: list[str]) -> list[str]:
     """Lines without amounts and the width of columns, which depends on them."""
-    stripped = [re.sub(r"\s+", " ", _AMOUNT.sub("#", line)).strip() for line in lines]
+    stripped = [re.sub(r"\s+", " ", _AMOUNT.sub("#", _TIME.sub("#", line))).strip() for line in lines]
     while stripped and not stripped[-1]:
         stripped.pop()
     return stripped

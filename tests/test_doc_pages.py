@@ -70,6 +70,8 @@ def test_a_command_that_fails_is_named(tmp_path: Path) -> None:
     [
         (["a 1.5 s", "b"], ["a    12 s", "b"]),
         (["..."], []),
+        (["a, ...", "c"], ["a, b", "c"]),
+        (["since 2026-11-22 10:00, just now"], ["since 2026-11-23 09:01, 3 minutes ago"]),
         (["a", "...", "d"], ["a", "b", "c", "d"]),
         (["hits 3  50 %, 1.5 GiB"], ["hits       3   25 %, 12 MiB"]),
     ],
