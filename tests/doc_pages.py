@@ -8,8 +8,8 @@ Of the fenced blocks of a page
                                 within a line for the rest of it
 
 What does not run here stands in a section that says so and how it was checked, in a paragraph that begins
-with `*Not run by the tests`; files in such a section are not written. Amounts (seconds, sizes, shares) and times
-differ from run to run and are not compared, counts are.
+with `*Not run by the tests`; files in such a section are not written. Amounts (seconds, sizes, shares) and
+dates differ from run to run and are not compared, counts are.
 """
 
 from __future__ import annotations
