@@ -74,6 +74,7 @@ def main() -> int:
             console.print(Text.assemble(("$ ", "bold green"), (typed, "bold")))
             if printed.strip():
                 console.print(Text.from_ansi(printed.strip("\r\n").replace("\r\n", "\n")))
+        console.print(Text("$", "bold green"))  # the last line is cut off at its foot
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else PATH
     path.parent.mkdir(parents=True, exist_ok=True)
     title = "A terminal: a compile, the same again, stats, a comment edited, explain"
