@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 
@@ -111,3 +112,13 @@ def test_yaml_in_the_pages_can_be_read() -> None:
             if block.language == "yaml":
                 found.append(yaml.safe_load(block.text))
     assert len(found) >= 2 and all(isinstance(one, dict) for one in found)
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("images/*.svg")), ids=lambda path: path.name)
+def test_drawings_are_small_named_and_need_nothing_from_elsewhere(path: Path) -> None:
+    text = path.read_text()
+    root = ElementTree.fromstring(text)
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg" and root.findtext(f"{space}title")
+    assert path.stat().st_size < 64 * 1024
+    assert set(re.findall(r"https?://[^\"' )]+", text)) <= {"http://www.w3.org/2000/svg"}
