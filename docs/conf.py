@@ -70,6 +70,9 @@ def for_site(page: str, text: str) -> str:
     if page == "index":
         for part, pages in NAVIGATION.items():
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(pages) + "\n```\n"
+    text = re.sub(
+        r'^```([\w+-]+) title="([^"]+)"$', r"```{code-block} \1\n:caption: \2\n", text, flags=re.MULTILINE
+    )
     names = "|".join(BESIDE_DOCS)
     text = re.sub(rf"\]\((?:\.\./)+({names})\.md", r"](/\1.md", text)
     if page in BESIDE_DOCS:

@@ -104,6 +104,14 @@ def test_what_is_not_run_says_how_it_was_checked(page: str) -> None:
             assert ":" in first and rest.startswith("Checked"), paragraph
 
 
+@pytest.mark.parametrize("page", test_doc_examples.NEEDED)
+def test_a_file_is_named_before_it_is_shown(page: str) -> None:
+    """The title of a fence is not shown everywhere."""
+    text = (ROOT / page).read_text()
+    for found in re.finditer(r'^```[\w+-]+ title="([^"]+)"$', text, re.MULTILINE):
+        assert f"`{found[1]}`" in text[: found.start()].rstrip().split("\n\n")[-1], found[1]
+
+
 def test_yaml_in_the_pages_can_be_read() -> None:
     yaml = pytest.importorskip("yaml")
     found = []
