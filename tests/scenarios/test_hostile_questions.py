@@ -19,7 +19,7 @@ from nvccache.files import elf
 from nvccache.records import machine_facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, loader_diagnostics, processor
+from nvccache.toolkit import loader_diagnostics, processor
 from scenarios.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.soundness_cases import OLD_ENOUGH
