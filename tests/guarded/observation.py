@@ -14,6 +14,14 @@ GUARDS = [
         "in_full",
     ),
     Guard(
+        "intermediates that a tool nobody knows has written",
+        "stage_inputs.py",
+        "if is_own and path not in self._written and path not in allowed:",
+        "if False:",
+        OBSERVED,
+        "intermediate_that_is_in_no_key",
+    ),
+    Guard(
         "files other than they were when opened",
         "stage_inputs.py",
         "if self._call.files.signature(path) != signature:",

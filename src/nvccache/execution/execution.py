@@ -176,4 +176,5 @@ class Execution:
             stage_key.loaded_by(stage, self.environ, self.store),
             host.asks_for_colours(stage.argv),
             stage.tool.folds_mathematics,
+            frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
         )

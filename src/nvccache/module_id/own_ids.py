@@ -12,7 +12,7 @@ the call is carried out in nvcc's way.
 from __future__ import annotations
 
 from nvccache.module_id import ids
-from nvccache.plan.model import DependencyFile, Output, Plan, Stage
+from nvccache.plan.model import OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
 from nvccache.values import replace
 
@@ -27,8 +27,11 @@ _NAME_OPTION = "--module_id_file_name"
 def independent(plan: Plan) -> Plan:
     """The plan with an id of its own for each stage that reads one.
 
-    `Plan.own_ids` tells which file would have been read in the place of which.
+    `Plan.own_ids` tells which file would have been read in the place of which. Ids that a command that is
+    not understood may have written are read as nvcc has it.
     """
+    if any(stage.kind == OPAQUE for stage in plan.stages):
+        return plan
     steps: list[Stage | DependencyFile] = []
     own_ids: dict[str, str] = {}
     for number, step in enumerate(plan.steps):

@@ -39,7 +39,8 @@ class Subject:
 
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
     in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
-    `asks_for_colours` and `folds_mathematics` as its command says.
+    `asks_for_colours` and `folds_mathematics` as its command says. `intermediates` are those of this call's
+    own files whose content is in the key; without them, any may be read.
     """
 
     environ: Mapping[str, str]
@@ -48,6 +49,7 @@ class Subject:
     loaded: loader.Loaded | None = None
     asks_for_colours: bool = False
     folds_mathematics: bool = False
+    intermediates: frozenset[str] | None = None
 
 
 class ObservedInputs:
@@ -226,6 +228,7 @@ class _StageInputs:
     def _add_files(self, made: InputRecord) -> None:
         kinds: dict[str, str] = {}
         for process, kind in self._processes:
+            self._object_to_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
             for path, signature in process.files.items() if kind == HOST else ():
                 if self._counts(path) and self._call.files.compares_dates(path, signature):
@@ -248,6 +251,16 @@ class _StageInputs:
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)
         made.duplicates = _duplicates(made)
+
+    def _object_to_intermediates(self, read: Iterable[str]) -> None:
+        """Raise UnreadableError for one that is in no key: an unknown tool may have written it."""
+        allowed = self._subject.intermediates
+        if allowed is None:
+            return
+        for path in read:
+            is_own = path.startswith(self._call.scratch + "/")
+            if is_own and path not in self._written and path not in allowed:
+                raise UnreadableError(f"it reads `{os.path.basename(path)}`, which its command does not name")
 
     def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
         """Take files as a tool opened them; raises UnreadableError if one is another by now."""

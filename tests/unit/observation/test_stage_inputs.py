@@ -239,3 +239,14 @@ def test_a_header_that_is_looked_up_by_another_way_than_it_is_read(place):
     os.rename("inc/h.h", "inc/other.h")
     os.symlink("other.h", "inc/h.h")
     assert ("moved", "inc/h.h") in unlike()
+
+
+def test_an_intermediate_that_is_in_no_key_leaves_no_record(place):
+    """A tool that is not understood may have written it, and something else the next time."""
+    own = f"{place}/scratch/a.ii"
+    for allowed in (None, frozenset({own})):
+        made = read_by(place, ran(files=["a.h", own]), of=subject(intermediates=allowed))
+        assert kinds(made)["a.h"] == SOURCE
+    assert read_by(place, ran(files=[own]), written=[own], of=subject(intermediates=frozenset()))
+    with pytest.raises(UnreadableError, match="which its command does not name"):
+        read_by(place, ran(files=["a.h", own]), of=subject(intermediates=frozenset()))
