@@ -298,7 +298,11 @@ def note(case: Case, cause: list[str], recorded: Recorded, report: Report, cache
 
 def find(product: str, cache: Store) -> Told | None:
     """What is known of the last compile of an object; None if nothing is."""
-    key = key_of(product)
+    return read(key_of(product), cache)
+
+
+def read(key: str, cache: Store) -> Told | None:
+    """As `find`, by the key of the product."""
     record = cache.find_record(store.OBJECT, key)
     if record is None:
         return None

@@ -201,6 +201,14 @@ def decode(parts: list[bytes], relocation: Relocation) -> InputRecord:
     return input_record
 
 
+def programs(parts: list[bytes]) -> list[tuple[str, str]]:
+    """The programs in a record's sections, with their digests, paths as they are kept; raises ValueError."""
+    paths, kinds, digests = sections.split(parts[0]), parts[1].decode("ascii"), parts[2].decode("ascii")
+    starts = range(0, len(digests), _DIGEST_LENGTH)
+    read = zip(paths, kinds, [digests[at : at + _DIGEST_LENGTH] for at in starts], strict=True)
+    return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
+
+
 def _moved(section: bytes, move: Callable[[str], str]) -> list[str]:
     paths = sections.split(section)
     return [move(path) for path in paths] if b"\1" in section else paths

@@ -90,3 +90,9 @@ def _keys(front_key: str, cache: Store) -> list[str]:
         return []
     text = record.decode("ascii")
     return [text[at : at + _KEY_LENGTH] for at in range(0, len(text), _KEY_LENGTH)]
+
+
+def programs_in(record: bytes) -> list[tuple[str, str]]:
+    """The programs, with their digests, in an input record of whatever checkout; raises ValueError."""
+    parts = sections.unpack(_KIND, record, input_records.SECTIONS + 1)
+    return input_records.programs(parts[:-1])

@@ -233,3 +233,9 @@ def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence
     return names.are_given(made, dependency_file) and not output_names.are_read(
         [*made, dependency_file], read
     )
+
+
+def blobs_in(record: bytes) -> list[str]:
+    """The digests of what a record gives or has linked; raises ValueError."""
+    answer = _answer(sections.unpack(_KIND, record, _SECTIONS)[9:])
+    return [digest for _, digest, _ in answer.products] + [digest for _, digest in answer.intermediates]

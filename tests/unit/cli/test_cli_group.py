@@ -47,7 +47,7 @@ def test_help_names_every_command(nvccache):
 def test_unknown_command_is_refused(nvccache):
     result = nvccache("compile")
     assert result.exit_code == 2
-    assert "No such command" in result.output
+    assert result.output.startswith("Error: no such command `compile`\nHint: ")
 
 
 def test_main_returns_the_status(capsys):
