@@ -98,8 +98,8 @@ def _named(
     if stage:
         return contents.of_stage(found, stage, cache), {}
     if matching is not None:
-        details = {"unreadable_object_records": found.unreadable} if found.unreadable else {}
-        return contents.of_objects(found, matching, cache), details
+        names = contents.of_objects(found, matching, cache)
+        return names, {"unreadable_object_records": found.unreadable} if found.unreadable else {}
     names, programs = contents.of_unused_toolchains(found, cache)
     return names, {"programs_not_there": programs}
 
@@ -113,9 +113,7 @@ def _say_that_there_is_none(settings: Config, as_json: bool) -> None:
         say(f"No cache: {our_settings.NO_CACHE}")
 
 
-def _show(
-    pruned: Pruned, dry_run: bool, details: dict[str, object], settings: Config, as_json: bool
-) -> None:
+def _show(pruned: Pruned, dry_run: bool, details: dict[str, object], settings: Config, as_json: bool) -> None:
     if as_json:
         counts = {"files": pruned.files, "bytes": pruned.bytes}
         say_json({"cache": settings.dir, "dry_run": dry_run, **counts, **details})

@@ -194,9 +194,10 @@ def _matches(glob: str, told: Told, key: str) -> Iterator[bool]:
 
 
 def paths_of(told: Told, key: str) -> list[str]:
-    """The absolute paths of an object and of what it was compiled from, as far as its record leads to them."""
+    """The absolute paths of an object and of what it was compiled from, as far as they can be told."""
     inputs = [word for word, _ in told.arguments if not word.startswith("-")]
-    values = [word.replace("=", " ", 1).partition(" ")[2] for word, _ in told.arguments if word.startswith("-")]
+    options = [word for word, _ in told.arguments if word.startswith("-")]
+    values = [word.replace("=", " ", 1).partition(" ")[2] for word in options]
     stems = [os.path.basename(word).rpartition(".")[0] for word in inputs]
     products = [*values, "a.out", *(stem + suffix for stem in stems for suffix in _PRODUCTS)]
     paths = [os.path.normpath(os.path.join(told.cwd, word)) for word in products if word]

@@ -51,6 +51,7 @@ def run(arguments: list[str] | None = None) -> int:
         error.show()
         if isinstance(error, OutputError):
             _give_up_output()
+            return error.status
         return error.exit_code
     return 0
 

@@ -13,6 +13,7 @@ import tempfile
 from nvccache import real_nvcc, wrong_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
+from nvccache.commandline.invocation import Bypass
 from nvccache.machine import slots
 from nvccache.observation import observer
 from nvccache.store.store import Store
@@ -82,10 +83,7 @@ def _first_bytes(path: str) -> bytes:
 def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The tools that this nvcc starts, by its own dry run, and whether they are of one release."""
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        source = os.path.join(folder, "probe.cu")
-        with open(source, "w", encoding="utf-8") as stream:
-            stream.write(SOURCE)
-        found = dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+        found = _dry_run(nvcc, folder, environ)
     if not isinstance(found, Transcript):
         yield Finding(BAD, "dry run", f"`nvcc --dryrun` was not understood: {found.reason} {found.detail}")
         return
@@ -94,10 +92,9 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     library = os.path.join(found.variables.get("TOP", ""), "nvvm", "lib64", "libnvvm.so")
     if not os.path.isfile(library):
         yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
-    for command in found.steps:
-        if isinstance(command, Command) and "-E" in command.argv:
-            yield from _host_compiler(command.argv[0], everything)
-            break
+    word = _host_word(found)
+    if word:
+        yield from _host_compiler(word, everything)
 
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -124,6 +121,28 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
 def _is_below(path: str, directory: str) -> bool:
     top = os.path.normpath(directory)
     return os.path.normpath(path).startswith(top.rstrip("/") + "/")
+
+
+def host_compiler_of(nvcc: str, environ: Mapping[str, str]) -> str:
+    """The path of the host compiler that this nvcc starts; empty if its dry run does not say."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        found = _dry_run(nvcc, folder, environ)
+    if not isinstance(found, Transcript):
+        return ""
+    return toolchain.resolve(_host_word(found), {**environ, **found.variables}.get("PATH", "")) or ""
+
+
+def _dry_run(nvcc: str, folder: str, environ: Mapping[str, str]) -> Transcript | Bypass:
+    source = os.path.join(folder, "probe.cu")
+    with open(source, "w", encoding="utf-8") as stream:
+        stream.write(SOURCE)
+    return dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+
+
+def _host_word(found: Transcript) -> str:
+    """The host compiler as a dry run names it, from the first command that preprocesses."""
+    commands = [command for command in found.steps if isinstance(command, Command)]
+    return next((command.argv[0] for command in commands if "-E" in command.argv), "")
 
 
 def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _ALIKE = 0.65
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.
-_COMPILERS = frozenset(
-    "c++ cc ccache cl clang clang++ cuda-clang g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpicxx nvc nvc++"
-    " nvcc sccache".split()
+_COMPILERS = (
+    *("c++", "cc", "ccache", "cl", "clang", "clang++", "g++", "gcc", "hipcc", "icc", "icpc", "icpx", "icx"),
+    *("mpic++", "mpicc", "mpicxx", "nvc", "nvc++", "nvcc", "sccache"),
 )
 _SEPARATORS = re.compile(r"[^a-z+]+")
 
@@ -34,6 +34,6 @@ def nearest(word: str) -> str:
 
 def is_command(word: str, environ: Mapping[str, str]) -> bool:
     """Whether a word that could name a compiler is none on PATH, and like the name of a command."""
-    if _COMPILERS.intersection(_SEPARATORS.split(word.lower())):
+    if not set(_COMPILERS).isdisjoint(_SEPARATORS.split(word.lower())):
         return False
     return bool(nearest(word)) and not real_nvcc.find(word, "", environ)

@@ -35,12 +35,15 @@ class OutputError(click.ClickException):
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write the output: {error.strerror or error}")
-        if error.errno == errno.EPIPE:
-            # What a shell shows for a program that SIGPIPE has ended.
-            self.exit_code = 128 + signal.SIGPIPE
+        self.is_unread = error.errno == errno.EPIPE
+
+    @property
+    def status(self) -> int:
+        """Of `| head`, which has got what it wanted, what shells show of a program that SIGPIPE ended."""
+        return 128 + signal.SIGPIPE if self.is_unread else self.exit_code
 
     def show(self, file: IO[str] | None = None) -> None:
-        if self.exit_code == 1:  # `| head` has got what it wanted
+        if not self.is_unread:
             _show_error(self.format_message(), "")
 
 
@@ -143,10 +146,11 @@ def _sentence_of(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         near = next(iter(error.possibilities or ()), "")
         return f"no such option `{error.option_name}`" + (f"; did you mean `{near}`?" if near else "")
-    if isinstance(error, click.BadParameter) and error.param and error.param.opts:
-        named = error.param.opts[-1] if isinstance(error.param, click.Option) else error.param.make_metavar(error.ctx)
-        if isinstance(error, click.MissingParameter):
-            return f"{named} is missing"
+    param = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and param:
+        return f"{param.metavar or param.name} is missing"
+    if isinstance(error, click.BadParameter) and param:
+        named = param.opts[-1] if isinstance(param, click.Option) else param.metavar or param.name
         return f"`{named}`: {error.message}".rstrip(".")
     return error.format_message().rstrip(".")
 

@@ -10,7 +10,6 @@ import pytest
 
 from nvccache.cli import misspelt
 
-
 PROGRAM = "import sys; sys.argv[0] = 'nvccache'; from nvccache import shim; sys.exit(shim.main())"
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(misspelt.__file__)))
 
