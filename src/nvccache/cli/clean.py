@@ -6,7 +6,7 @@ import os
 
 import click
 
-from nvccache.cli import contents, progress
+from nvccache.cli import contents, looking, progress
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import WrongUsage, json_option, say, say_json, warn
 from nvccache.cli.units import age_option, count_words, size_option, size_words
@@ -79,7 +79,7 @@ def clean(
         if everything:
             pruned = eviction.clear(settings.dir, dry_run, tell)
         elif stage or matching is not None or unused_toolchains:
-            names, details = _named(Store(settings.dir, is_readonly=True), stage, matching, tell)
+            names, details = _named(looking.at(settings.dir), stage, matching, tell)
             pruned = eviction.remove(settings.dir, names, dry_run, tell)
         else:
             if not by_age_or_size:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from nvccache import __version__
 from nvccache.cli import misspelt
@@ -13,6 +14,7 @@ from nvccache.cli.ending import told_in_one_sentence
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import WrongUsage, escaped_errors, json_option, say, say_json
 
+_IS_COMPILING = "nvccache.is_compiling"  # in a context that completes: its first word is no command
 _NO_COMMAND = "`nvccache --help` lists the commands; a compiler is named by a path or a name such as `nvcc`"
 
 
@@ -34,11 +36,19 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is named; what is none and no option is told with what was most likely meant."""
         word = args[0]
-        if word not in COMMANDS and word[:1] != "-" and not ctx.resilient_parsing:
+        if ctx.resilient_parsing and word not in COMMANDS:
+            ctx.meta[_IS_COMPILING] = True
+        elif word not in COMMANDS and word[:1] != "-":
             near = misspelt.nearest(word)
             meant = f"; did you mean `{near}`?" if near else ""
             raise WrongUsage(f"no such command `{word}`{meant}", _NO_COMMAND, ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What Tab offers: commands first, and files behind a compiler."""
+        if ctx.meta.get(_IS_COMPILING) or "/" in incomplete:
+            return [CompletionItem(incomplete, type="file")]
+        return super().shell_complete(ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what its user can mend ends in one sentence, not in a traceback."""
