@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-from nvccache import real_nvcc, wrong_settings
+from nvccache import config, real_nvcc
+from nvccache.cli import observable
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.commandline.invocation import Bypass
@@ -32,20 +33,19 @@ _VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
 
 
 def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The nvcc that a call would run, and whether calls of `nvcc` come to the cache."""
+    """The nvcc that a call would run."""
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        yield Finding(BAD, "nvcc", why)
+        mend = ("pip install 'nvccache[toolkit]'",) if not settings.nvcc else _mend_setting(settings)
+        yield Finding(BAD, "nvcc", why, (), mend)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
-    first = shutil.which("nvcc", path=environ.get("PATH"))
-    if first and real_nvcc.is_ours(first):
-        yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{first}`")
-    else:
-        yield Finding(
-            GOOD, "on PATH", "`nvcc` is not nvccache: it is used as a launcher, or see `nvccache install`"
-        )
+
+
+def _mend_setting(settings: Config) -> tuple[str, ...]:
+    origin = settings.origins["nvcc"]
+    return ("nvccache config unset nvcc",) if origin == config.FILE else (f"unset {origin}",)
 
 
 def of_launcher() -> Iterator[Finding]:
@@ -153,6 +153,27 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     shown = subprocess.run([driver, "--version"], capture_output=True, check=False)
     version = shown.stdout.decode(errors="replace").partition("\n")[0]
     yield Finding(GOOD, "host compiler", f"{version or '?'} at `{driver}`")
+    for program in (driver, *_programs_of(driver)):
+        obstacle = observable.obstacle(program)
+        if obstacle:
+            details = (
+                "what it reads cannot be seen: no compile is answered at once, but its stages are cached",
+            )
+            mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
+            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", details, mend)
+
+
+def _programs_of(driver: str) -> list[str]:
+    """The programs that a driver like gcc starts, as far as it tells."""
+    found = []
+    for name in ("cc1plus", "as"):
+        asked = [driver, f"-print-prog-name={name}"]
+        shown = subprocess.run(asked, capture_output=True, check=False).stdout
+        path = os.fsdecode(shown.strip())
+        path = path if "/" in path else shutil.which(path) or ""
+        if os.path.isfile(path):
+            found.append(path)
+    return found
 
 
 def of_observer(settings: Config) -> Iterator[Finding]:
@@ -164,12 +185,6 @@ def of_observer(settings: Config) -> Iterator[Finding]:
         yield Finding(ODD, "observer", f"{obstacle}: no compile is answered without running tools")
     else:
         yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`")
-
-
-def of_settings(settings: Config) -> Iterator[Finding]:
-    """What the user has set and nvccache does not understand."""
-    for text in wrong_settings.sentences(settings):
-        yield Finding(BAD, "settings", text)
 
 
 def of_machine(settings: Config) -> Iterator[Finding]:

@@ -40,6 +40,15 @@ def value_in(path: str, name: str) -> object:
     return settings_file.read(path, config.SETTINGS)[0].get(name, (0, None))[1]
 
 
+def is_toml(path: str) -> bool:
+    """Whether `change` could understand a file."""
+    try:
+        _parsed(path)
+    except (Failure, OSError):
+        return False
+    return True
+
+
 def _change(path: str, name: str, value: str | None) -> bool:
     document = _parsed(path)
     was_there = name in document
