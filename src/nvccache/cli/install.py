@@ -70,7 +70,7 @@ def given_environment():
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path())
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
 @json_option
 def install(folder: str, as_json: bool) -> None:
     """Write an executable named nvcc into DIR that compiles through the cache.
@@ -80,7 +80,7 @@ def install(folder: str, as_json: bool) -> None:
     folder = os.path.abspath(folder)
     path = os.path.join(folder, "nvcc")
     if os.path.lexists(path) and (os.path.islink(path) or not is_ours(path)):
-        raise Failure(f"`{path}` exists and was not written by nvccache", "name another directory")
+        raise Failure(f"`{path}` exists and was not written by nvccache")
     try:
         os.makedirs(folder, exist_ok=True)
         _write_executable(path, _shim_text(_interpreter(), _import_folders()))

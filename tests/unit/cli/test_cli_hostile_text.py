@@ -21,16 +21,24 @@ HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc
 COMMAND_LINES = {
     "stats": [["stats"], ["stats", "--format", "json"], ["stats", "--format", HOSTILE]],
     "explain": [["explain"], ["explain", HOSTILE]],
-    "config": [["config"]],
+    "config": [
+        ["config"],
+        ["config", "--json"],
+        ["config", "set", HOSTILE, "1"],
+        ["config", "set", "dir", HOSTILE],
+    ],
     "clean": [
         ["clean"],
         ["clean", "--max-size", HOSTILE],
         ["clean", "--older-than", HOSTILE],
         ["clean", HOSTILE],
+        ["clean", "--stage", HOSTILE],
     ],
     "install": [["install", "--" + HOSTILE]],
     "demo": [["demo"]],
-    "doctor": [["doctor"]],
+    "doctor": [["doctor"], ["doctor", HOSTILE]],
+    "verify": [["verify"], ["verify", "--json"], ["verify", "--recompile", HOSTILE]],
+    "completion": [["completion", HOSTILE]],
 }
 
 
