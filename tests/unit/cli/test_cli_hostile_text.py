@@ -25,7 +25,6 @@ COMMAND_LINES = {
         ["config"],
         ["config", "--json"],
         ["config", "set", HOSTILE, "1"],
-        ["config", "set", "dir", HOSTILE],
     ],
     "clean": [
         ["clean"],
