@@ -142,7 +142,7 @@ def config_file(environ: Mapping[str, str]) -> str:
 
 
 def _below(variable: str, folder: str, environ: Mapping[str, str], name: str) -> str:
-    base = environ.get(variable, "").strip()
+    base = environ.get(variable, "")
     if not base.startswith("/"):  # the rules of XDG want such a value ignored
         home = home_of(environ)
         base = os.path.join(home, folder) if home else ""

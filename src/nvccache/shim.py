@@ -289,7 +289,10 @@ def _record(config: Config, record: Call) -> None:
         record.wrong_settings = config.wrong_settings
         root = directory.Directory(config.journal_root, config.umask)
         journal_line.append(root, record)
-        journal_line.fold_if_large(root)
+        if journal_line.is_large(root):
+            from nvccache.store import journal
+
+            journal.fold(root)
 
 
 def _report_fault(

@@ -16,15 +16,15 @@ GUARDS = [
     Guard(
         "files other than they were when opened",
         "stage_inputs.py",
-        "if self._call.signature(path) != signature:",
+        "if self._call.files.signature(path) != signature:",
         "if False:",
         OBSERVED,
         "than_was_opened",
     ),
     Guard(
         "files changed since the call began",
-        "stage_inputs.py",
-        "if signatures.last_change(known, time.time_ns()) > self._since_ns - CLOCK_TICK:",
+        "unchanged_files.py",
+        "if signatures.last_change(found, time.time_ns()) > self._since_ns - CLOCK_TICK:",
         "if False:",
         OBSERVED,
         "since_the_call_began",
@@ -32,7 +32,7 @@ GUARDS = [
     Guard(
         "directories that change while they are listed",
         "stage_inputs.py",
-        "self._call.signature(directory)",
+        "self._call.files.signature(directory)",
         "pass",
         OBSERVED,
         "were_listed",
@@ -248,7 +248,7 @@ GUARDS = [
     Guard(
         "status of directories",
         "stage_inputs.py",
-        "self._call.add_status(made, path, how)",
+        "made.dates.append((path, self._call.files.status(path, how)))",
         "pass",
         OBSERVED,
         "whole_status",

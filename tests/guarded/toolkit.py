@@ -8,7 +8,7 @@ GUARDS = [
     Guard(
         "which loader is run for a record",
         "processor.py",
-        "if not is_of_tool and not asked.may_be_run(loader):",
+        "if not is_of_tool and not loader_diagnostics.may_be_run(loader):",
         "if False:",
         QUESTIONS,
         "known_without or record_has_a_program",
@@ -23,7 +23,7 @@ GUARDS = [
     ),
     Guard(
         "who may write a loader",
-        "loader.py",
+        "loader_diagnostics.py",
         "status.st_uid == 0 and not",
         "True or not",
         QUESTIONS,
@@ -44,5 +44,21 @@ GUARDS = [
         "False",
         "test_loader.py",
         "asked_again",
+    ),
+    Guard(
+        "ELF: names that the kernel would not take",
+        "elf.py",
+        "if offset > _FARTHEST or length > _LONGEST_PATH:",
+        "if False:",
+        "test_elf.py",
+        "no_executable",
+    ),
+    Guard(
+        "ELF: tables that are somewhere else",
+        "elf.py",
+        "or not 0 < names_index < count or start > len(image):",
+        "or not 0 < names_index < count:",
+        "test_elf.py",
+        "claims_what or damage",
     ),
 ]

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.files import elf
 from nvccache.records import machine_facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, processor
+from nvccache.toolkit import loader, loader_diagnostics, processor
 from scenarios.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.soundness_cases import OLD_ENOUGH
@@ -27,7 +28,7 @@ from workspaces import Workspace
 
 __all__ = ["primed", "shared"]  # fixtures
 
-LOADER = loader.interpreter("/proc/self/exe") or ""
+LOADER = elf.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
 MACHINE_OF_REPLAY, MACHINE_OF_INPUT_RECORD = 8, 14
 # As a child, since it must not hang or eat up this process.
@@ -115,9 +116,9 @@ def test_what_others_may_write_is_no_loader_of_the_system(tmp_path: Path, monkey
     path.chmod(mode)
     monkeypatch.setattr(loader, "_DIRECTORIES_OF_SYSTEM", (str(tmp_path),))
     is_of_root = os.stat(path).st_uid == 0
-    assert loader.may_be_run(str(path)) == (is_of_root and mode == 0o644)
-    assert not loader.may_be_run(str(tmp_path / "sh"))
-    assert not loader.may_be_run(str(tmp_path / "ld-linux\0.so"))
+    assert loader_diagnostics.may_be_run(str(path)) == (is_of_root and mode == 0o644)
+    assert not loader_diagnostics.may_be_run(str(tmp_path / "sh"))
+    assert not loader_diagnostics.may_be_run(str(tmp_path / "ld-linux\0.so"))
 
 
 def forge(

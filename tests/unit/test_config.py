@@ -34,11 +34,12 @@ def write_file(environ):
     return write
 
 
-@pytest.mark.parametrize("cache_home", [None, "", " ", "/elsewhere/cache"])
-@pytest.mark.parametrize("config_home", [None, "", " ", "/elsewhere/config"])
-def test_directories_are_those_of_platformdirs(monkeypatch, home, cache_home, config_home):
-    monkeypatch.setenv("HOME", home)
-    for variable, value in (("XDG_CACHE_HOME", cache_home), ("XDG_CONFIG_HOME", config_home)):
+@pytest.mark.parametrize("home", [None, "", "/home/user", "/home/user/", "relative", "/", "~"])
+@pytest.mark.parametrize(
+    "base", [None, "", " ", "/base", "/base/", "relative", "~/base", "$HOME", " /base", "/base "]
+)
+def test_directories_are_those_of_platformdirs(monkeypatch, home, base):
+    for variable, value in (("HOME", home), ("XDG_CACHE_HOME", base), ("XDG_CONFIG_HOME", base)):
         monkeypatch.delenv(variable, raising=False)
         if value is not None:
             monkeypatch.setenv(variable, value)

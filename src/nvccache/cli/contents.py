@@ -17,9 +17,9 @@ import fnmatch
 import os
 from dataclasses import dataclass, field
 
-from nvccache.compile import miss_reason
+from nvccache.compile import object_record
 from nvccache.files import keys
-from nvccache.records import manifest, replay
+from nvccache.records import input_records, replay
 from nvccache.store import entries, layout, store
 from nvccache.store.store import COMPRESSED, Store
 
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nvccache.compile.miss_reason import Told
+    from nvccache.compile.object_record import ObjectRecord
     from nvccache.store.entries import Entry
 
     Tell = Callable[[int, int], None]
@@ -57,7 +57,7 @@ class Contents:
     programs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # of input records
     bases: dict[str, set[str]] = field(default_factory=dict)  # of calls: the files that they rest on
     replays: dict[str, list[str]] = field(default_factory=dict)  # digests of what is given
-    objects: dict[str, Told] = field(default_factory=dict)
+    objects: dict[str, ObjectRecord] = field(default_factory=dict)
     unreadable: int = 0  # object records of others
 
 
@@ -79,7 +79,7 @@ def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
         if entry:
             found.kinds[key], found.outputs[key] = kind_of(entry), list(entry.outputs.values())
     elif bucket == store.OBJECT:
-        told = miss_reason.read(key, cache)
+        told = object_record.read(key, cache)
         if told:
             found.objects[key] = told
         else:
@@ -94,7 +94,7 @@ def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
             elif bucket == store.REPLAY:
                 found.replays[key] = replay.blobs_in(record)
             else:
-                found.programs[key] = manifest.programs_in(record)
+                found.programs[key] = input_records.programs_in(record)
         except (ValueError, IndexError):
             return
 
@@ -117,7 +117,7 @@ def of_stage(found: Contents, kind: str, cache: Store) -> set[str]:
 def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
     """The files to remove so that objects whose path or sources match are compiled anew by every tool."""
     objects = [key for key, told in found.objects.items() if any(_matches(glob, told, key))]
-    calls = {found.objects[key].key for key in objects} - {""}
+    calls = {found.objects[key].record_key for key in objects} - {""}
     resting = {name for key in calls for name in found.bases.get(key, ())}
     doomed = {key for key in found.kinds if cache.name(store.STAGE, key) in resting}
     return _files_of(found, calls, doomed, cache) | {cache.name(store.OBJECT, key) for key in objects}
@@ -184,22 +184,28 @@ def _blob(digest: str, cache: Store) -> str:
     return cache.name(store.BLOB, digest)
 
 
-def _matches(glob: str, told: Told, key: str) -> Iterator[bool]:
+def _matches(glob: str, record: ObjectRecord, key: str) -> Iterator[bool]:
     """Whether the paths of a compile match: a GLOB without a slash is one for base names."""
-    for path in paths_of(told, key):
+    for path in paths_of(record, key):
         if "/" in glob:
             yield fnmatch.fnmatchcase(path, os.path.abspath(glob))
         else:
             yield fnmatch.fnmatchcase(os.path.basename(path), glob)
 
 
-def paths_of(told: Told, key: str) -> list[str]:
+def paths_of(record: ObjectRecord, key: str) -> list[str]:
     """The absolute paths of an object and of what it was compiled from, as far as they can be told."""
-    inputs = [word for word, _ in told.arguments if not word.startswith("-")]
-    options = [word for word, _ in told.arguments if word.startswith("-")]
-    values = [word.replace("=", " ", 1).partition(" ")[2] for word in options]
+    words = shown_parts(record, "arguments")
+    directory = "".join(shown_parts(record, "directory"))
+    inputs = [word for word in words if word and not word.startswith("-")]
+    values = [word.replace("=", " ", 1).partition(" ")[2] for word in words if word.startswith("-")]
     stems = [os.path.basename(word).rpartition(".")[0] for word in inputs]
     products = [*values, "a.out", *(stem + suffix for stem in stems for suffix in _PRODUCTS)]
-    paths = [os.path.normpath(os.path.join(told.cwd, word)) for word in products if word]
-    made = [path for path in paths if miss_reason.key_of(path) == key]
-    return [*made[:1], *(os.path.normpath(os.path.join(told.cwd, word)) for word in inputs)]
+    paths = [os.path.normpath(os.path.join(directory, word)) for word in products if word]
+    made = [path for path in paths if object_record.key_of(path) == key]
+    return [*made[:1], *(os.path.normpath(os.path.join(directory, word)) for word in inputs)]
+
+
+def shown_parts(record: ObjectRecord, tag: str) -> list[str]:
+    """What may be shown of a component of a call's key; a large one is kept as a digest only."""
+    return [part[0] for found, parts in record.components if found == tag for part in parts]

@@ -18,8 +18,8 @@ import sys
 import click
 
 from nvccache.cli.output import Failure, OutputError
+from nvccache.store.directory import StoreError
 from nvccache.store.journal import JournalError
-from nvccache.store.store import StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

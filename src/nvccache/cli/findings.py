@@ -15,6 +15,7 @@ from nvccache.cli import observable
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.commandline.invocation import Bypass
+from nvccache.files import elf
 from nvccache.machine import slots
 from nvccache.observation import observer
 from nvccache.store.store import Store
@@ -58,7 +59,7 @@ def of_launcher() -> Iterator[Finding]:
     if not path:
         text = "not installed as a program: start it with `python -I -m nvccache`"
         yield Finding(ODD, "launcher", text)
-    elif _first_bytes(path).startswith(b"\x7fELF"):
+    elif _first_bytes(path).startswith(elf.MAGIC):
         yield Finding(GOOD, "launcher", f"`{path}`")
     else:
         text = (
@@ -75,7 +76,7 @@ def of_launcher() -> Iterator[Finding]:
 def _first_bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as stream:
-            return stream.read(4)
+            return stream.read(len(elf.MAGIC))
     except OSError:
         return b""
 

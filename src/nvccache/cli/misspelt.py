@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ALIKE = 0.65
+_ALIKE = 0.75
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.
 _COMPILERS = (
     *("c++", "cc", "ccache", "cl", "clang", "clang++", "g++", "gcc", "hipcc", "icc", "icpc", "icpx", "icx"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
 
-_PT_INTERP = 3
+from nvccache.files import elf
+
 _CAPABILITIES = "security.capability"
 
 
@@ -18,22 +18,8 @@ def obstacle(path: str) -> str:
             return "is set-uid or set-gid, for which the loader ignores LD_PRELOAD"
         if _CAPABILITIES in os.listxattr(path):
             return "has file capabilities, for which the loader ignores LD_PRELOAD"
-        with open(path, "rb") as stream:
-            head = stream.read(64)
-            if head[:4] != b"\x7fELF" or len(head) < 64 or head[4] != 2:
-                return ""  # a script, whose interpreter is another program; or 32 bits
-            order = "<" if head[5] == 1 else ">"
-            start, size, count = (
-                *struct.unpack_from(order + "Q", head, 32),
-                *struct.unpack_from(order + "HH", head, 54),
-            )
-            stream.seek(start)
-            table = stream.read(size * count)
+        if elf.interpreter(path) == "":
+            return "is statically linked, so that the loader takes no part in it"
     except OSError:
         return ""
-    types = (
-        [struct.unpack_from(order + "I", table, at)[0] for at in range(0, len(table) - 3, size)]
-        if size
-        else []
-    )
-    return "" if _PT_INTERP in types else "is statically linked, so that the loader takes no part in it"
+    return ""  # also for scripts, whose interpreter is another program

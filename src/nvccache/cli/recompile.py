@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass
 
 from nvccache import environment
+from nvccache.cli import contents
 from nvccache.cli.install import private_launcher
 from nvccache.commandline import invocation, redaction, tokens
 from nvccache.commandline.invocation import Bypass, Invocation
@@ -24,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.compile.miss_reason import Told
+    from nvccache.compile.object_record import ObjectRecord
 
 SAME, DIFFERENT, SKIPPED = "same", "different", "skipped"
 _HIT = ("direct_hit", "stage_hit", "partial_hit")
@@ -41,12 +42,12 @@ class Tried:
     text: str
 
 
-def argv_of(told: Told) -> list[str] | str:
+def argv_of(record: ObjectRecord) -> list[str] | str:
     """The words of a compile, from the record of its object; or why they are not known, a clause."""
-    words = [shown for shown, _ in told.arguments]
+    words = contents.shown_parts(record, "arguments")
     if any(redaction.HIDDEN in word for word in words):
         return "values of macros or of words for other programs are not kept"
-    if not told.digest_key or told.environment.keys() & set(environment.OF_ARGUMENTS):
+    if set(environment.OF_ARGUMENTS).intersection(contents.shown_parts(record, "environment")):
         return "words came from the environment"
     argv = [part for word in words for part in (word.split(" ") if word.startswith("-") else [word])]
     scanned = tokens.scan(argv)

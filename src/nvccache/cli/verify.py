@@ -85,14 +85,15 @@ def _sample(settings: Config, count: int) -> list[Tried]:
     tried: list[Tried] = []
     compared = 0
     with progress.bar("compiling") as tell:
-        for told in objects:
+        for record in objects:
             if compared == count:
                 break
-            argv = recompile.argv_of(told)
+            nvcc, directory = ("".join(contents.shown_parts(record, tag)) for tag in ("nvcc", "directory"))
+            argv = recompile.argv_of(record)
             if isinstance(argv, str):
-                tried.append(recompile.Tried(recompile.SKIPPED, told.cwd, (told.nvcc,), argv))
+                tried.append(recompile.Tried(recompile.SKIPPED, directory, (nvcc,), argv))
                 continue
-            tried.append(recompile.retry(told.nvcc, argv, told.cwd, _environ()))
+            tried.append(recompile.retry(nvcc, argv, directory, _environ()))
             compared += tried[-1].state != recompile.SKIPPED
             tell(compared, count)
     return tried

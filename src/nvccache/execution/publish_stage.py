@@ -9,7 +9,7 @@ from nvccache.files import keys
 from nvccache.machine import scratch
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
-from nvccache.observation import stage_inputs
+from nvccache.observation import unchanged_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
@@ -53,7 +53,7 @@ class Publisher:
         if any(scratch.is_named(output.destination, said) for output in stage.outputs):
             return f"what {stage.kind} says names its product"  # which is called otherwise the next time
         if self._execution.finder.front_key(stage) != lookup.front_key:
-            return stage_inputs.CHANGED_MEANWHILE
+            return unchanged_files.CHANGED_MEANWHILE
         front_key = lookup.front_key if said else lookup.claim_key
         try:
             key = self._key_to_publish(stage, front_key, made)

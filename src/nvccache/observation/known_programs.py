@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nvccache.observation.observer_log import Process
+    from nvccache.observation.observed_process import Process
 
 HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN = (
     "host compiler",

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from nvccache.observation.observer_log import Process
+    from nvccache.observation.observed_process import Process
     from nvccache.records.input_records import InputRecord
 
 CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nvccache.observation.observer_log import Process
+    from nvccache.observation.observed_process import Process
 
 
 _HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c

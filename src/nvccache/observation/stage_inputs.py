@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 
 from nvccache import environment
-from nvccache.files import presence, signatures
+from nvccache.files import presence
 from nvccache.observation import known_programs, process_checks
-from nvccache.observation.digests import Digests
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.observation.lookups import CLOCK_TICK, Lookups, StageLookups
+from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.process_checks import OF_KERNEL
+from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import machine_facts
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.toolkit import loader, processor, toolchain
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from nvccache.observation.observer_log import Observation
     from nvccache.store.store import Store
 
-CHANGED_MEANWHILE = "files changed while it was compiled"
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
@@ -61,10 +59,8 @@ class ObservedInputs:
     def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, base: str = "") -> None:
         self._cache = cache
         self._base = base
-        self._since_ns = since_ns
         self.scratch = scratch
-        self._digests = Digests(cache, cwd, since_ns)
-        self._signatures: dict[str, Signature] = {}
+        self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self._lookups = Lookups(since_ns)
 
@@ -92,7 +88,7 @@ class ObservedInputs:
         if subject.loaded:
             called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
             libraries = dict.fromkeys(subject.loaded.files, LIBRARY)
-            self.add_files(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
+            self.files.put_into(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
             self.add_machine(made, questions_of([subject.loaded], subject), subject)
             looked = self._lookups.begin(made.files)
             looked.add_absent(subject.loaded.absent)
@@ -117,27 +113,19 @@ class ObservedInputs:
         for part in parts:
             for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
                 kinds[path] = kind
-                self._digests.learn(path, self.signature(path), digest)
+                self.files.learn(path, digest)
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
             variables_asked.update(name for name, _ in part.variables)
-        self.add_files(made, dict.fromkeys(more, SOURCE) | kinds)
+        self.files.put_into(made, dict.fromkeys(more, SOURCE) | kinds)
         for name, found in lists.items():
             setattr(made, name, list(found))
         made.search_path = environ.get("PATH", "") if made.sought else ""
         self.add_variables(made, variables_asked, environ)
         self._lookups.add_names(made, names, set(made.plain))
         return made
-
-    def compares_dates(self, path: str, signature: Signature) -> bool:
-        """Whether a source has the compiler compare dates, which is seen of no call; raises OSError."""
-        return self._digests.has_word(path, signature)
-
-    def remember(self) -> None:
-        """Keep the digests of files for the calls to come."""
-        self._digests.store()
 
     def begin_lookups(self, files: Iterable[str]) -> StageLookups:
         return self._lookups.begin(files)
@@ -150,45 +138,6 @@ class ObservedInputs:
         """Whether arguments tell where the checkouts are; this call's own files are called something else."""
         base = self._base
         return bool(base) and any(base in word.replace(self.scratch, "") for word in argv)
-
-    def add_status(self, made: InputRecord, path: str, how: str) -> None:
-        """Record the status of what need be no file; raises UnreadableError if it has changed."""
-        now = time.time_ns()
-        try:
-            status = os.lstat(path) if how == presence.STATUS_OF_LINK else os.stat(path)
-        except (OSError, ValueError):
-            raise UnreadableError(CHANGED_MEANWHILE) from None
-        if signatures.last_change(signatures.of_status(status), now) > self._since_ns - CLOCK_TICK:
-            raise UnreadableError(CHANGED_MEANWHILE)
-        made.dates.append((path, presence.status_of(path, how)))
-
-    def signature(self, path: str) -> Signature:
-        """The signature of a file that has not changed since the call began; raises UnreadableError."""
-        known = self._signatures.get(path)
-        if known is None:
-            try:
-                known = signatures.of_status(os.stat(path))
-            except (OSError, ValueError):
-                raise UnreadableError(CHANGED_MEANWHILE) from None
-            if signatures.last_change(known, time.time_ns()) > self._since_ns - CLOCK_TICK:
-                raise UnreadableError(CHANGED_MEANWHILE)
-            self._signatures[path] = known
-        return known
-
-    def add_files(self, made: InputRecord, kinds: Mapping[str, str]) -> None:
-        """Put files with what they hold into an input record; raises UnreadableError or OSError."""
-        made.files = sorted(kinds)
-        made.kinds = "".join(kinds[path] for path in made.files)
-        made.signatures = [self.signature(path) for path in made.files]
-        made.digests = list(map(self._digest, made.files, made.kinds, made.signatures))
-        if not all(made.digests):
-            raise UnreadableError(CHANGED_MEANWHILE)
-
-    def _digest(self, path: str, kind: str, signature: Signature) -> str:
-        """The digest of a file; that of a program is remembered where keys of stages have it from."""
-        if kind != SOURCE and not self._digests.knows(path, signature):
-            self._digests.learn(path, signature, toolchain.digest_of_program(path, self._cache))
-        return self._digests.of(path, signature)
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
@@ -279,7 +228,7 @@ class _StageInputs:
         for process, kind in self._processes:
             self._expect(process.files, kinds, SOURCE)
             for path, signature in process.files.items() if kind == HOST else ():
-                if self._counts(path) and self._call.compares_dates(path, signature):
+                if self._counts(path) and self._call.files.compares_dates(path, signature):
                     raise UnreadableError(f"`{path}` compares dates of files (`GCC dependency`)")
             self._expect(process.loaded, kinds, LIBRARY)
             for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
@@ -289,7 +238,7 @@ class _StageInputs:
                     made.dates.append((path, presence.status_of(path)))
             for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
                 if self._counts(path):
-                    self._call.add_status(made, path, how)
+                    made.dates.append((path, self._call.files.status(path, how)))
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._counts(path))
         called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
@@ -297,14 +246,14 @@ class _StageInputs:
         for known in self._libraries:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
-        self._call.add_files(made, kinds)
+        self._call.files.put_into(made, kinds)
         made.duplicates = _duplicates(made)
 
     def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
         """Take files as a tool opened them; raises UnreadableError if one is another by now."""
         for path, signature in opened.items():
             if self._counts(path):
-                if self._call.signature(path) != signature:
+                if self._call.files.signature(path) != signature:
                     raise UnreadableError(CHANGED_MEANWHILE)
                 kinds.setdefault(path, kind)
 
@@ -336,7 +285,7 @@ class _StageInputs:
             {path for process, _ in self._processes for path in process.listed if self._counts(path)}
         )
         for directory in listed:
-            self._call.signature(directory)  # or what is listed now may be other than what was
+            self._call.files.signature(directory)  # or what is listed now may be other than what was
         made.listings = [(directory, presence.digest_of_listing(directory)) for directory in listed]
 
 

@@ -11,9 +11,9 @@ import contextlib
 import os
 import time
 
-from nvccache.store import cachedir_tag, inflight, layout, locks, publishing, store
+from nvccache.store import cachedir_tag, inflight, layout, locks, publishing
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory
+from nvccache.store.directory import Directory, StoreError
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class _File:
 
 
 def usage(place: str | Directory) -> Usage:
-    """What the directory holds now, counted file by file; raises store.StoreError."""
+    """What the directory holds now, counted file by file; raises StoreError."""
     with told_in_one_sentence(directories.at(place)) as root:
         files = _files(root)
         beside = sum(size for _, size, _ in layout.beside(root))
@@ -70,7 +70,7 @@ def prune(
 ) -> Pruned:
     """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
 
-    Raises store.StoreError when the directory cannot be used. `tell` hears how many of how many are done; of
+    Raises StoreError when the directory cannot be used. `tell` hears how many of how many are done; of
     a dry run it is only returned what would be removed.
     """
     now = time.time()
@@ -95,7 +95,7 @@ def prune(
 def remove(
     place: str | Directory, names: Container[str], is_dry_run: bool = False, tell: Tell | None = None
 ) -> Pruned:
-    """Remove the files in buckets that are named; raises store.StoreError. The rest as `prune`."""
+    """Remove the files in buckets that are named; raises StoreError. The rest as `prune`."""
     with told_in_one_sentence(directories.at(place)) as root:
         doomed = [file for file in _files(root) if file.path in names]
         if is_dry_run:
@@ -112,7 +112,7 @@ def _sum_of(files: list[_File]) -> Pruned:
 
 
 def clear(place: str | Directory, is_dry_run: bool = False, tell: Tell | None = None) -> Pruned:
-    """Remove everything in the buckets; raises store.StoreError."""
+    """Remove everything in the buckets; raises StoreError."""
     return prune(place, max_bytes=-1, is_dry_run=is_dry_run, tell=tell)
 
 
@@ -123,13 +123,13 @@ def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) ->
     """
     try:
         _count_and_limit(directories.at(place), added_bytes, max_bytes)
-    except (OSError, store.StoreError) as error:
+    except (OSError, StoreError) as error:
         return publishing.fault_of(error)
     return ""
 
 
 def _count_and_limit(root: Directory, added_bytes: int, max_bytes: int) -> None:
-    with locks.shard_lock(root, _USAGE_LOCK):
+    with locks.to_publish(root, _USAGE_LOCK):
         now = time.time()
         total, swept = _read_usage(root)
         if total is None or now - swept > _SWEEP_SECONDS:
@@ -159,18 +159,18 @@ def _files(root: Directory) -> list[_File]:
 
 @contextlib.contextmanager
 def told_in_one_sentence(root: Directory) -> Iterator[Directory]:
-    """Have what keeps the directory from being used told as store.StoreError."""
+    """Have what keeps the directory from being used told as StoreError."""
     try:
         root.list()
         yield root
     except cachedir_tag.ForeignDirectoryError as error:
-        raise store.StoreError(str(error)) from None
+        raise StoreError(str(error)) from None
     except FileNotFoundError:
-        raise store.StoreError(f"there is no cache directory `{root.path}` yet") from None
+        raise StoreError(f"there is no cache directory `{root.path}` yet") from None
     except OSError as error:
         if os.path.lexists(root.path) and not os.path.isdir(root.path):
-            raise store.StoreError(f"the cache directory `{root.path}` is not a directory") from None
-        raise store.StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
+            raise StoreError(f"the cache directory `{root.path}` is not a directory") from None
+        raise StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
 def _remove(root: Directory, doomed: list[_File], tell: Tell | None = None) -> Pruned:
@@ -180,7 +180,7 @@ def _remove(root: Directory, doomed: list[_File], tell: Tell | None = None) -> P
         by_shard.setdefault(file.shard, []).append(file)
     for shard, files in sorted(by_shard.items()):
         for start in range(0, len(files), _AT_ONCE):
-            with locks.shard_lock(root, shard):
+            with locks.to_remove(root, shard):
                 for file in files[start : start + _AT_ONCE]:
                     if _unlink_if_unused_since(root, file):
                         removed_bytes += file.size

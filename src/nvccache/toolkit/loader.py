@@ -1,24 +1,18 @@
-"""Which libraries a program loads, and what of the processor they are shown: the dynamic loader's own words.
+"""Which libraries a program loads: the dynamic loader's own words.
 
 The loader is asked with `--list` and LD_DEBUG, which runs nothing of the program. Its answer holds as long
 as the files that it found are the same, the names that it tried in vain are absent, and its cache of
 directories (`ld.so.cache`) says the same of the names that were looked for. So it is remembered.
-
-glibc's libm chooses a variant of a function by FMA, FMA4, AVX2, AVX and SSE4.1 on x86-64 (every ifunc in
-sysdeps/x86_64/fpu/multiarch, 2.33 to 2.42). Of a later glibc all features count, and elsewhere all of the
-processor's capabilities.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-import struct
 import time
 
 from nvccache import environment
-from nvccache.files import keys, signatures
+from nvccache.files import elf, keys, signatures
 from nvccache.machine import process
 from nvccache.store import sections
 from nvccache.toolkit import library_cache, processor
@@ -39,22 +33,6 @@ _LISTED = re.compile(rb"^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _NOT_FOUND = re.compile(rb"^\t\S+ => not found$", re.MULTILINE)
 # What would make the loader say more, or elsewhere, than it is asked.
 _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
-_OURSELVES = "/proc/self/exe"
-_DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
-_ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
-_INTERPRETER = 3  # PT_INTERP
-_ELF_HEADER = struct.Struct("<32xQ14xHH")
-_PROGRAM_HEADER = struct.Struct("<I4xQ16xQ")
-
-_VERSION = re.compile(rb'^version\.version="(\d+)\.(\d+)', re.MULTILINE)
-_LAST_KNOWN_VERSION = (2, 42)
-_ACTIVE = re.compile(
-    rb"^x86\.cpu_features\.features\[0x([0-9a-f]+)\]\.active\[0x([0-9a-f]+)\]=0x([0-9a-f]+)$", re.MULTILINE
-)
-# Leaf and register, as <sys/platform/x86.h> numbers them, and what of it libm looks at.
-_FMA, _SSE4_1, _AVX, _AVX2, _FMA4 = 1 << 12, 1 << 19, 1 << 28, 1 << 5, 1 << 16
-_LOOKED_AT = {(0, 2): _FMA | _SSE4_1 | _AVX, (1, 1): _AVX2, (2, 2): _FMA4}
-_CAPABILITIES = re.compile(rb"^dl_(?:hwcap\d*|platform)=.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +58,7 @@ class Loaded:
 
 def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
     """What a program loads; raises OSError."""
-    loader = interpreter(path)
+    loader = elf.interpreter(path)
     if loader is None or "LD_AUDIT" in environ:
         return Loaded("", is_known=False)
     if not loader:
@@ -89,11 +67,13 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
     shown = signatures.all_of([real_path, os.path.realpath(loader)])
     if shown is None:
         raise FileNotFoundError(f"no file `{path}` or `{loader}`")
-    builder = keys.KeyBuilder("loaded")
-    builder.add("file", real_path, loader, signatures.to_text(shown))
-    builder.add("search", *(f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ))
-    builder.add("features", processor.features(loader, environ, cache, is_of_tool=True))
-    memo_key = builder.key()
+    search = [f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ]
+    components = [
+        ("file", (real_path, loader, signatures.to_text(shown))),
+        ("search", tuple(search)),
+        ("features", (processor.features(loader, environ, cache, is_of_tool=True),)),
+    ]
+    memo_key = keys.key_of("loaded", components)
     known = _recalled(cache.find_memo(memo_key), loader)
     if known:
         return known
@@ -192,64 +172,3 @@ def _settled(path: str) -> str:
     """A file's signature if any change to come is sure to show in it; or empty."""
     shown = signatures.of(path) if path else None
     return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
-
-
-def interpreter(path: str) -> str | None:
-    """The dynamic loader that an executable names: empty if it needs none, None for what is no executable."""
-    with open(path, "rb") as stream:
-        header = stream.read(64)
-        if not header.startswith(_ELF) or len(header) < 64:
-            return None
-        start, size, count = _ELF_HEADER.unpack_from(header)
-        stream.seek(start)
-        table = stream.read(size * count)
-        if size < _PROGRAM_HEADER.size or len(table) < size * count:
-            return None
-        for at in range(0, len(table), size):
-            kind, offset, length = _PROGRAM_HEADER.unpack_from(table, at)
-            if kind == _INTERPRETER:
-                stream.seek(offset)
-                return os.fsdecode(stream.read(length).rstrip(b"\0"))
-    return ""
-
-
-def may_be_run(path: str) -> bool:
-    """Whether a loader that only a record names is one that this machine would run anyway.
-
-    That is our own, and those of the system that nobody but root can have put there.
-    """
-    try:
-        if path.startswith("/") and path == interpreter(_OURSELVES):
-            return True
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return False
-    directory, name = os.path.split(path)
-    is_of_root = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    is_named_so = directory in _DIRECTORIES_OF_SYSTEM and name.startswith("ld") and ".so." in name
-    return is_named_so and is_of_root and stat.S_ISREG(status.st_mode)
-
-
-def features(loader: str, environ: Mapping[str, str]) -> str:
-    """The class of the processor as this loader sees it; empty if it does not say (before glibc 2.33)."""
-    try:
-        answer = process.run([loader, "--list-diagnostics"], environ)
-    except OSError:
-        return ""
-    version = _VERSION.search(answer.stdout)
-    if answer.status != 0 or not version:
-        return ""
-    return class_in(answer.stdout, (int(version[1]), int(version[2])))
-
-
-def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
-    """The class in what `--list-diagnostics` says, or empty."""
-    active = {
-        (int(leaf, 16), int(register, 16)): int(bits, 16)
-        for leaf, register, bits in _ACTIVE.findall(diagnostics)
-    }
-    if not active:
-        return b"\n".join(_CAPABILITIES.findall(diagnostics)).decode(errors="replace")
-    if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
-        active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
-    return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))

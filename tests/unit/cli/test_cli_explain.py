@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from nvccache import outcomes
-from nvccache.compile import miss_reason
-from nvccache.store import journal_line, sections, store
+from nvccache.compile import object_record
+from nvccache.compile.object_record import ObjectRecord
+from nvccache.store import journal_line, store
 from nvccache.store.journal_line import Call
 from nvccache.store.store import Store
 from unprivileged import unreadable
@@ -32,24 +33,14 @@ def note(
     details=(),
     outcome: str = "miss",
     reason_against_record: str = "",
+    stage_reasons=(),
 ) -> None:
-    text = [
-        cause,
-        sections.join(list(details)),
-        outcome,
-        "nvcc",
-        "/work",
-        "",
-        b"",
-        b"",
-        "",
-        "",
-        "",
-        reason_against_record,
-    ]
-    parts = [part if isinstance(part, bytes) else os.fsencode(part) for part in text]
-    key = miss_reason.key_of(os.path.abspath(product))
-    Store(cache_dir).add_record(store.OBJECT, key, sections.pack("object-3", parts))
+    record = ObjectRecord()
+    record.cause, record.details, record.outcome = cause, list(details), outcome
+    record.digest_key = record.record_key = record.scope = ""
+    record.reason_against_record = reason_against_record
+    record.components, record.stages, record.stage_reasons = [], [], list(stage_reasons)
+    object_record.add([os.path.abspath(product)], record, Store(cache_dir))
 
 
 def said(result) -> list[str]:
@@ -126,6 +117,27 @@ def test_a_miss_is_told_with_all_that_differs_and_what_it_cost(nvccache, cache_d
     ]
 
 
+def test_each_stage_that_ran_is_told_with_why(nvccache, cache_dir):
+    reasons = [("cicc for compute_80", "`-DN` has another value"), ("ptxas for sm_80", "`\udcff` changed")]
+    note(cache_dir, "a.o", "`-DN` has another value", stage_reasons=reasons)
+    for outcome in (outcomes.MISS, outcomes.PARTIAL_HIT, outcomes.FAILED):
+        journal(cache_dir, "a.o", outcome, stages=[("cudafe", True, 0.25), ("cicc", False, 1.0)])
+        told = [line for line in said(nvccache("explain", "a.o")) if " ran: " in line]
+        assert told[0] == "  cicc for compute_80 ran: `-DN` has another value"
+        assert told[1].startswith("  ptxas for sm_80 ran: `")
+
+
+def test_a_call_that_was_not_compiled_tells_of_no_stage(nvccache, cache_dir):
+    note(cache_dir, "a.o", "`a.h` changed", stage_reasons=[("cudafe++", "`a.h` changed")])
+    for outcome, reason in (
+        (outcomes.DIRECT_HIT, ""),
+        (outcomes.STAGE_HIT, outcomes.LINKED),
+        (outcomes.BYPASS, "run"),
+    ):
+        journal(cache_dir, "a.o", outcome, reason)
+        assert not [line for line in said(nvccache("explain", "a.o")) if " ran: " in line]
+
+
 def test_a_reason_against_a_record_is_told_once(nvccache, cache_dir):
     clause = "no direct record is kept: `a.cu` uses `__TIME__`"
     note(cache_dir, "a.o", clause, reason_against_record="`a.cu` uses `__TIME__`")
@@ -174,7 +186,7 @@ def test_an_object_is_found_however_its_path_is_spelled(nvccache, cache_dir):
 def test_a_damaged_record_is_no_record(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST)
     with open(
-        Store(cache_dir).path(store.OBJECT, miss_reason.key_of(os.path.abspath("a.o"))), "ab"
+        Store(cache_dir).path(store.OBJECT, object_record.key_of(os.path.abspath("a.o"))), "ab"
     ) as stream:
         stream.write(b"x")
     assert nvccache("explain", "a.o").output == "Error: no compile of `a.o` is known\n"

@@ -12,8 +12,9 @@ import pytest
 
 from nvccache import config, outcomes
 from nvccache.cli.names import COMMANDS
-from nvccache.compile import miss_reason
-from nvccache.store import journal_line, sections, store
+from nvccache.compile import object_record
+from nvccache.compile.object_record import ObjectRecord
+from nvccache.store import journal_line
 from nvccache.store.journal_line import Call
 from nvccache.store.store import Store
 
@@ -52,9 +53,12 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("NVCCACHE_DIR", root)
     cache = Store(root)
     product = os.path.abspath(HOSTILE)
-    parts = [HOSTILE, sections.join([HOSTILE]), HOSTILE, HOSTILE, HOSTILE, "", b"", b"", "", "", "", HOSTILE]
-    body = sections.pack("object-3", [os.fsencode(p) if isinstance(p, str) else p for p in parts])
-    cache.add_record(store.OBJECT, miss_reason.key_of(product), body)
+    record = ObjectRecord()
+    record.cause = record.outcome = record.reason_against_record = HOSTILE
+    record.digest_key = record.record_key = record.scope = ""
+    record.details, record.components, record.stages = [HOSTILE], [], []
+    record.stage_reasons = [(HOSTILE, HOSTILE)]
+    object_record.add([product], record, cache)
     word = HOSTILE.replace("\n", "").replace("\t", "")
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):
         call = Call(outcome, word, [(word, True, 1.0)])

@@ -76,3 +76,24 @@ def test_a_text_is_shown_without_what_the_line_hides():
 def test_macros_in_the_text_of_a_command_are_hidden(text, shown):
     """Those of an option file are in no word of the call."""
     assert redaction.hide(text, ["-optf", "flags"], {}) == shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (["-arch", "compute_80", "-arch=sm_80"], ["-arch compute_80", "-arch=sm_80"]),
+        (["-maxreg", "32", "-maxrregcount=32", "-ftz=0"], ["-maxreg 32", "-maxrregcount=32", "-ftz=0"]),
+        (["-D__CUDA_ARCH__=800", "-DN=s3cret", "-DN"], ["-D__CUDA_ARCH__=800", "-DN=…", "-DN"]),
+        (["-D", "KEY=s3cret", "-D", "F(a,b)=s3cret"], ["-DKEY=…", "-DF(a,b)=…"]),
+        (["--token=s3cret", "-Wl,--token", "-fopenmp"], ["--token=…", "-Wl…", "-fopenmp"]),
+        (["--token", "s3cret", "a.cu", "<ptx>"], ["--token", "…", "a.cu", "<ptx>"]),
+        (["-I/x", "-I", "/y", "-isystem", "/z"], ["-I/x", "-I /y", "-isystem /z"]),
+        (["--image3=kind=elf,sm=80,file=<input>"], ["--image3=kind=elf,sm=80,file=<input>"]),
+        (["-o"], ["-o "]),
+        ([""], [""]),
+    ],
+)
+def test_of_tool_words_as_much_is_shown_as_far_as_they_are_known(argv, shown):
+    found = redaction.of_tool(argv)
+    assert [known for known, _ in found] == shown
+    assert all(part in " ".join(whole for _, whole in found) for part in argv)

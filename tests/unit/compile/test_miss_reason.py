@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from damage import changed, shuffled, torn
 from nvccache import environment
 from nvccache.commandline import invocation
-from nvccache.compile import miss_reason
+from nvccache.compile import miss_reason, object_record
 from nvccache.compile.miss_reason import Case
 from nvccache.compile.record_call import Recorded
 from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
+from nvccache.plan.model import Plan
 from nvccache.records import direct, input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
@@ -76,8 +78,17 @@ def record(given: Case, cache: Store, reason_against_record: str = "", cause: st
         key = input_records.key_of(front_key, made)
         manifest.add(front_key, manifest.Found(key, made, b""), cache, relocation(), time.time_ns())
         recorded = Recorded(front_key, key, direct.PLACED)
-    miss_reason.note(given, [cause, "detail"], recorded, Report(), cache)
+    note(given, [cause, "detail"], recorded, cache)
     return recorded
+
+
+def note(
+    given: Case, cause: list[str], recorded: Recorded, cache: Store, report: Report | None = None
+) -> None:
+    """As a call does that has no stages."""
+    plan = Plan((), {}, {}, "/s")
+    execution = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
+    miss_reason.note(given, cause, recorded, report or Report(), cache, execution)
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:
@@ -165,11 +176,13 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
     for name in ("a.o", "b.o"):
         given = case(SECRETS.replace("a.o", name), CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
         record(given, cache)
-        body = cache.find_record(store.OBJECT, miss_reason.key_of(str(place / name)))
+        body = cache.find_record(store.OBJECT, object_record.key_of(str(place / name)))
         assert b"KEY" in body and b"NVCC_APPEND_FLAGS" in body
         assert b"s3cret" not in body
-        told = miss_reason.find(str(place / name), cache)
-        digests.append({digest for _, digest in (*told.arguments, *told.environment.items())})
+        components = object_record.find(str(place / name), cache).components
+        assert [tag for tag, _ in components] == ["arguments", "environment", "directory", "nvcc"]
+        digests.append({digest for _, parts in components for _, digest in parts} - {""})
+        assert len(digests[-1]) > 3
     assert not digests[0] & digests[1]
 
 
@@ -222,6 +235,13 @@ def test_the_call_comes_before_the_files(place, cache):
     ]
 
 
+def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
+    line = " ".join([LINE, *(f"-I/include/{number}" for number in range(2000))])
+    record(case(line), cache)
+    assert cause_of(case(line), cache) == [LOST]
+    assert cause_of(case(f"{line} -DX"), cache) == ["the arguments changed"]
+
+
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
@@ -238,10 +258,9 @@ def test_a_call_without_a_record_is_told_with_the_reason(place, cache):
 def test_a_new_object_of_a_known_call_is_told_what_differs(place, cache):
     """For example in a build directory that is made anew for each build."""
     record(case(), cache)
-    other = case("-c a.cu -O2 -o b.o")
-    assert cause_of(other, cache) == [LOST]
+    assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [LOST]
     write("a.cu", "int b;\n")
-    assert cause_of(other, cache) == ["`a.cu` changed"]
+    assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == ["`a.cu` changed"]
 
 
 def test_a_call_is_noted_under_each_of_its_objects(place, cache):
@@ -249,40 +268,53 @@ def test_a_call_is_noted_under_each_of_its_objects(place, cache):
     given.objects = [str(place / "a.o"), str(place / "x" / ".." / "b.o")]
     record(given, cache, cause="`\udcff` changed")
     for product in (str(place / "a.o"), str(place / "b.o")):
-        told = miss_reason.find(product, cache)
-        assert (told.cause, told.details, told.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
-        argv = " ".join(shown for shown, _ in told.arguments)
-        assert (told.nvcc, told.cwd, argv) == ("nvcc", str(place), LINE)
-    assert miss_reason.find(str(place / "c.o"), cache) is None
+        found = object_record.find(product, cache)
+        assert (found.cause, found.details, found.outcome) == ("`\udcff` changed", ["detail"], "stage_hit")
+        components = dict(found.components)
+        assert " ".join(shown for shown, _ in components["arguments"]) == LINE
+        assert (components["nvcc"], components["directory"]) == ([("nvcc", "")], [(str(place), "")])
+    assert object_record.find(str(place / "c.o"), cache) is None
 
 
 def test_a_call_that_is_left_to_nvcc_is_not_noted(place, cache):
-    miss_reason.note(case(), [FIRST], Recorded(), Report(leave_to_nvcc="odd_failure"), cache)
-    assert miss_reason.find(str(place / "a.o"), cache) is None
+    note(case(), [FIRST], Recorded(), cache, Report(leave_to_nvcc="odd_failure"))
+    assert object_record.find(str(place / "a.o"), cache) is None
 
 
 def test_only_so_many_details_are_kept(place, cache):
-    miss_reason.note(case(), [str(number) for number in range(200)], Recorded(), Report(), cache)
-    told = miss_reason.find(str(place / "a.o"), cache)
-    assert (told.cause, len(told.details)) == ("0", 50)
+    note(case(), [str(number) for number in range(200)], Recorded(), cache)
+    found = object_record.find(str(place / "a.o"), cache)
+    assert (found.cause, len(found.details)) == ("0", 50)
 
 
 def test_damaged_notes_are_as_good_as_absent(place, cache):
     record(case(), cache)
-    key = miss_reason.key_of(str(place / "a.o"))
+    key = object_record.key_of(str(place / "a.o"))
     whole = cache.find_record(store.OBJECT, key)
     assert whole
     for body in (*torn(whole), *changed(whole), *shuffled(whole, 500)):
         cache.add_record(store.OBJECT, key, body, lock=False)
-        if miss_reason.find(str(place / "a.o"), cache):
+        if object_record.find(str(place / "a.o"), cache):
             assert cause_of(case(), cache)
 
 
-@pytest.mark.parametrize(("index", "part"), [(1, b"x"), (6, b"x"), (7, b"x\0"), (7, b"x"), (9, b"../../x")])
+@pytest.mark.parametrize(
+    ("index", "part"),
+    [
+        (1, b"x"),
+        (4, b"../../x"),
+        (7, b"x"),
+        (7, b"x\0"),
+        (8, b"x\0"),
+        (8, b"3\0\0tag\0"),
+        (8, b"1\0\0"),
+        (9, b"x\0"),
+    ],
+)
 def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
     record(case(), cache)
-    key = miss_reason.key_of(str(place / "a.o"))
-    parts = sections.unpack("object-3", cache.find_record(store.OBJECT, key), 12)
+    key = object_record.key_of(str(place / "a.o"))
+    parts = sections.unpack("object-4", cache.find_record(store.OBJECT, key), 10)
     parts[index] = part
-    cache.add_record(store.OBJECT, key, sections.pack("object-3", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-4", parts), lock=False)
     assert cause_of(case(), cache) == [LOST]

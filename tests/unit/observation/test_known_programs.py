@@ -6,7 +6,7 @@ import pytest
 
 from nvccache.observation import known_programs
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.observation.observer_log import Process
+from nvccache.observation.observed_process import Process
 
 KINDS = (HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN)
 COMPILERS = (HOST, EDG, DEVICE)

@@ -13,7 +13,7 @@ import pytest
 
 from nvccache.files import signatures
 from nvccache.observation.lookups import Lookups, StageLookups
-from nvccache.observation.observer_log import Process
+from nvccache.observation.observed_process import Process
 from nvccache.records import differences, input_records
 from nvccache.records.input_records import InputRecord, UnreadableError
 

@@ -8,7 +8,8 @@ import stat
 import pytest
 
 from nvccache.observation import observer_log
-from nvccache.observation.observer_log import Observation, Process
+from nvccache.observation.observed_process import Process
+from nvccache.observation.observer_log import Observation
 
 ROOT, CHILD, GRANDCHILD = 100, 101, 102
 VERSION = observer_log.VERSION

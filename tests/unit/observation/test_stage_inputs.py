@@ -12,7 +12,8 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
-from nvccache.observation.observer_log import Observation, Process
+from nvccache.observation.observed_process import Process
+from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import differences, machine_facts
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
@@ -456,7 +457,7 @@ def test_the_tool_is_looked_for_as_it_was_called(place):
 def test_a_file_of_a_record_is_not_read_again(place):
     call = inputs(place)
     call.input_record(Observation([ran(files=["a.h"])], set()), subject())
-    call.remember()
+    call.files.remember()
     second = inputs(place)
     made = second.input_record(Observation([ran(files=["a.h"])], set()), subject())
     assert made.digests == [keys.digest_file(path) for path in made.files]

@@ -154,7 +154,7 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
 def test_a_input_record_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.INPUT_RECORD, key)
-    parts = sections.unpack("input-record-6", whole, input_records.SECTIONS + 1)
+    parts = sections.unpack("input-record-6", whole, 16)
     foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
     for at, foreign in foreign_parts:
         cache.add_record(
@@ -166,6 +166,17 @@ def test_a_input_record_that_cannot_be_understood_is_removed(header, cache):
     assert _find(cache) == ""
     cache.add_record(store.INPUT_RECORD, key, whole)
     assert _find(cache) == key
+
+
+def test_one_input_record_is_had_by_its_key(header, cache):
+    key = _add(cache, _read(header))
+    relocation = Relocation("", os.getcwd())
+    found = manifest.kept(key, cache, relocation)
+    assert (found.key, found.input_record.files) == (key, _read(header).files)
+    assert manifest.kept(OTHER_FRONT, cache, relocation) is None
+    cache.add_record(store.INPUT_RECORD, key, b"damaged")
+    assert manifest.kept(key, cache, relocation) is None
+    assert not os.path.exists(cache.path(store.INPUT_RECORD, key))
 
 
 def test_below_the_base_directory_a_input_record_holds_in_another_checkout(cache, tmp_path):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from nvccache import outcomes
-from nvccache.store import journal, journal_line
+from nvccache.store import journal_line
 from nvccache.store.journal_line import Call
 
 MISS = Call(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
@@ -20,22 +20,21 @@ def cache_dir(tmp_path):
     return str(tmp_path / "cache")
 
 
-def test_only_a_large_log_is_folded_on_a_miss(cache_dir, monkeypatch):
+def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
     log = os.path.join(cache_dir, "journal", "calls-v3.log")
     journal_line.append(cache_dir, MISS)
-    journal_line.fold_if_large(cache_dir)
-    assert os.path.exists(log)
-    monkeypatch.setattr(journal_line, "LARGE", 10)
-    journal_line.fold_if_large(cache_dir)
-    assert not os.path.exists(log)
-    assert journal.totals(cache_dir)["calls"]["miss"] == 1
+    assert not journal_line.is_large(cache_dir)
+    monkeypatch.setattr(journal_line, "LARGE", os.path.getsize(log))
+    assert journal_line.is_large(cache_dir)
+    monkeypatch.setattr(journal_line, "LARGE", os.path.getsize(log) + 1)
+    assert not journal_line.is_large(cache_dir)
 
 
 def test_unusable_directory_is_silent_for_a_call(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     journal_line.append(str(in_the_way), MISS)
-    journal_line.fold_if_large(str(in_the_way))
+    assert not journal_line.is_large(str(in_the_way))
     assert in_the_way.read_text() == ""
 
 

@@ -1,0 +1,53 @@
+"""What one program was observed to do. The form of the log it is read from is not known here."""
+
+from __future__ import annotations
+
+from nvccache.values import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.files.signatures import Signature
+
+_SETS = (
+    *("absent", "executable", "links", "resolved", "listed", "written"),
+    *("variables", "questions", "sought", "inputs"),
+)
+
+
+@dataclass(slots=True)
+class Process:
+    """One program that ran, with what its forked children did before they became other programs.
+
+    Paths are from the root, or from our own working directory. `found` has the mode that stat gave, 0 where
+    only access saw the path, or lstat a link; `denied` the error where it is neither found nor absent.
+    """
+
+    program: str
+    arguments: list[str] = field(default_factory=list)
+    directory: str = ""
+    files: dict[str, Signature] = field(default_factory=dict)
+    others: dict[str, int] = field(default_factory=dict)  # opened, but no regular files: their modes
+    found: dict[str, int] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    denied: dict[str, int] = field(default_factory=dict)
+    executable: set[str] = field(default_factory=set)  # asked whether they can be executed, found or not
+    links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
+    resolved: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)  # made, emptied or replaced
+    variables: set[str] = field(default_factory=set)
+    questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
+    loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
+    sought: set[str] = field(default_factory=set)  # libraries asked for by name
+    inputs: set[tuple[int, int]] = field(default_factory=set)  # handed down, and read: device, inode
+    started: list[str] = field(default_factory=list)
+
+    def take(self, child: Process) -> None:
+        """Add what a forked child did."""
+        for name in ("files", "others", "denied", "loaded"):
+            getattr(self, name).update(getattr(child, name))
+        for path, mode in child.found.items():
+            self.found[path] = mode or self.found.get(path, 0)
+        for name in _SETS:
+            getattr(self, name).update(getattr(child, name))
+        self.started += child.started

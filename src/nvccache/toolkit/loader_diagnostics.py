@@ -1,0 +1,73 @@
+"""What a dynamic loader tells of the processor when it is run by itself, and which loaders may be.
+
+glibc's libm chooses a variant of a function by FMA, FMA4, AVX2, AVX and SSE4.1 on x86-64 (every ifunc in
+sysdeps/x86_64/fpu/multiarch, 2.33 to 2.42). Of a later glibc all features count, and elsewhere all of the
+processor's capabilities.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from nvccache.files import elf
+from nvccache.machine import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
+_OURSELVES = "/proc/self/exe"
+_VERSION = re.compile(rb'^version\.version="(\d+)\.(\d+)', re.MULTILINE)
+_LAST_KNOWN_VERSION = (2, 42)
+_ACTIVE = re.compile(
+    rb"^x86\.cpu_features\.features\[0x([0-9a-f]+)\]\.active\[0x([0-9a-f]+)\]=0x([0-9a-f]+)$", re.MULTILINE
+)
+# Leaf and register, as <sys/platform/x86.h> numbers them, and what of it libm looks at.
+_FMA, _SSE4_1, _AVX, _AVX2, _FMA4 = 1 << 12, 1 << 19, 1 << 28, 1 << 5, 1 << 16
+_LOOKED_AT = {(0, 2): _FMA | _SSE4_1 | _AVX, (1, 1): _AVX2, (2, 2): _FMA4}
+_CAPABILITIES = re.compile(rb"^dl_(?:hwcap\d*|platform)=.*$", re.MULTILINE)
+
+
+def may_be_run(path: str) -> bool:
+    """Whether a loader that only a record names is one that this machine would run anyway.
+
+    That is our own, and those of the system that nobody but root can have put there.
+    """
+    try:
+        if path.startswith("/") and path == elf.interpreter(_OURSELVES):
+            return True
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    directory, name = os.path.split(path)
+    is_of_root = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    is_named_so = directory in _DIRECTORIES_OF_SYSTEM and name.startswith("ld") and ".so." in name
+    return is_named_so and is_of_root and stat.S_ISREG(status.st_mode)
+
+
+def features(loader: str, environ: Mapping[str, str]) -> str:
+    """The class of the processor as this loader sees it; empty if it does not say (before glibc 2.33)."""
+    try:
+        answer = process.run([loader, "--list-diagnostics"], environ)
+    except OSError:
+        return ""
+    version = _VERSION.search(answer.stdout)
+    if answer.status != 0 or not version:
+        return ""
+    return class_in(answer.stdout, (int(version[1]), int(version[2])))
+
+
+def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
+    """The class in what `--list-diagnostics` says, or empty."""
+    active = {
+        (int(leaf, 16), int(register, 16)): int(bits, 16)
+        for leaf, register, bits in _ACTIVE.findall(diagnostics)
+    }
+    if not active:
+        return b"\n".join(_CAPABILITIES.findall(diagnostics)).decode(errors="replace")
+    if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
+        active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
+    return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))

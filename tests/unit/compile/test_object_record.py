@@ -1,0 +1,113 @@
+"""The record of an object: what comes back of it, how large it gets, and what is refused."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from damage import changed, shuffled, torn
+from nvccache.compile import object_record
+from nvccache.compile.object_record import ObjectRecord, StageKeys
+from nvccache.store import sections, store
+from nvccache.store.store import Store
+
+PRODUCT = "/work/a.o"
+COMPONENTS = [("arguments", [("-O2", ""), ("-DN=…", "0" * 32)]), ("files", [])]
+
+
+@pytest.fixture
+def cache(tmp_path) -> Store:
+    return Store(str(tmp_path / "cache"))
+
+
+def made() -> ObjectRecord:
+    record = ObjectRecord()
+    record.cause, record.details, record.outcome = "`\udcff` changed", ["`a.h` is gone"], "miss"
+    record.digest_key, record.record_key, record.scope = "ab" * 16, "c" * 32, "placed"
+    record.reason_against_record = ""
+    record.components = [*COMPONENTS, ("nvcc", [("nvcc", "")])]
+    record.stages = [StageKeys("ptxas for sm_80", "d" * 32, COMPONENTS), StageKeys("fatbinary", "", [])]
+    record.stage_reasons = [("ptxas for sm_80", "`a.h` changed")]
+    return record
+
+
+def test_a_record_comes_back_under_each_of_its_objects(cache):
+    object_record.add([PRODUCT, "/work/x/../b.o"], made(), cache)
+    for product in ("/work/./a.o", "/work/b.o"):
+        found = object_record.find(product, cache)
+        for name in set(ObjectRecord.__slots__) - {"stages"}:
+            assert getattr(found, name) == getattr(made(), name), name
+        kept = [(stage.name, stage.record_key, stage.components) for stage in found.stages]
+        assert kept == [("ptxas for sm_80", "d" * 32, COMPONENTS), ("fatbinary", "", [])]
+    assert object_record.find("/work/c.o", cache) is None
+
+
+def test_what_stands_for_a_hidden_value_can_be_kept_in_every_locale(cache, monkeypatch):
+    monkeypatch.setattr(os, "fsencode", lambda name: os.fspath(name).encode("latin-1"))
+    monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("latin-1"))
+    object_record.add([PRODUCT], made(), cache)
+    assert object_record.find(PRODUCT, cache).components == made().components
+
+
+def test_it_can_only_be_read_by_its_owner(cache):
+    object_record.add([PRODUCT], made(), cache)
+    path = cache.path(store.OBJECT, object_record.key_of(PRODUCT))
+    assert os.stat(path).st_mode & 0o077 == 0
+
+
+def test_it_does_not_grow_with_the_length_of_a_command_or_the_number_of_stages(cache):
+    record = made()
+    long = ("arguments", [(f"-I/include/{number}", "") for number in range(10_000)])
+    record.stages = [StageKeys(f"cicc for compute_80 ({number})", "", [long]) for number in range(500)]
+    object_record.add([PRODUCT], record, cache)
+    assert len(cache.find_record(store.OBJECT, object_record.key_of(PRODUCT))) < 20_000
+    record.stages = [StageKeys("ptxas", "", [("arguments", [("-I" + "x" * 20_000, "")])])]
+    object_record.add(["/work/b.o"], record, cache)
+    assert len(cache.find_record(store.OBJECT, object_record.key_of("/work/b.o"))) < 1000
+    (first, *_), other = object_record.find(PRODUCT, cache).stages, made()
+    other.stages = [StageKeys("x", "", [("arguments", long[1][1:])])]
+    object_record.add([PRODUCT], other, cache)
+    assert first.components != object_record.find(PRODUCT, cache).stages[0].components
+
+
+def test_digests_differ_with_the_text_and_with_the_key():
+    texts = {object_record.digest(key, text) for key in ("a", "b") for text in ("x", "y", "\udcff")}
+    assert len(texts) == 6
+    assert object_record.digest("a", "x") == object_record.digest("a", "x")
+
+
+def test_a_damaged_record_is_as_good_as_absent_or_whole(cache):
+    object_record.add([PRODUCT], made(), cache)
+    key = object_record.key_of(PRODUCT)
+    whole = cache.find_record(store.OBJECT, key)
+    for body in torn(whole):
+        cache.add_record(store.OBJECT, key, body, lock=False)
+        assert object_record.find(PRODUCT, cache) is None
+    for body in (*changed(whole), *shuffled(whole, 500)):
+        cache.add_record(store.OBJECT, key, body, lock=False)
+        found = object_record.find(PRODUCT, cache)
+        assert found is None or len(found.stages) >= 0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["1", ""],
+        ["4", "", "arguments", "-O2"],
+        ["5", "", "arguments", "-O2", ""],
+        ["3", "", "arguments", "-O2"],
+        ["x", "", "arguments"],
+        ["9999999999", "", "arguments"],
+        ["-2", "", "arguments"],
+        ["²", "", "arguments"],
+    ],
+)
+def test_rows_that_are_no_components_are_refused_and_removed(cache, rows):
+    object_record.add([PRODUCT], made(), cache)
+    key = object_record.key_of(PRODUCT)
+    parts = sections.unpack("object-4", cache.find_record(store.OBJECT, key), 10)
+    parts[8] = sections.join(rows)
+    cache.add_record(store.OBJECT, key, sections.pack("object-4", parts), lock=False)
+    assert object_record.find(PRODUCT, cache) is None
+    assert not os.path.exists(cache.path(store.OBJECT, key))

@@ -1,0 +1,389 @@
+"""Why a stage ran: the sentence for each component of its key, from records made by hand."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
+from nvccache import environment
+from nvccache.compile import object_record, stage_reason
+from nvccache.compile.object_record import ObjectRecord
+from nvccache.compile.report import StageLookup
+from nvccache.compile.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
+from nvccache.execution.find_stage import Lookup
+from nvccache.files import keys, presence
+from nvccache.files.signatures import UNKNOWN
+from nvccache.plan.model import Plan
+from nvccache.records import input_records, manifest
+from nvccache.records.base_dir import Relocation
+from nvccache.records.differences import Present
+from nvccache.records.input_records import InputRecord
+from nvccache.store.store import Store
+from nvccache.values import replace
+
+PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
+NAMES = [
+    "preprocessing for the host",
+    "cudafe++",
+    "preprocessing for compute_80",
+    "cicc for compute_80",
+    "ptxas for sm_80",
+    "fatbinary",
+    "host compile",
+]
+
+
+class Compile:
+    """One compile of an object: the components of each stage's key can be changed, and who ran."""
+
+    def __init__(self, cache: Store, plan: Plan | None = None, **environ: str) -> None:
+        self.cache = cache
+        self.plan = plan or planned(*PIPELINE)
+        self.environ = environ
+        self.components = {id(stage): list(self._usual(stage)) for stage in self.plan.stages}
+        self.ran = {id(stage) for stage in self.plan.stages}
+        self.record_keys: dict[int, str] = {}
+        outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
+        self.execution = SimpleNamespace(
+            plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs,
+            read_by=lambda stage: list(stage.inputs),
+        )  # fmt: skip
+
+    def _usual(self, stage):
+        yield "stage", (stage.kind,)
+        yield "tool", ("program's digest", "library's digest")
+        yield "arguments", stage.key_argv
+        yield "inputs", tuple(f"digest of {path}" for path in stage.inputs)
+        yield "files", ()
+
+    def stage(self, start: str):
+        (found,) = [one for one in self.plan.stages if one.argv[0] == start or one.kind == start]
+        return found
+
+    def change(self, start: str, tag: str, *parts: str) -> None:
+        stage = self.stage(start)
+        kept = [component for component in self.components[id(stage)] if component[0] != tag]
+        self.components[id(stage)] = [*kept, (tag, parts)]
+
+    def reasons_for(self) -> StageReasons:
+        looked_up = []
+        for stage in self.plan.stages:
+            lookup = Lookup(
+                "f" * 32,
+                components=tuple(self.components[id(stage)]),
+                record_key=self.record_keys.get(id(stage), ""),
+            )
+            looked_up.append(StageLookup(stage, lookup, id(stage) in self.ran))
+        return StageReasons(self.execution, looked_up, Present(self.environ))
+
+    def recorded(self, digest_key: str = "key") -> ObjectRecord:
+        """What the object's record says of the stages afterwards."""
+        record = ObjectRecord()
+        for name in ("cause", "outcome", "record_key", "scope", "reason_against_record"):
+            setattr(record, name, "")
+        record.details, record.components, record.stage_reasons = [], [], []
+        record.digest_key = digest_key
+        record.stages = self.reasons_for().keys_of_stages(digest_key)
+        object_record.add(["/a.o"], record, self.cache)
+        found = object_record.find("/a.o", self.cache)
+        assert found
+        return found
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Store:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return Store(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def before(cache) -> Compile:
+    return Compile(cache)
+
+
+@pytest.fixture
+def now(cache) -> Compile:
+    return Compile(cache)
+
+
+def why(now: Compile, before: Compile, *names: str) -> dict[str, str]:
+    """The reasons that are none where nothing is known to differ."""
+    found = dict(now.reasons_for().reasons(before.recorded(), is_recaching=False))
+    assert list(found) == NAMES
+    return {name: clause for name, clause in found.items() if clause != LOST}
+
+
+def test_without_a_record_each_stage_is_a_first_compile(now):
+    reasons = now.reasons_for().reasons(None, is_recaching=False)
+    assert reasons == [(name, FIRST) for name in NAMES]
+
+
+def test_a_stage_that_did_not_run_has_no_reason(now, before):
+    now.ran = {id(now.stage("ptxas"))}
+    assert now.reasons_for().reasons(before.recorded(), False) == [("ptxas for sm_80", LOST)]
+
+
+def test_a_call_that_is_recached_says_so(now, before):
+    assert {clause for _, clause in now.reasons_for().reasons(before.recorded(), True)} == {RECACHED}
+
+
+def test_a_stage_that_is_not_cached_says_so(now, before):
+    stage = now.stage("ptxas")
+    reasons = StageReasons(now.execution, [StageLookup(stage, None, True)], Present({}))
+    assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
+    assert reasons.keys_of_stages("key") == []
+
+
+def for_another_architecture(plan: Plan) -> Plan:
+    """The plan with a second chain of the same stages, for compute_90 and sm_90."""
+
+    def renamed(text: str) -> str:
+        return text.replace("/s/a.", "/s/b.").replace("80", "90")
+
+    chain = [
+        replace(
+            stage,
+            argv=tuple(map(renamed, stage.argv)),
+            inputs=tuple(map(renamed, stage.inputs)),
+            outputs=tuple(replace(out, path=renamed(out.path)) for out in stage.outputs),
+        )
+        for stage in plan.stages[2:5]
+    ]
+    return replace(plan, steps=(*plan.steps[:5], *chain, *plan.steps[5:]))
+
+
+def test_another_architecture_is_a_first_compile_of_its_stages(cache, before):
+    now = Compile(cache, for_another_architecture(before.plan))
+    reasons = dict(now.reasons_for().reasons(before.recorded(), False))
+    names = [name for name, clause in reasons.items() if clause == FIRST]
+    assert names == ["preprocessing for compute_90", "cicc for compute_90", "ptxas for sm_90"]
+
+
+def test_stages_of_one_name_are_told_apart_by_a_number(cache, before):
+    again = [replace(before.stage("ptxas")) for _ in range(2)]
+    now = Compile(cache, replace(before.plan, steps=(*before.plan.steps, *again)))
+    names = [name for name, _ in now.reasons_for().reasons(None, False)]
+    assert names[4:5] + names[7:] == ["ptxas for sm_80", "ptxas for sm_80 (2)", "ptxas for sm_80 (3)"]
+
+
+@pytest.mark.parametrize(
+    ("words", "clause"),
+    [
+        (["-arch=sm_80", "-m64", "-maxrregcount=32"], "`-maxrregcount=32` was added to its command line"),
+        (["-arch=sm_80"], "`-m64` was removed from its command line"),
+        (["-m64", "-arch=sm_80"], "its command line has another order"),
+        (["-arch=sm_80", "-m32"], "`-m32` instead of `-m64`"),
+        (["-arch=sm_86", "-m64"], "`-arch=sm_86` instead of `-arch=sm_80`"),
+        (["-arch=sm_80", "-m64", "--token=s3cret"], "`--token=…` was added to its command line"),
+        (["-arch=sm_80", "-m64", "s3cret"], "`…` was added to its command line"),
+    ],
+)
+def test_an_option_that_changed_is_told(now, before, words, clause):
+    before.change("ptxas", "arguments", "-arch=sm_80", "-m64")
+    now.change("ptxas", "arguments", *words)
+    assert why(now, before) == {"ptxas for sm_80": clause}
+
+
+def test_values_that_may_be_secret_are_compared_and_not_told(now, before):
+    before.change("ptxas", "arguments", "-DN=s3cret", "--token=s3cret", "s3cret")
+    now.change("ptxas", "arguments", "-DN=other", "--token=other", "other")
+    assert why(now, before) == {
+        "ptxas for sm_80": "`-DN` has another value; `--token` has another value;"
+        " a word of its command line has another value"
+    }
+    for stage in before.recorded().stages:
+        assert "s3cret" not in repr(stage.components)
+
+
+def test_what_is_not_known_is_kept_as_a_digest(now, before):
+    before.change("ptxas", "new", "s3cret")
+    now.change("ptxas", "new", "other")
+    assert why(now, before) == {"ptxas for sm_80": "its new changed"}
+    assert "s3cret" not in repr([stage.components for stage in before.recorded().stages])
+
+
+@pytest.mark.parametrize(
+    ("parts", "clause"),
+    [
+        (("another", "library's digest"), "the program `ptxas` changed"),
+        (
+            ("program's digest", "another"),
+            "a library that its program loads, or the processor, is another one",
+        ),
+    ],
+)
+def test_another_program_is_told(now, before, parts, clause):
+    now.change("ptxas", "tool", *parts)
+    assert why(now, before) == {"ptxas for sm_80": clause}
+
+
+def test_a_host_compiler_that_lies_elsewhere_is_told(now, before):
+    before.change("host_compile", "tool", "digest", "/usr/bin/g++", "/usr/bin/g++-12")
+    now.change("host_compile", "tool", "digest", "/opt/bin/g++", "/opt/bin/g++-12")
+    assert why(now, before) == {"host compile": "its program is `/opt/bin/g++` instead of `/usr/bin/g++`"}
+
+
+def test_an_input_is_told_by_the_stage_that_made_it(now, before):
+    now.change("ptxas", "inputs", "another digest")
+    now.change("fatbinary", "inputs", "another digest", "digest of /s/a.ptx")
+    now.change("host_compile", "inputs", "another digest")
+    assert why(now, before) == {
+        "ptxas for sm_80": "its input changed, since cicc's output did",
+        "fatbinary": "its input changed, since ptxas's output for sm_80 did",
+        "host compile": "its input changed, since cudafe++'s output did",
+    }
+
+
+def test_an_input_that_is_read_now_or_no_more_is_told(cache, before):
+    only_code = FATBINARY.replace(' "--image3=kind=ptx,sm=80,file=/s/a.ptx"', "")
+    other = Compile(cache, planned(*PIPELINE[:5], only_code, COMPILE))
+    other.change("fatbinary", "arguments", *before.stage("fatbinary").key_argv)
+    added = "it reads cicc's output for compute_80 now"
+    removed = "it does not read cicc's output for compute_80 any more"
+    assert why(other, before) == {"fatbinary": removed}
+    before.change("fatbinary", "arguments", *other.stage("fatbinary").key_argv)
+    other.change("fatbinary", "arguments", *other.stage("fatbinary").key_argv)
+    assert why(before, other) == {"fatbinary": added}
+
+
+def test_a_text_that_changed_is_told_with_what_its_pass_read(now, before):
+    before.change("device_preprocess", "arguments", "-DN=1", "a.cu")
+    now.change("device_preprocess", "arguments", "-DN=2", "a.cu", "-O1")
+    now.change("cicc", "inputs", "digest of /s/a.module_id", "another digest")
+    before.change("cicc", "inputs", "digest of /s/a.module_id", "digest")
+    line = "the command line of its preprocessor"
+    assert why(now, before) == {
+        "preprocessing for compute_80": "`-O1` was added to its command line; `-DN` has another value",
+        "cicc for compute_80": f"`-O1` was added to {line}; `-DN` has another value",
+    }
+
+
+def test_a_text_whose_pass_did_not_run_is_told_as_an_input(now, before):
+    now.change("cudafe", "inputs", "another digest")
+    now.ran -= {id(now.stage("host_preprocess"))}
+    reasons = dict(now.reasons_for().reasons(before.recorded(), False))
+    assert reasons["cudafe++"] == "its input changed, since the preprocessed text did"
+
+
+@pytest.mark.parametrize(
+    ("tag", "old", "new", "clause"),
+    [
+        ("files", ("a.ptx", "1"), ("a.ptx", "2"), "`a.ptx` changed"),
+        ("files", (), ("a.ptx", "2"), "`a.ptx` is read now"),
+        ("files", ("a.ptx", "1"), (), "`a.ptx` is read no more"),
+        ("libraries", ("l.a", "1"), ("l.a", "2"), "the library `l.a` changed"),
+        ("sources", ("/one/a.cu",), ("/two/a.cu",), "its source lies elsewhere"),
+        ("directory", ("/one", "/one"), ("/two", "/two"), "the working directory changed from `/one`"),
+        ("names", ("a.ptx",), ("b.ptx",), "its intermediate files have other names"),
+        ("dates", ("/a:b.cu:1:2",), ("/a:b.cu:3:2",), "the date of `/a:b.cu` changed"),
+    ],
+)
+def test_each_other_component_is_told(now, before, tag, old, new, clause):
+    before.change("ptxas", tag, *old)
+    now.change("ptxas", tag, *new)
+    assert why(now, before) == {"ptxas for sm_80": clause}
+
+
+def test_of_many_differences_the_first_are_told_and_the_others_counted(now, before):
+    now.change("ptxas", "arguments", *now.stage("ptxas").key_argv, *(f"-W{letter}" for letter in "abcde"))
+    (clause,) = why(now, before).values()
+    assert clause.count("was added") == 3 and clause.endswith("; and 2 more")
+
+
+def test_a_very_long_command_line_is_compared_as_a_whole(now, before):
+    long = [f"-I/include/{number}" for number in range(2000)]
+    for compile_, words in ((before, long), (now, long)):
+        compile_.change("ptxas", "arguments", *words)
+    assert why(now, before) == {}
+    now.change("ptxas", "arguments", *long, "-x")
+    assert why(now, before) == {"ptxas for sm_80": "its arguments changed"}
+
+
+def read_by(compile_: Compile, start: str) -> str:
+    """Keep what a stage was observed to read: `a.h`, the name `b.h` in `include`, CPATH, a listing."""
+    made = InputRecord()
+    made.files, made.kinds, made.digests = ["a.h"], "s", [keys.digest_file("a.h")]
+    made.signatures = [UNKNOWN]
+    made.directories, made.names, made.directory_signatures = ["include"], [["-b.h"]], [UNKNOWN]
+    made.listings = [("listed", presence.digest_of_listing("listed"))]
+    made.variables = [("CPATH", environment.digest_of("CPATH", compile_.environ))]
+    key = input_records.key_of("f" * 32, made)
+    relocation = Relocation("", os.getcwd())
+    manifest.add("f" * 32, manifest.Found(key, made, b""), compile_.cache, relocation, time.time_ns())
+    compile_.record_keys[id(compile_.stage(start))] = key
+    return key
+
+
+@pytest.fixture
+def observed(before, tmp_path) -> Compile:
+    for name in ("include", "listed"):
+        os.mkdir(name)
+    (tmp_path / "work" / "a.h").write_text("int a;\n")
+    read_by(before, "host_preprocess")
+    return before
+
+
+@pytest.mark.parametrize(
+    ("path", "environ", "clause"),
+    [
+        ("a.h", {}, "`a.h` changed"),
+        ("include/b.h", {}, "`include/b.h` has appeared"),
+        ("listed/x", {}, "`listed` holds other names"),
+        ("", {"CPATH": "x"}, "the environment variable `CPATH` was set"),
+        ("", {"OTHER": "x"}, LOST),
+    ],
+)
+def test_where_no_component_differs_the_input_record_says_what_does(cache, observed, path, environ, clause):
+    now = Compile(cache, **environ)
+    if path:
+        with open(path, "w") as stream:
+            stream.write("int other;\n")
+    now.change("cudafe", "inputs", "another digest")
+    reasons = dict(now.reasons_for().reasons(observed.recorded(), False))
+    assert reasons["preprocessing for the host"] == clause
+    told = clause if clause != LOST else "its input changed, since the preprocessed text did"
+    assert reasons["cudafe++"] == told
+
+
+def test_an_input_record_that_is_gone_is_told_as_lost(cache, observed):
+    record = observed.recorded()
+    for stage in record.stages:
+        stage.record_key = "0" * 32 if stage.record_key else ""
+    (_, clause), *_ = Compile(cache).reasons_for().reasons(record, False)
+    assert clause == LOST
+
+
+def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observed):
+    first = observed.record_keys.pop(id(observed.stage("host_preprocess")))
+    with open("a.h", "w") as stream:
+        stream.write("int other;\n")
+    second = read_by(observed, "host_preprocess")
+    observed.record_keys.clear()
+    kept = {stage.record_key for stage in observed.recorded().stages}
+    assert kept == {second} and first != second
+
+
+def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
+    record = before.recorded()
+    ended = [StageLookup(stage, Lookup("f" * 32), True) for stage in now.plan.stages[:2]]
+    reasons = StageReasons(now.execution, ended, Present({}))
+    kept = reasons.keys_of_stages("key", record)
+    assert [stage.name for stage in kept] == NAMES
+    assert kept[-1] is record.stages[-1] and kept[0] is not record.stages[0]
+    assert [stage.name for stage in reasons.keys_of_stages("key")] == NAMES[:2]
+
+
+def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before):
+    record = before.recorded()
+    record.stages[0].name = "preprocessing for compute_20"
+    kept = StageReasons(before.execution, [], Present({})).keys_of_stages("key", record)
+    assert [stage.name for stage in kept] == NAMES[1:]
+
+
+def test_a_name_for_every_kind_of_stage(now):
+    assert [stage_reason._names_of(now.plan.stages)[id(stage)] for stage in now.plan.stages] == NAMES

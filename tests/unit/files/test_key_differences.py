@@ -1,0 +1,55 @@
+"""What two lists of components differ in: by tag, with the parts that came and went."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache.files import key_differences
+
+ARGV = ("arguments", [("-O2", ""), ("-DN=…", "1"), ("-g", "")])
+FILES = ("files", [("a.h", "1")])
+
+
+def found(now, before) -> list[tuple]:
+    differences = key_differences.differences(now, before)
+    return [(one.tag, one.added, one.removed) for one in differences]
+
+
+def test_equal_lists_differ_in_nothing():
+    assert found([ARGV, FILES], [ARGV, FILES]) == []
+    assert found([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "added", "removed"),
+    [
+        ([("a.h", "2")], [("a.h", "2")], [("a.h", "1")]),
+        ([("b.h", "1")], [("b.h", "1")], [("a.h", "1")]),
+        ([("a.h", "1"), ("b.h", "1")], [("b.h", "1")], []),
+        ([("a.h", "1"), ("a.h", "1")], [("a.h", "1")], []),
+        ([], [], [("a.h", "1")]),
+    ],
+)
+def test_parts_that_came_and_went_are_told_under_their_tag(parts, added, removed):
+    assert found([ARGV, ("files", parts)], [ARGV, FILES]) == [("files", added, removed)]
+
+
+def test_another_order_is_a_difference_without_parts():
+    (difference,) = key_differences.differences([("arguments", ARGV[1][::-1])], [ARGV])
+    assert difference.is_reordered
+    (difference,) = key_differences.differences([("arguments", ARGV[1][1:])], [ARGV])
+    assert not difference.is_reordered
+
+
+def test_tags_that_came_or_went_are_told_in_their_order():
+    more = ("sources", [("/a.cu", "")])
+    assert found([ARGV, more], [FILES, ARGV]) == [
+        ("sources", more[1], []),
+        ("files", [], FILES[1]),
+    ]
+
+
+def test_components_of_one_tag_are_taken_together():
+    parts = FILES[1]
+    assert found([("files", parts), ("files", parts)], [("files", parts * 2)]) == []
+    assert found([("files", parts), ("files", parts)], [FILES]) == [("files", parts, [])]
