@@ -288,7 +288,7 @@ def test_every_command_can_print_json(nvccache, filled, name, monkeypatch):
     "argv",
     [["clean"], ["clean", "--dry-run", "--all"], ["clean", "--stage", "cicc"], ["config"], ["config", "path"],
      ["config", "set", "jobs", "3"], ["config", "unset", "jobs"], ["install", "shims"], ["verify"],
-     ["completion", "fish"]],
+     ["completion", "fish"], ["explain"]],
     ids=" ".join,
 )  # fmt: skip
 def test_json_is_one_object_of_ascii(nvccache, filled, argv):
