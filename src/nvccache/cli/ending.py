@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 
 import click
 
@@ -49,10 +48,7 @@ def run(arguments: list[str] | None = None) -> int:
         raise KeyboardInterrupt from None
     except click.ClickException as error:
         error.show()
-        if isinstance(error, OutputError):
-            _give_up_output()
-            return error.status
-        return error.exit_code
+        return error.status if isinstance(error, OutputError) else error.exit_code
     return 0
 
 
@@ -93,11 +89,3 @@ def _told(fault: Exception) -> Failure:
         f"nvccache has a bug: {what}, in {where}",
         "please report it with what `nvccache --version --verbose` prints; `NVCCACHE_STRICT=1` shows more",
     )
-
-
-def _give_up_output() -> None:
-    """Have Python not try again at exit to write what could not be written."""
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
-        os.close(descriptor)

@@ -18,9 +18,11 @@ import sys
 import time
 
 import pytest
+from click.testing import CliRunner
 
 import nvccache as package
 from nvccache.cli import ending, main
+from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 from nvccache.files import keys
 from nvccache.store import journal_line
@@ -262,24 +264,23 @@ def test_wrong_usage_is_told_in_one_sentence_with_a_hint(filled, nvccache, argv,
     assert hint.startswith("Hint: ")
 
 
-def test_a_bug_is_one_sentence_unless_strict(nvccache, filled, monkeypatch):
+def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
     def fail(*_):
         raise KeyError("colour")
 
     monkeypatch.setattr("nvccache.cli.clean._show", fail)
-    result = nvccache("clean")
+    result = CliRunner().invoke(commands, ["clean"])
     error, hint = result.output.splitlines()
     assert result.exit_code == 1
     assert error.startswith("Error: nvccache has a bug: KeyError: 'colour', in test_cli_ending.py line ")
     assert "`nvccache --version --verbose`" in hint
-    assert isinstance(nvccache("clean", NVCCACHE_STRICT="1").exception, KeyError)
+    strict = CliRunner().invoke(commands, ["clean"], env={"NVCCACHE_STRICT": "1"})
+    assert isinstance(strict.exception, KeyError)
 
 
 @pytest.mark.parametrize("name", [*COMMANDS])
 def test_every_command_can_print_json(nvccache, filled, name, monkeypatch):
     """`stats` has its own word for it as well."""
-    from nvccache.cli.group import commands
-
     command = commands.get_command(None, name)
     assert name == "stats" or any("--json" in option.opts for option in command.params)
 
