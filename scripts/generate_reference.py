@@ -16,6 +16,7 @@ from nvccache import config, outcomes
 from nvccache.cli.ending import STATUSES
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
+from nvccache.plan import stages
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "reference")
 NOTICE = "<!-- Written by scripts/generate_reference.py; edit the code it reads instead. -->\n"
@@ -205,7 +206,7 @@ def outcome_page() -> str:
         "The stages of a compile, for each of which `nvccache stats` counts hits, misses, the seconds spent",
         "on misses and the seconds that hits saved.",
         "",
-        *table("stage", {stage: STAGE_TEXTS[stage] for stage in outcomes.STAGES}),
+        *table("stage", {stage: STAGE_TEXTS[stage] for stage in stages.counted()}),
     ]
     return "\n".join(lines) + "\n"
 

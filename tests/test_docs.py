@@ -11,6 +11,9 @@ import pytest
 
 from nvccache import config, outcomes
 from nvccache.cli.names import COMMANDS
+from nvccache.plan import stages
+from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -42,7 +45,7 @@ def test_generated_pages_are_fresh(generator):
 
 def test_texts_of_the_generator_fit_the_code(generator):
     assert set(generator.SETTING_TEXTS) == set(config.SETTINGS)
-    assert set(generator.STAGE_TEXTS) == set(outcomes.STAGES)
+    assert set(generator.STAGE_TEXTS) == set(stages.counted())
     assert {kind for _, kind in config.SETTINGS.values()} == set(generator.KIND_TEXTS)
 
 
@@ -57,7 +60,7 @@ def test_every_setting_is_described_and_in_the_readme(variable):
     assert variable in read("README.md")
 
 
-@pytest.mark.parametrize("word", [*outcomes.OUTCOMES, *outcomes.REASONS, *outcomes.STAGES,
+@pytest.mark.parametrize("word", [*outcomes.OUTCOMES, *outcomes.REASONS, *stages.counted(),
                                   *outcomes.STORE_FAULTS, *outcomes.WRONG_SETTINGS])  # fmt: skip
 def test_every_outcome_reason_and_stage_is_described(word):
     assert f"\n| `{word}` |" in read("docs", "reference", "outcomes.md")
@@ -98,3 +101,15 @@ def test_every_module_is_on_the_map(folder, name):
     rows = read("docs", "development", "architecture.md").splitlines()
     where = f"| `{folder}/` |" if folder != "." else "| `"
     assert any(row.startswith(where) and f"`{name}`" in row for row in rows)
+
+
+def test_what_is_said_of_adding_a_tool_is_so():
+    """Each field that it names is there, each field of a tool is named, and so are the files."""
+    text = read("docs", "development", "adding-a-tool.md")
+    named = set(re.findall(r"`([a-z_]+)`", text))
+    fields = {*Tool.__slots__, *Grammar.__slots__}
+    assert set(Tool.__slots__) - {"grammar_of"} <= named
+    assert {word for word in named if "_" in word} - fields == set()
+    below = ("", "src/nvccache", "src/nvccache/plan/stages", "tests/unit/plan/stages")
+    for path in re.findall(r"`(?:python )?([\w/]+\.py)`", text):
+        assert any(os.path.exists(os.path.join(ROOT, place, path)) for place in below), path

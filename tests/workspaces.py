@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nvccache.plan import stages
 from nvccache.store import journal, store
 
 # What a developer's shell may hold and a test must not see.
 HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")
-# Where `-g` objects say the intermediates were: see execution.DEBUG_DIRECTORY.
+# Where `-g` objects say the intermediates were: see plan/stages/host.py.
 REFERENCE_KEEP_DIRECTORY = Path("/tmp/nvccache")
 # Seconds: what changed just before a call began is not recorded, since it may have changed meanwhile.
 OLD_ENOUGH = 0.06
@@ -77,7 +78,7 @@ class Workspace:
 
     def counters(self) -> Counters:
         """What the journal counted so far."""
-        return Counters(journal.totals(str(self.cache)))
+        return Counters(journal.totals(str(self.cache), stages.counted()))
 
     def since(self, action: Callable[[], Result]) -> tuple[Result, Counters]:
         """Run an action; its result, and what it alone added to the counters."""

@@ -16,17 +16,6 @@ FAULT = "fault"  # handed to nvcc because of a fault of ours
 
 OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, BYPASS, FAILED, FAULT)
 
-STAGES = (
-    "host_preprocess",
-    "cudafe",
-    "device_preprocess",
-    "cicc",
-    "ptxas",
-    "fatbinary",
-    "host_compile",
-    "nvlink",
-)
-
 # The reason in the journal of a stage hit of which only the host's link had to run.
 LINKED = "linked"
 

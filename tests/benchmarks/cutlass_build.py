@@ -27,6 +27,7 @@ import checkouts
 from references import Comparison, compare
 
 from nvccache import outcomes
+from nvccache.plan import stages
 from nvccache.store import journal
 from nvccache.toolkit import discovery
 
@@ -138,7 +139,7 @@ def perform(work: Path, options: argparse.Namespace, nvcc: str) -> bool:
         if not round_.has_cache:
             print(line, flush=True)
             continue
-        totals = journal.totals(str(work / "cache"))
+        totals = journal.totals(str(work / "cache"), stages.counted())
         directory = checkouts.parent(work) / round_.checkout / "build"
         compared = compare(directory, work / "references", nvcc)
         is_right &= report(round_, line, totals, compared)

@@ -32,6 +32,7 @@ from units import Version, text_of, units
 from workbench import OBJECT, OURS, Bench
 
 from nvccache import outcomes
+from nvccache.plan import stages
 from nvccache.store import journal
 from nvccache.toolkit import discovery, dryrun
 
@@ -152,7 +153,7 @@ def _warm(bench: Bench, argv: Sequence[str], row: Row) -> None:
     (bench.work / OURS / OBJECT).unlink()
     compiled = workbench.compile_ours(bench, argv)
     row.ours.append(compiled.seconds)
-    row.wrong += unexpected(dict.fromkeys(outcomes.STAGES, 0), compiled.ran)
+    row.wrong += unexpected(dict.fromkeys(stages.counted(), 0), compiled.ran)
 
 
 def _wanted(bench: Bench, case: Case, argv: Sequence[str]) -> bytes:

@@ -39,9 +39,10 @@ def _stage(stage: Stage) -> list[str]:
     lines += [f"  mentions {name}" for name in stage.mentions]
     if stage.grammar.is_cached and stage.possible_files:
         lines += _wrapped("  may name files:", tuple(dict.fromkeys(stage.possible_files)))
-    for trait in ("sees_directory", "sees_names", "may_include", "searches_libraries"):
+    for trait in ("sees_directory", "sees_names", "may_include"):
         if getattr(stage.grammar, trait):
             lines.append(f"  {trait}")
+    lines += ["  searches_libraries"] * ("libraries" in stage.tool.key_components)
     return lines
 
 

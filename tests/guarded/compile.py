@@ -21,7 +21,7 @@ GUARDS = [
     Guard(
         "option files",
         "record_call.py",
-        "named += self.call.option_files",
+        "named += self.invocation.option_files",
         "pass",
         CALLS,
         "option and file and changes and not host",
@@ -37,7 +37,7 @@ GUARDS = [
     Guard(
         "records bound to outputs",
         "record_call.py",
-        "if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:",
+        "if self.known.is_bound or self._names_outputs(given) or given.intermediates:",
         "if False:",
         PRODUCTS,
         "external",
@@ -45,7 +45,7 @@ GUARDS = [
     Guard(
         "paths in text that is shared",
         "record_call.py",
-        "if not all(known.free_of == base for known in self.execution.passes.values()):",
+        "if not all(known.free_of == base for known in self.known.passes.values()):",
         "if False:",
         CHECKOUTS,
         "FILE and length",
@@ -61,7 +61,7 @@ GUARDS = [
     Guard(
         "ids in what is shared",
         "record_call.py",
-        "if any(map(ids.may_be_any_in, told)) or",
+        "if any(map(ids.may_be_any_in, texts)) or",
         "if False and",
         LINKED,
         "same_unit",
@@ -69,7 +69,7 @@ GUARDS = [
     Guard(
         "debug information that is shared",
         "record_call.py",
-        'return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")',
+        "return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)",
         "return True",
         CHECKOUTS,
         "compressed",
@@ -77,7 +77,7 @@ GUARDS = [
     Guard(
         "cut-off: what the host compiler says of moved text",
         "runner.py",
-        'if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():',
+        "if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():",
         "if False:",
         SAID,
         "name_the_lines and host",
@@ -85,7 +85,7 @@ GUARDS = [
     Guard(
         "cut-off: ids that differ",
         "runner.py",
-        "if is_id_settled and self._execution.has_unlike_id(task.stage):",
+        "if is_id_settled and self._execution.own_ids.is_unlike(task.stage):",
         "if False:",
         IDS,
         "other_ids and host",

@@ -24,7 +24,7 @@ GUARDS = [
     Guard(
         "cut-off: options by which lines matter",
         "find_stage.py",
-        "ignores_lines and not lines.matter_to(stages)",
+        "ignores_lines and not any(stage.lines_matter for stage in stages)",
         "ignores_lines",
         LINES,
         "option_by_which and lineinfo",
@@ -40,7 +40,7 @@ GUARDS = [
     Guard(
         "cut-off: text without a meaning of its own",
         "find_stage.py",
-        'if known and not known.meaning:\n                return ""',
+        'if text and not text.meaning:\n                return ""',
         "",
         LINES,
         "reads_its_line and builtin",
@@ -48,7 +48,7 @@ GUARDS = [
     Guard(
         "cut-off: hits on text that has moved",
         "find_stage.py",
-        "and entry.text != self.text_read_by(stage)",
+        "and found.entry.text != missing.text",
         "and False",
         SAID,
         "name_the_lines and host",
@@ -64,8 +64,8 @@ GUARDS = [
     Guard(
         "cut-off: ids in what cicc made",
         "seeding.py",
-        'if stage.kind == "cicc" and not self.names_id(stage, kept) and not is_told:',
-        'if stage.kind == "cicc":',
+        "if stage.tool.compiles_device_code and not self.names_id(stage, kept) and not is_told:",
+        "if stage.tool.compiles_device_code:",
         IDS,
         "two_directories",
     ),
@@ -80,7 +80,7 @@ GUARDS = [
     Guard(
         "cut-off: the seed in an id",
         "seeding.py",
-        ', ("seed", (self.seed_of(stage).text,))',
+        ', ("seed", (self.seeds.seed_of(stage).text,))',
         "",
         IDS,
         "units_without",
@@ -88,8 +88,8 @@ GUARDS = [
     Guard(
         "cut-off: one side's part of the text",
         "find_stage.py",
-        "digests.append(known.meaning if known else",
-        'digests.append("" if known else',
+        "digests.append(text.meaning if text else",
+        'digests.append("" if text else',
         CUT_OFF,
         "stages_run_whose and alone",
     ),
@@ -104,7 +104,7 @@ GUARDS = [
     Guard(
         "terminals: stages",
         "find_stage.py",
-        "tried == keys.for_terminal(key, terminal, entry.stderr)",
+        "tried == keys.for_terminal(key, terminal, found.entry.stderr)",
         "True",
         TERMINALS,
         "pipe and False",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guarded.table import LINKS, Guard
+from guarded.table import LINES, LINKS, Guard
 
 GUARDS = [
     Guard(
@@ -23,17 +23,17 @@ GUARDS = [
     ),
     Guard(
         "links: device code of objects",
-        "stage_key.py",
-        "device_code.digest_of(path) if is_linked else",
-        '"" if is_linked else',
+        "nvlink.py",
+        "digest_of_named=device_code.digest_of,",
+        "digest_of_named=str.upper,",
         LINKS,
         "changed_device_code",
     ),
     Guard(
         "links: libraries",
         "stage_key.py",
-        'found.append(("libraries",',
-        'list(("libraries",',
+        "for tag, parts_of in stage.tool.key_components.items():",
+        "for tag, parts_of in ():",
         LINKS,
         "by_its_members and library",
     ),
@@ -44,5 +44,45 @@ GUARDS = [
         "if False:",
         LINKS,
         "device_link and object and two",
+    ),
+    Guard(
+        "cut-off: options of cicc and cudafe++",
+        "line_options.py",
+        "return not _CUDA_OPTIONS.issuperset(",
+        "return False and (",
+        LINES,
+        "option_by_which and lineinfo",
+    ),
+    Guard(
+        "cut-off: options of the host compile",
+        "line_options.py",
+        "return not all(_is_ordinary(option)",
+        "return False and (_is_ordinary(option)",
+        LINES,
+        "option_by_which and Xcompiler",
+    ),
+    Guard(
+        "cut-off: commands that are not understood",
+        "tool.py",
+        "lines_matter: Callable[[Argv], bool] = always",
+        "lines_matter: Callable[[Argv], bool] = never",
+        "test_line_options.py",
+        "not_understood",
+    ),
+    Guard(
+        "cut-off: options that only begin alike",
+        "line_options.py",
+        "re.fullmatch(_HOST_OPTIONS",
+        "re.match(_HOST_OPTIONS",
+        "test_line_options.py",
+        "matter_to_the_host",
+    ),
+    Guard(
+        "cut-off: options for the assembler",
+        "line_options.py",
+        "-W(?![alp],).*",
+        "-W.*",
+        "test_line_options.py",
+        "matter_to_the_host",
     ),
 ]

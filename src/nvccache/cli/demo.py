@@ -16,6 +16,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.install import private_launcher
 from nvccache.cli.output import Failure, json_option, say, say_json, warn
 from nvccache.cli.units import seconds_words
+from nvccache.plan import stages
 from nvccache.toolkit.discovery import find_nvcc, release_of, why_none
 
 TYPE_CHECKING = False
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from nvccache.store.journal import Totals
 
-_COMPILING = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
+_COMPILING = tuple(kind for kind in stages.counted() if not stages.TOOLS[kind].is_preprocessor)
+_DEVICE_CODE = tuple(kind for kind, tool in stages.TOOLS.items() if tool.compiles_device_code)
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT, outcomes.PARTIAL_HIT)
 _LINE = "// A filter of TAPS coefficients that the caller keeps in memory.\n"
 _EDITED_LINE = "// A finite impulse response of TAPS coefficients.\n"
@@ -45,7 +47,7 @@ class Step:
 STEPS = (
     Step("an empty cache", (80, 90), False, True, ()),
     Step("the same again", (80, 90), False, False, _COMPILING),
-    Step("without sm_90", (80,), False, False, ("cicc", "ptxas")),
+    Step("without sm_90", (80,), False, False, _DEVICE_CODE),
     Step("a comment edited", (80, 90), True, False, _COMPILING),
 )
 
@@ -181,7 +183,7 @@ def _numbers(counts: Totals, result: Literal["hit", "miss"]) -> dict[str, int]:
 
 def _stage_words(counts: Totals, result: Literal["hit", "miss"]) -> str:
     words = []
-    for stage in outcomes.STAGES:
+    for stage in stages.counted():
         count = counts["stages"][stage][result]
         if count:
             words.append(f"{stage} x{count}" if count > 1 else stage)

@@ -18,6 +18,7 @@ from nvccache.commandline.invocation import Bypass
 from nvccache.files import elf
 from nvccache.machine import slots
 from nvccache.observation import observer
+from nvccache.plan import stages
 from nvccache.store.store import Store
 from nvccache.toolkit import discovery, dryrun, toolchain
 from nvccache.toolkit.dryrun import Command, Transcript
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
 
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
-_PARTS = ("cudafe++", "ptxas", "fatbinary", "nvlink")  # cicc does not tell its version
+_PARTS = tuple(tool for tool in stages.ALL if tool.program)  # of the toolkit
 _VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
 
 
@@ -100,7 +101,8 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
     versions: dict[str, str] = {}
-    for name in (*_PARTS, "cicc"):
+    for tool in sorted(_PARTS, key=lambda tool: not tool.tells_version):
+        name = tool.program
         path = toolchain.resolve(name, environ.get("PATH", ""))
         path = path or toolchain.resolve(f"{environ.get('CICC_PATH', '')}/{name}", "")
         if not path:
@@ -108,7 +110,7 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
             continue
         if not _is_below(path, environ.get("TOP", "")):
             yield Finding(ODD, name, f"not there beside nvcc: PATH leads to `{path}`")
-        if name != "cicc":
+        if tool.tells_version:
             shown = subprocess.run([path, "--version"], capture_output=True, check=False)
             match = _VERSION.search(shown.stdout + shown.stderr)
             versions[name] = match[2].decode() if match else "?"
@@ -116,7 +118,8 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
         text = ", ".join(f"{name} {version}" for name, version in versions.items())
         yield Finding(BAD, "parts", f"they are of different releases: {text}; pin all wheels to one")
     elif versions:
-        yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and cicc")
+        silent = ", ".join(tool.program for tool in _PARTS if not tool.tells_version)
+        yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and {silent}")
 
 
 def _is_below(path: str, directory: str) -> bool:

@@ -11,6 +11,7 @@ from nvccache import __version__, config, outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import say, warn
 from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.plan import stages
 from nvccache.store import eviction, journal
 
 TYPE_CHECKING = False
@@ -60,11 +61,11 @@ def stats(form: str, reset: bool) -> None:
 def _totals(settings: config.Config, reset: bool) -> journal.Totals:
     root = settings.journal_root
     if not root:
-        return journal.nothing()
+        return journal.nothing(stages.counted())
     if reset:
         our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
-        return journal.reset(root)
-    return journal.totals(root)
+        return journal.reset(root, stages.counted())
+    return journal.totals(root, stages.counted())
 
 
 def _where(settings: config.Config, exists: bool) -> str:

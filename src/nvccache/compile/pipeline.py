@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nvccache.machine.process import Completed
     from nvccache.machine.watchdog import Watchdog
     from nvccache.observation.watch import Log
+    from nvccache.plan.model import Plan
     from nvccache.toolkit.dryrun import Transcript
 
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
@@ -72,11 +73,11 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     transcript, dry_run = _transcribe(request, path, observing)
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
-    planned = build.plan_of(transcript, request.invocation, path)
+    environ = {**request.guarded_environ, **transcript.variables_of_commands}
+    planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
     relocation = Relocation(config.base_dir, os.getcwd())
-    environ = {**request.guarded_environ, **transcript.variables_of_commands}
     context = execution.Context(
         planned,
         environ,
@@ -88,23 +89,31 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         base=relocation.base,
         terminal=request.terminal,
     )
-    missing = toolchain.missing_program([stage.argv[0] for stage in planned.stages], environ)
-    if missing:
-        return _left_to_nvcc(Bypass("missing_program", missing), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)
     cause = miss_reason.find_cause(case, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
-    stages, report = runner.run(context, around)
+    stages, known, report = runner.run(context, around)
     report.products = planned.products
     recorded = record_call.Recorded(reason_against_record="the compile failed")
     if not report.leave_to_nvcc and report.status == 0:
         if _clock_was_set(started):
-            stages.reasons_against_record.append("the clock was set while it was compiled")
-        recorded = record_call.record(record_call.Recorder(request, stages, report, dry_run, relocation))
+            known.reasons_against_record.append("the clock was set while it was compiled")
+        recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
+        recorded = record_call.record(recorder)
     miss_reason.note(case, cause, recorded, report, cache, stages)
     _keep_up(cache, config)
     return report
+
+
+def _planned(
+    request: Request, transcript: Transcript, path: str, environ: Mapping[str, str]
+) -> Plan | Bypass:
+    planned = build.plan_of(transcript, request.invocation, path)
+    if isinstance(planned, Bypass):
+        return planned
+    missing = toolchain.missing_program([stage.argv[0] for stage in planned.stages], environ)
+    return Bypass("missing_program", missing) if missing else planned
 
 
 def _transcribe(request: Request, path: str, observing: Watch) -> tuple[Transcript | Bypass, Log]:

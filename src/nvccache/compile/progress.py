@@ -9,7 +9,7 @@ from nvccache import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.schedule import Task
+    from nvccache.compile.tasks import Task
 
 
 class Progress:

@@ -12,7 +12,6 @@ from nvccache.files import keys, presence, signatures
 from nvccache.module_id import ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
-from nvccache.plan.stages import host
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, direct, input_records, manifest, replay
 from nvccache.records.base_dir import Relocation
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
-    from nvccache.execution.execution import Execution
+    from nvccache.execution.execution import Execution, Known
     from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
-
-_PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +48,16 @@ class Recorder:
         self,
         request: Request,
         execution: Execution,
+        known: Known,
         report: Report,
         dry_run: Log,
         relocation: Relocation,
     ) -> None:
         self.request = request
         self.nvcc = request.nvcc
-        self.call = request.invocation
+        self.invocation = request.invocation
         self.execution = execution
+        self.known = known
         self.relocation = relocation
         self.cwd = os.getcwd()
         self._report = report
@@ -67,18 +66,18 @@ class Recorder:
 
     def reason_against_record(self) -> str:
         """The first reason why the call cannot be recorded, a clause; or empty."""
-        reasons = [*self.execution.reasons_against_record, *_of_call(self.call, self.execution.plan)]
+        reasons = [*self.known.reasons_against_record, *_of_call(self.invocation, self.execution.plan)]
         return next((reason for reason in reasons if reason), "")
 
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
-        parts = [execution.inputs.input_record(self._dry_run.read(), subject), *execution.input_records]
+        parts = [execution.inputs.input_record(self._dry_run.read(), subject), *self.known.input_records]
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
-            {*made.dates, *((path, presence.date_and_size(path)) for path in execution.dated_files)}
+            {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
         made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
         return made
@@ -87,7 +86,7 @@ class Recorder:
         """The files that we have read ourselves: of options, and those of which stages read a part."""
         stages = self.execution.plan.stages
         named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
-        named += self.call.option_files
+        named += self.invocation.option_files
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> CallResult:
@@ -98,10 +97,10 @@ class Recorder:
             for output in stage.outputs:
                 if output.destination:
                     digest = execution.workspace.digest_of(output.path)
-                    given.products.append((output.destination, digest, stage.kind == "host_compile"))
+                    given.products.append((output.destination, digest, stage.tool.unlinks_output))
         for step in execution.plan.dependency_files:
             given.dependency_file = step.path
-            given.rule = depfile.rule(self.entered(), self.call)
+            given.rule = depfile.rule(self.entered(), self.invocation)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
         given.seconds_saved = sum(seconds for _, _, seconds in self._report.stages)
         if execution.plan.host_link:
@@ -118,23 +117,19 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.execution.plan.dependency_files:
-            return line_markers.union([self.execution.passes[path].listed for path in step.preprocessed])
+            return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult) -> str:
         """How widely the record may be shared."""
-        if self.execution.seeding.is_bound or self._names_outputs(given) or given.intermediates:
+        if self.known.is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
         return direct.SHARED if self._is_relocatable(given) else direct.PLACED
 
     def _names_outputs(self, given: CallResult) -> bool:
         """Whether a product or a message holds the name of an output."""
         for stage in self.execution.plan.stages:
-            if (
-                stage.grammar.sees_names
-                and stage.kind == "ptxas"
-                and any(out.destination for out in stage.outputs)
-            ):
+            if stage.grammar.sees_output_names and any(out.destination for out in stage.outputs):
                 return True
         names = [os.fsencode(destination) for destination, _, _ in given.products]
         return any(name in given.stderr + given.stdout for name in names)
@@ -144,9 +139,7 @@ class Recorder:
         if not base:
             return False
         plan = self.execution.plan
-        if any(stage.kind == "cicc" and stage.grammar.sees_directory for stage in plan.stages):
-            return False
-        if not all(known.free_of == base for known in self.execution.passes.values()):
+        if not all(known.free_of == base for known in self.known.passes.values()):
             return False
         needle = os.fsencode(base)
         contents = [
@@ -157,29 +150,18 @@ class Recorder:
         ]
         if any(needle in content for content in [*contents, given.stdout, given.stderr]):
             return False
-        told = [*contents, given.stdout, given.stderr]
-        if any(map(ids.may_be_any_in, told)) or any(map(self.execution.may_name_id, plan.stages)):
+        texts = [*contents, given.stdout, given.stderr]
+        if any(map(ids.may_be_any_in, texts)) or any(map(self.execution.seeding.may_be_named, plan.stages)):
             return False
-        return all(self._hides_directory(stage) for stage in plan.stages if stage.kind == "host_compile")
-
-    def _hides_directory(self, stage: Stage) -> bool:
-        """Whether debug information, if there is any, is free of where the checkout is."""
-        if not host.asks_for_debug_info(stage.argv):
-            return True
-        maps = [
-            word.partition("=")[2].partition("=")[0] for word in stage.argv if word.startswith(_PREFIX_MAPS)
-        ]
-        cwd = os.getcwd()
-        is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
-        is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in stage.argv)
-        return is_mapped and not is_compressed and self._environ.get("PWD", cwd) == cwd
+        pwd = self._environ.get("PWD", self.cwd)
+        return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)
 
 
-def _of_call(call: Invocation, plan: Plan) -> list[str]:
+def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
     found = []
     if any(
         argument.value and "native" in argument.value
-        for argument in call.arguments
+        for argument in invocation.arguments
         if argument.name in ("gpu-architecture", "gpu-code", "generate-code")
     ):
         found.append("it asks for the native architecture")
@@ -203,11 +185,11 @@ def record(recorder: Recorder) -> Recorded:
     scope = recorder.scope(given)
     relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    attached = direct.attach(given, listed, recorder.call, relocation)
+    attached = direct.attach(given, listed, recorder.invocation, relocation)
     if attached is None:
         return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
     request = recorder.request
-    front_key = direct.key_of(scope, recorder.nvcc, recorder.call, relocation, request.environ)
+    front_key = direct.key_of(scope, recorder.nvcc, recorder.invocation, relocation, request.environ)
     front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
     key = input_records.key_of(front_key, made)
     manifest.add(

@@ -67,7 +67,11 @@ class Report:
         """The word for it in `nvccache stats`."""
         if self.status != 0:
             return outcomes.FAILED
-        counted = [hit for kind, hit, _ in self.stages if not kind.endswith("_preprocess")]
+        if all(hit for _, hit, _ in self.stages):
+            return outcomes.STAGE_HIT
+        from nvccache.plan.stages import tool_of  # loaded by then, where any stage ran
+
+        counted = [hit for kind, hit, _ in self.stages if not tool_of(kind).is_preprocessor]
         if all(counted):
             return outcomes.STAGE_HIT
         return outcomes.PARTIAL_HIT if any(counted) else outcomes.MISS

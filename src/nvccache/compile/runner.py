@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
-from nvccache import outcomes
 from nvccache.compile.report import Report, StageLookup
-from nvccache.compile.schedule import Schedule, State
+from nvccache.compile.schedule import Schedule
+from nvccache.compile.tasks import State
 from nvccache.execution import unlike_ids
 from nvccache.execution.execution import Execution
-from nvccache.plan.model import HOST_LINK, DependencyFile
+from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products
 from nvccache.records.products import Product
@@ -25,15 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.progress import Progress
-    from nvccache.compile.schedule import Task
-    from nvccache.execution.execution import Context
+    from nvccache.compile.tasks import Task
+    from nvccache.execution.execution import Context, Known
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
 
-# Stages whose failure is the user's error, told on standard error, and which leave no product behind.
-_TELLING_STAGES = frozenset({"host_preprocess", "device_preprocess", "cudafe", "cicc", "nvlink", "host_link"})
 # Options that nvcc does not give, and another release may not know.
 _OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
 # What a tool says when the machine is at fault, which may be over a moment later.
@@ -59,7 +57,7 @@ class _MovedLinesError(Exception):
     """A compiler has said something about text whose lines are elsewhere now."""
 
 
-def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report]:
+def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known, Report]:
     """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
 
     Raises OSError for trouble with the scratch directory, run_stage.LostResultError when a result is lost.
@@ -73,10 +71,11 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Report
         if before:
             execution.workspace.take_over(before.workspace)
         try:
-            report = _Run(execution, surroundings, ran).carry_out()
+            way = _Run(execution, surroundings, ran)
+            report = way.carry_out()
             if tried and report.status == 0:
-                unlike_ids.remember(tried, execution)
-            return execution, report
+                unlike_ids.remember(tried, execution, way.known)
+            return execution, way.known, report
         except _UnlikeIdsError:
             tried = execution
             surroundings.progress.note("the module ids differ: once more, in nvcc's way")
@@ -95,7 +94,8 @@ class _Run:
         self._invocation = surroundings.invocation
         self._progress = surroundings.progress
         self._schedule = Schedule(execution, surroundings.slots, surroundings.claims)
-        self._tasks = {task.number: task for task in self._schedule.tasks}
+        self.known = self._schedule.known
+        self._tasks = {task.number: task for task in self._schedule.tasks.all}
         self._report = Report(stderr=surroundings.messages)
         self._next = 0  # the step that is handed over next
         self._noted: set[int] = set()
@@ -120,12 +120,12 @@ class _Run:
             self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
             raise
         self._schedule.finish()
-        counted = [task for task in self._ended() if task.stage.kind in outcomes.STAGES]
-        for task in counted:
-            is_hit = task.is_hit and _written_by(task) not in self._ran
-            if task.completed:
+        for task in self._ended():
+            if task.completed and task.stage.tool.is_counted:
+                is_hit = task.is_hit and _written_by(task) not in self._ran
                 self._report.stages.append((task.stage.kind, is_hit, task.completed.seconds))
-            self._report.looked_up.append(StageLookup(task.stage, task.lookup, not is_hit))
+                lookup = task.lookup if task.lookup and task.lookup.is_cached else None
+                self._report.looked_up.append(StageLookup(task.stage, lookup, not is_hit))
         return self._report
 
     def _advance(self) -> None:
@@ -142,24 +142,24 @@ class _Run:
         self._ended_now = []
 
     def _ended(self) -> list[Task]:
-        return [task for task in self._schedule.tasks if task.completed]
+        return [task for task in self._schedule.tasks.all if task.completed]
 
     def _look_at_what_is_done(self) -> None:
         """Raise the reason to begin again, if there is one; tell of each stage once."""
-        if self._execution.seeding.is_unlike:
+        if self.known.is_unlike:
             raise _UnlikeIdsError
-        for task in self._schedule.tasks:
+        for task in self._schedule.tasks.all:
             is_id_settled = self._is_id_settled(task)
-            if task.state is not State.DONE:
-                will_be_unlike = is_id_settled and self._execution.will_have_unlike_id(task.stage)
-                if will_be_unlike and task.state is not State.RUNNING:
+            if task.state != State.DONE:
+                will_be_unlike = is_id_settled and self._execution.own_ids.will_be_unlike(task.stage)
+                if will_be_unlike and task.state != State.RUNNING:
                     raise _UnlikeIdsError
                 continue
             if task.number in self._noted:
                 continue
-            if is_id_settled and self._execution.has_unlike_id(task.stage):
+            if is_id_settled and self._execution.own_ids.is_unlike(task.stage):
                 raise _UnlikeIdsError
-            if task.stage.kind == "host_compile" and _has_said(task) and self._has_moved():
+            if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
             if is_id_settled:
                 self._noted.add(task.number)
@@ -167,11 +167,15 @@ class _Run:
 
     def _is_id_settled(self, task: Task) -> bool:
         """Whether the id that nvcc would have this stage read, if any, is known."""
-        original = self._execution.original_id(task.stage)
-        return not original or self._schedule.is_made(original)
+        original = self._execution.own_ids.original_of(task.stage)
+        return not original or self._is_made(original)
+
+    def _is_made(self, path: str) -> bool:
+        """Whether the stage that writes a file has ended; on its thread it may be known before."""
+        return self._schedule.tasks.that_writes(path).state == State.DONE
 
     def _has_moved(self) -> bool:
-        return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks)
+        return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks.all)
 
     def _hand_over(self) -> bool:
         """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
@@ -179,12 +183,12 @@ class _Run:
         while self._next < len(steps):
             step = steps[self._next]
             if isinstance(step, DependencyFile):
-                if not _write_dependency_file(step, self._execution, self._invocation):
+                if not _write_dependency_file(step, self.known, self._invocation):
                     self._report.leave_to_nvcc = "unwritable_output"
                     return True
             else:
                 task = self._tasks[self._next]
-                if task.state is not State.DONE:
+                if task.state != State.DONE:
                     return False
                 if self._hand_over_stage(task):
                     return True
@@ -195,7 +199,7 @@ class _Run:
         """Whether this was the last stage, since it failed or its product cannot be written."""
         completed = task.completed
         assert completed
-        if task.stage.kind == HOST_LINK:
+        if task.stage.tool.links_program:
             self._report.told_before_link = (self._report.stdout, self._report.stderr)
         self._report.stdout += self._execution.without_scratch(completed.stdout)
         self._report.stderr += self._execution.without_scratch(completed.stderr)
@@ -210,7 +214,7 @@ class _Run:
         if not _deliver(task.stage, self._execution, self._invocation.keeps_in or ""):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
-        self._schedule.delivered(task)
+        self._schedule.tasks.delivered(task)
         return False
 
 
@@ -228,7 +232,7 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
     scratch = os.fsencode(execution.plan.scratch)
     said = completed.stderr
     return (
-        stage.kind in _TELLING_STAGES
+        stage.tool.complains
         and completed.status > 0
         and bool(said.strip())
         and scratch not in said
@@ -246,13 +250,13 @@ def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
         is_kept = bool(output.kept_as)
         content = execution.runs.as_kept(output, kept_in) if is_kept else execution.runs.content_of(output)
         blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
-        wanted.append(Product(destination, content, blob, unlink_first=stage.kind == "host_compile"))
+        wanted.append(Product(destination, content, blob, unlink_first=stage.tool.unlinks_output))
     return _is_delivered(wanted)
 
 
-def _write_dependency_file(step: DependencyFile, execution: Execution, invocation: Invocation) -> bool:
+def _write_dependency_file(step: DependencyFile, known: Known, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    entered = line_markers.union([execution.passes[path].listed for path in step.preprocessed])
+    entered = line_markers.union([known.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, depfile.rule(entered, invocation))])
 
 

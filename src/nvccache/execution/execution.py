@@ -1,33 +1,42 @@
-"""What the stages of one call share, and what is known of them by now.
+"""What the stages of one call share, the three steps of each, and what is known of them by now.
 
-A stage is found (find_stage.py), or it is run (run_stage.py) and its result published (publish_stage.py).
-Stages run on threads of their own, and are published by another; each touches only what its stage reads and
-writes. Which stage comes when is not known here.
+    find (find_stage.py)        Lookup: its keys, and its result if the store has it
+    run (run_stage.py)          Made: what it said, what its tools were seen to do, facts about its text
+    publish (publish_stage.py)  Published: what it has read, or why it was not stored
+
+The steps change nothing but the scratch directory and the store: what a call learns by them, they hand back,
+and Known collects it. Stages run on threads of their own, and are published by another; each touches only
+what its stage reads and writes. Which stage comes when is not known here.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache.execution.find_stage import Finder
+from nvccache.execution.find_stage import Finder, StageKeys
 from nvccache.execution.publish_stage import Publisher
 from nvccache.execution.run_stage import StageRuns
-from nvccache.execution.seeding import Seeding
+from nvccache.execution.seeding import Seeding, Seeds
+from nvccache.execution.unlike_ids import OwnIds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
-from nvccache.module_id.own_ids import ROLE, independent, source_paths
+from nvccache.module_id.own_ids import independent, source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
-from nvccache.plan import device_code, stage_key
-from nvccache.plan.model import HOST_LINK, OPAQUE, Output, Plan, Stage
-from nvccache.plan.stages import host, nvlink
-from nvccache.preprocessed.passes import Pass
-from nvccache.records.input_records import InputRecord
+from nvccache.plan import stage_key
+from nvccache.plan.model import OPAQUE, Plan, Stage
+from nvccache.plan.stages import host
 from nvccache.store.store import Store
-from nvccache.values import dataclass
+from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.publish_stage import Published
+    from nvccache.execution.run_stage import Made
+    from nvccache.machine.process import Handle
     from nvccache.observation.watch import Watch
+    from nvccache.preprocessed.passes import Pass
+    from nvccache.records.input_records import InputRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +58,53 @@ class Context:
     terminal: str = ""
 
 
-class Execution:
-    """The stages of one call over one scratch directory.
+class Known:
+    """What is known of the stages of a call by now: one thread collects what the steps hand back."""
 
-    While they are carried out it collects what the whole call read, and why, if so, there can be no
-    record of it (`reasons_against_record`, clauses). `relies_on_ids` and `ignores_lines` are two ways to
-    go faster that may turn out, on the way, not to hold for a context.
+    def __init__(self) -> None:
+        self.passes: dict[str, Pass] = {}  # by the preprocessed file
+        self.input_records: list[InputRecord] = []
+        self.dated_files: list[str] = []
+        self.reasons_against_record: list[str] = []  # clauses
+        self.is_bound = False  # whether a result depends on what the products are called
+        self.is_unlike = False  # whether a stage was found to have no use for an id of its own
+
+    def take_lookup(self, stage: Stage, lookup: Lookup) -> None:
+        self.dated_files += lookup.dated
+        self.is_bound |= lookup.is_bound
+        self.is_unlike |= lookup.is_unlike
+        if lookup.reason_against_record:
+            self.reasons_against_record.append(lookup.reason_against_record)
+        if lookup.input_record:
+            self._take_input_record(stage, lookup.input_record)
+        if lookup.facts:
+            self.passes[stage.outputs[0].path] = lookup.facts
+
+    def take_made(self, made: Made) -> None:
+        self.passes |= made.passes
+        for path in made.changed:
+            if path in self.passes:
+                self.passes[path] = replace(self.passes[path], free_of="", meaning="")
+
+    def take_published(self, stage: Stage, published: Published) -> None:
+        self.is_bound |= published.is_bound
+        if published.input_record:
+            self._take_input_record(stage, published.input_record)
+        if published.reason_against_record:
+            self.reasons_against_record.append(published.reason_against_record)
+
+    def _take_input_record(self, stage: Stage, made: InputRecord) -> None:
+        self.input_records.append(made)
+        if not made.is_observed:
+            self.reasons_against_record.append(f"{stage.kind} was not observed")
+
+
+class Execution:
+    """The stages of one call over one scratch directory: the three steps that each may go through.
+
+    What they find out is handed back; only the scratch directory and the store change (workspace.py).
+    `relies_on_ids` and `ignores_lines` are two ways to go faster that may turn out, on the way, not to hold
+    for a context.
     """
 
     def __init__(self, context: Context, relies_on_ids: bool = True, ignores_lines: bool = True) -> None:
@@ -64,79 +114,40 @@ class Execution:
         self.since_ns = context.since_ns
         self.cwd = context.cwd
         self.terminal = context.terminal
-        self.passes: dict[str, Pass] = {}  # by the preprocessed file
         self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         self.workspace = Workspace(
             self.plan.scratch, context.store, self.plan.included, source_paths(self.plan.stages)
         )
-        self.seeding = Seeding(
-            context.plan, self.plan.own_ids, context.cwd, context.environ, context.store, self.workspace
-        )
+        self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ)
+        self.seeding = Seeding(self.seeds, context.store, self.workspace)
+        self.own_ids = OwnIds(self.plan, self.workspace, self.seeds, self.seeding)
         self.is_blind = context.watch.is_blind
         self.why_blind = context.watch.why_not
         self.inputs = ObservedInputs(
             context.store, context.cwd, self.plan.scratch, context.since_ns, context.base
         )
-        self.input_records: list[InputRecord] = []
-        self.dated_files: list[str] = []
-        self.reasons_against_record: list[str] = []
         temporary = scratch.temporary_below(self.plan.scratch)
         self.environ = {**context.environ, "TMPDIR": temporary}
+        self.keys = StageKeys(self)
         self.finder = Finder(self, ignores_lines, context.is_recaching)
         self.runs = StageRuns(self, context)
         self.publisher = Publisher(self)
         os.makedirs(temporary, exist_ok=True)
 
-    def is_cached(self, stage: Stage) -> bool:
-        """Whether a stage's result may come from the store."""
-        if stage.grammar.searches_libraries and self._reads_thin_archive(stage):
-            self.reasons_against_record.append("it links a thin archive, whose members are not looked at")
-            return False
-        if not stage.grammar.is_cached and not (stage.kind == HOST_LINK and self.plan.host_link):
-            self.reasons_against_record.append(f"its stage {stage.kind} is not cached")
-        return stage.grammar.is_cached
+    def find(self, stage: Stage, known: Known, before: Lookup | None = None) -> Lookup:
+        """The result of a stage whose inputs are known, as far as the store has it; raises OSError."""
+        lookup = self.finder.find(stage, known, before)
+        if lookup.entry:
+            self.finder.accept(stage, lookup)
+        return lookup
 
-    def _reads_thin_archive(self, stage: Stage) -> bool:
-        named = [path for path in stage.possible_files if os.path.isfile(path)]
-        searched = nvlink.libraries(stage.argv, self.environ)
-        return any(device_code.is_thin_archive(path) for path in (*named, *searched))
+    def run(self, stage: Stage, handle: Handle | None = None) -> Made:
+        """Run a stage that was not found; raises LostResultError or OSError."""
+        return self.runs.run(stage, handle)
 
-    def is_free_of_id(self, stage: Stage) -> bool:
-        output = stage.output(ROLE)
-        is_own = output is not None and self.finder.is_own_id(output)
-        return is_own and not self.seeding.names_id(stage, self.kept_outputs(stage))
-
-    def take_input_record(self, stage: Stage, made: InputRecord) -> None:
-        self.input_records.append(made)
-        if not made.is_observed:
-            self.reasons_against_record.append(f"{stage.kind} was not observed")
-
-    def has_unlike_id(self, stage: Stage) -> bool:
-        """Whether a stage that made up the module id itself has another one, in what it made, than nvcc's."""
-        own, original = self._ids_of(stage)
-        if not self.workspace.knows(own) or not self.workspace.knows(original):
-            return False
-        if self.workspace.digest_of(own) == self.workspace.digest_of(original):
-            return False
-        return not self.is_free_of_id(stage)
-
-    def may_name_id(self, stage: Stage) -> bool:
-        """Whether device code of a stage may hold the module id, by which its source's path tells."""
-        return self.seeding.may_be_named(stage, self.kept_outputs(stage))
-
-    def will_have_unlike_id(self, stage: Stage) -> bool:
-        """Whether that is known before the stage has run: nvcc's id is made up, and it takes no seed."""
-        _, original = self._ids_of(stage)
-        identifier = self.workspace.content_of(original) if self.workspace.knows(original) else None
-        return identifier is not None and self.seeding.is_beyond(stage, identifier)
-
-    def original_id(self, stage: Stage) -> str:
-        """The file with the id that nvcc would have this stage read, or empty."""
-        return self._ids_of(stage)[1]
-
-    def _ids_of(self, stage: Stage) -> tuple[str, str]:
-        output = stage.output(ROLE)
-        return (output.path, self.plan.own_ids.get(output.path, "")) if output else ("", "")
+    def publish(self, stage: Stage, lookup: Lookup, made: Made) -> Published:
+        """Put what a stage has just made into the store, if it tells nothing of this one call."""
+        return self.publisher.publish(stage, lookup, made)
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics as they may be told and kept."""
@@ -152,9 +163,6 @@ class Execution:
         included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
         return [*stage.inputs, *(included if stage.grammar.may_include else ())]
 
-    def kept_outputs(self, stage: Stage) -> list[Output]:
-        return [output for output in stage.outputs if output.role not in stage.grammar.unread]
-
     def input_bytes(self, stage: Stage) -> int:
         """The size of what a stage reads, as far as it lies on disk."""
         return sum(os.path.getsize(path) for path in self.read_by(stage) if os.path.exists(path))
@@ -167,5 +175,5 @@ class Execution:
             frozenset(stage_key.files_in_key(stage, self.environ)),
             stage_key.loaded_by(stage, self.environ, self.store),
             host.asks_for_colours(stage.argv),
-            stage.grammar.folds_mathematics,
+            stage.tool.folds_mathematics,
         )

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import os
 
+from nvccache.execution.seeding import KeptResult
 from nvccache.files import keys
-from nvccache.module_id.own_ids import ROLE
 from nvccache.plan import stage_key
-from nvccache.plan.stages import ptxas
-from nvccache.preprocessed import lines, passes
+from nvccache.preprocessed import passes
 from nvccache.records import differences, machine_facts, manifest, output_names
 from nvccache.records.base_dir import Relocation
 from nvccache.store.entries import Entry
@@ -26,9 +25,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nvccache.execution.execution import Execution
+    from nvccache.execution.execution import Execution, Known
     from nvccache.files.keys import KeyComponent
-    from nvccache.plan.model import Output, Stage
+    from nvccache.plan.model import Stage
+    from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
     from nvccache.records.manifest import Found
 
@@ -37,20 +37,36 @@ if TYPE_CHECKING:
 class Lookup:
     """What is known of a stage before it runs: `key` is empty while it depends on the run.
 
-    `front_key` goes by the bytes of its inputs; `meaning_key` by what they say, or is empty; with
-    `goes_by_meaning` a silent result is kept under the latter. `entry` was found under `key`, behind a
-    `input_record` that holds. A hit `is_moved` if it was made from text whose lines are elsewhere.
+    `front_key` goes by the bytes of its inputs, and is empty for a stage that is not cached; `meaning_key` by
+    what they say, or is empty; with `goes_by_meaning` a silent result is kept under the latter. `text` are
+    the digests of the preprocessed text that it reads, `dated` the files whose date and size are in its keys.
+    `entry` was found under `key`, behind an `input_record` that holds, and `facts` are about the text of a
+    pass. A hit `is_moved` if it was made from text whose lines are elsewhere.
+
+    For the call: `is_bound` and `is_unlike` see seeding.KeptResult, `reason_against_record` is a clause, or
+    empty.
     """
 
-    front_key: str
+    front_key: str = ""
     meaning_key: str = ""
     goes_by_meaning: bool = False
+    text: tuple[str, ...] = ()
+    dated: tuple[str, ...] = ()
     key: str = ""
     entry: Entry | None = None
     input_record: InputRecord | None = None
+    facts: Pass | None = None
     is_moved: bool = False
+    is_bound: bool = False
+    is_unlike: bool = False
+    reason_against_record: str = ""
     components: tuple[KeyComponent, ...] = ()  # of the front key
     record_key: str = ""  # of the input record
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the stage's result may come from the store."""
+        return self.front_key != ""
 
     @property
     def claim_key(self) -> str:
@@ -58,25 +74,86 @@ class Lookup:
         return self.meaning_key if self.goes_by_meaning else self.front_key
 
 
+class StageKeys:
+    """Makes the keys of the stages of one call."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._workspace = execution.workspace
+
+    def front_key(self, stage: Stage) -> str:
+        return stage_key.key_of(self.components(stage, self.dated_sources(stage)))
+
+    def components(self, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
+        execution = self._execution
+        read = execution.read_by(stage)
+        digests = [self._workspace.digest_of(path) for path in read]
+        return stage_key.of_stage(
+            stage,
+            digests,
+            execution.environ,
+            execution.cwd,
+            execution.store,
+            dated,
+            self._workspace.source_paths_in(read),
+        )
+
+    def meaning_key(self, stage: Stage, known: Known, by_bytes: Sequence[KeyComponent]) -> str:
+        """The key by what the text says, or empty where the stage reads none, or that is not known."""
+        if not stage.tool.is_found_by_meaning:
+            return ""
+        digests = []
+        is_text = False
+        for path in self._execution.read_by(stage):
+            text = known.passes.get(path)
+            if text and not text.meaning:
+                return ""
+            is_text |= text is not None
+            digests.append(text.meaning if text else self._workspace.digest_of(path))
+        return stage_key.key_of(stage_key.with_inputs(by_bytes, ["meaning", *digests])) if is_text else ""
+
+    def text_read_by(self, stage: Stage, known: Known) -> tuple[str, ...]:
+        """The digests of the preprocessed text that a stage reads."""
+        read = self._execution.read_by(stage)
+        return tuple(self._workspace.digest_of(path) for path in read if path in known.passes)
+
+    def dated_sources(self, stage: Stage) -> list[str]:
+        """The files whose date and size reach a result, by what the stage reads."""
+        execution = self._execution
+        dated_sources = stage.tool.dated_sources
+        if not dated_sources:
+            return []
+        # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
+        foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in execution.outputs)]
+        contents = []
+        for path in filter(os.path.isfile, foreign):
+            with open(path, "rb") as stream:
+                contents.append(stream.read())
+        if stage.grammar.dates_sources:
+            contents += [execution.runs.content_of(execution.outputs[path][1]) for path in stage.inputs
+                         if path in execution.outputs]  # fmt: skip
+        return [name for content in contents for name in dated_sources(content)]
+
+
 class Finder:
     """Looks for the stages of one call."""
 
     def __init__(self, execution: Execution, ignores_lines: bool, is_recaching: bool) -> None:
         self._execution = execution
-        self._workspace = execution.workspace
+        self._keys = execution.keys
         self._store = execution.store
         stages = execution.plan.stages
-        self._ignores_lines = ignores_lines and not lines.matter_to(stages)
+        self._ignores_lines = ignores_lines and not any(stage.lines_matter for stage in stages)
         self._knows_compilers = self._are_compilers_known(stages)
         self._is_recaching = is_recaching
         self._now = differences.Present(execution.environ)
         self._nowhere = Relocation("", execution.cwd)
 
     def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:
-        compilers = {stage.argv[0] for stage in stages if stage.kind == "host_compile"}
+        compilers = {stage.argv[0] for stage in stages if stage.tool.is_host_compiler}
         return all(toolchain.is_compiler(word, self._execution.environ) for word in compilers)
 
-    def ignores_lines(self) -> bool:
+    def _goes_on_without_lines(self) -> bool:
         """Whether a result may come from text whose lines are elsewhere.
 
         A script as host compiler may ask for debug information by itself, which shows the lines in what
@@ -84,52 +161,83 @@ class Finder:
         """
         return self._ignores_lines and self._knows_compilers
 
-    def look_up(self, stage: Stage) -> Lookup:
-        """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
-        found = self._key_components(stage)
-        front_key, meaning_key = stage_key.key_of(found), self._meaning_key(stage, found)
-        ignores_lines = bool(meaning_key) and self.ignores_lines()
-        return self.look_again(stage, Lookup(front_key, meaning_key, ignores_lines, components=tuple(found)))
+    def find(self, stage: Stage, known: Known, before: Lookup | None) -> Lookup:
+        """Find the stage's result; raises OSError when its tool or a file it names cannot be read.
 
-    def look_again(self, stage: Stage, before: Lookup) -> Lookup:
-        """Find the result of a stage whose keys have been made a moment ago."""
-        missing = Lookup(
-            before.front_key, before.meaning_key, before.goes_by_meaning, components=before.components
+        `before` is what a look-up a moment ago has found, which saves making its keys.
+        """
+        is_cached, reason = self._is_cached(stage)
+        if not is_cached:
+            return Lookup(reason_against_record=reason)
+        missing = self._with_keys(stage, known, before)
+        return missing if self._is_recaching else self._find(stage, missing)
+
+    def _is_cached(self, stage: Stage) -> tuple[bool, str]:
+        """Whether a stage's result may come from the store; if not, why there can be no record, or empty."""
+        named = [path for path in stage.possible_files if os.path.isfile(path)]
+        obstacle = stage.tool.obstacle(stage.argv, self._execution.environ, named)
+        if obstacle or stage.grammar.is_cached:
+            return not obstacle, obstacle
+        may_be_recorded = stage.tool.links_program and self._execution.plan.host_link
+        return False, "" if may_be_recorded else f"its stage {stage.kind} is not cached"
+
+    def _with_keys(self, stage: Stage, known: Known, before: Lookup | None) -> Lookup:
+        if before and before.is_cached:
+            return Lookup(
+                before.front_key,
+                before.meaning_key,
+                before.goes_by_meaning,
+                before.text,
+                before.dated,
+                components=before.components,
+            )
+        dated = self._keys.dated_sources(stage)
+        by_bytes = self._keys.components(stage, dated)
+        meaning_key = self._keys.meaning_key(stage, known, by_bytes)
+        return Lookup(
+            stage_key.key_of(by_bytes),
+            meaning_key,
+            bool(meaning_key) and self._goes_on_without_lines(),
+            self._keys.text_read_by(stage, known),
+            tuple(dated),
+            components=tuple(by_bytes),
         )
-        if self._is_recaching:
-            return missing
-        for tried in (before.meaning_key, before.front_key):
-            if tried and self._execution.original_id(stage):
-                self._execution.seeding.find(tried, stage)  # notes if its own id is of no use
-            for found in self._input_records(tried):
-                key, entry = self._find(found.key, stage)
-                is_moved = (
-                    tried == before.meaning_key
-                    and entry is not None
-                    and entry.text != self.text_read_by(stage)
+
+    def _find(self, stage: Stage, missing: Lookup) -> Lookup:
+        """The look-up with the result that was found under one of its keys, if there is one."""
+        is_bound = is_unlike = False
+        for tried in (missing.meaning_key, missing.front_key):
+            if tried and self._execution.own_ids.original_of(stage):
+                is_unlike |= self._execution.seeding.find(tried, stage).is_unlike
+            for behind in self._input_records(tried):
+                found = self._entry(behind.key, stage)
+                is_bound |= found.is_bound
+                is_unlike |= found.is_unlike
+                if not found.entry:
+                    continue
+                is_moved = tried == missing.meaning_key and found.entry.text != missing.text
+                if is_moved and not self._goes_on_without_lines():
+                    continue
+                return replace(
+                    missing,
+                    key=found.key,
+                    entry=found.entry,
+                    input_record=behind.input_record,
+                    facts=passes.of_facts(found.entry.facts) if stage.is_preprocessor else None,
+                    is_moved=is_moved,
+                    is_bound=is_bound,
+                    is_unlike=is_unlike,
+                    record_key=behind.key,
                 )
-                if entry and (not is_moved or self.ignores_lines()):
-                    return replace(
-                        missing,
-                        key=key,
-                        entry=entry,
-                        input_record=found.input_record,
-                        is_moved=is_moved,
-                        record_key=found.key,
-                    )
-        return missing
+        return replace(missing, is_bound=is_bound, is_unlike=is_unlike)
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
-        """Take the digests of a stage that does not have to run, and what it is known to have read."""
+        """Take the digests of what a stage would have written that does not have to run."""
         assert lookup.entry is not None
-        for output in self._execution.kept_outputs(stage):
+        for output in stage.kept_outputs:
             if output.role in lookup.entry.outputs:
                 self._store.rely_on(lookup.entry.outputs[output.role])
-                self._workspace.expect(output.path, lookup.entry.outputs[output.role])
-        assert lookup.input_record is not None
-        self._execution.take_input_record(stage, lookup.input_record)
-        if stage.is_preprocessor:
-            self._execution.passes[stage.outputs[0].path] = passes.of_facts(lookup.entry.facts)
+                self._execution.workspace.expect(output.path, lookup.entry.outputs[output.role])
 
     def _input_records(self, front_key: str) -> Iterator[Found]:
         """The input records that hold. One that was not observed would leave the call without a record."""
@@ -141,18 +249,21 @@ class Finder:
     def _ask(self, topic: str, subject: str) -> str:
         return machine_facts.answer(topic, subject, self._execution.environ, self._store)
 
-    def _find(self, key: str, stage: Stage) -> tuple[str, Entry | None]:
+    def _entry(self, key: str, stage: Stage) -> KeptResult:
         """The whole result under a key that looks as it would look now, with the key it was found under."""
         terminal = self._execution.terminal
+        is_bound = is_unlike = False
         for tried in keys.possible_on_terminal(key, terminal):
-            found_under, entry = self._execution.seeding.find(tried, stage)
+            found = self._execution.seeding.find(tried, stage)
+            is_bound |= found.is_bound
+            is_unlike |= found.is_unlike
             if (
-                entry
-                and tried == keys.for_terminal(key, terminal, entry.stderr)
-                and self._is_whole(stage, entry)
+                found.entry
+                and tried == keys.for_terminal(key, terminal, found.entry.stderr)
+                and self._is_whole(stage, found.entry)
             ):
-                return found_under, entry
-        return key, None
+                return replace(found, is_bound=is_bound, is_unlike=is_unlike)
+        return KeptResult(key, None, is_bound, is_unlike)
 
     def _is_whole(self, stage: Stage, entry: Entry) -> bool:
         if stage.is_preprocessor:
@@ -164,64 +275,6 @@ class Finder:
             if self._execution.plan.dependency_files and not output_names.are_plain(names):
                 return False
         return all(
-            output.role in entry.outputs or self.is_own_id(output)
-            for output in self._execution.kept_outputs(stage)
+            output.role in entry.outputs or self._execution.own_ids.is_own(output)
+            for output in stage.kept_outputs
         )
-
-    def is_own_id(self, output: Output) -> bool:
-        """Whether this is an id that nothing reads, and that a result need not have where it is not in it."""
-        return output.role == ROLE and output.path in self._execution.plan.own_ids
-
-    def front_key(self, stage: Stage) -> str:
-        return stage_key.key_of(self._key_components(stage))
-
-    def _meaning_key(self, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
-        """The key by what the text says, or empty where the stage reads none, or that is not known."""
-        if stage.kind not in ("cudafe", "cicc"):
-            return ""
-        digests = []
-        is_text = False
-        for path in self._execution.read_by(stage):
-            known = self._execution.passes.get(path)
-            if known and not known.meaning:
-                return ""
-            is_text |= known is not None
-            digests.append(known.meaning if known else self._workspace.digest_of(path))
-        return stage_key.key_of(stage_key.with_inputs(by_bytes, ["meaning", *digests])) if is_text else ""
-
-    def _key_components(self, stage: Stage) -> list[KeyComponent]:
-        execution = self._execution
-        read = execution.read_by(stage)
-        digests = [self._workspace.digest_of(path) for path in read]
-        dated = self._dated_sources(stage)
-        return stage_key.of_stage(
-            stage,
-            digests,
-            execution.environ,
-            execution.cwd,
-            self._store,
-            dated,
-            self._workspace.source_paths_in(read),
-        )
-
-    def text_read_by(self, stage: Stage) -> tuple[str, ...]:
-        """The digests of the preprocessed text that a stage reads."""
-        read = self._execution.read_by(stage)
-        return tuple(self._workspace.digest_of(path) for path in read if path in self._execution.passes)
-
-    def _dated_sources(self, stage: Stage) -> list[str]:
-        execution = self._execution
-        if stage.kind != "ptxas":
-            return []
-        # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
-        foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in execution.outputs)]
-        contents = []
-        for path in filter(os.path.isfile, foreign):
-            with open(path, "rb") as stream:
-                contents.append(stream.read())
-        if stage.grammar.dates_sources:
-            contents += [execution.runs.content_of(execution.outputs[path][1]) for path in stage.inputs
-                         if path in execution.outputs]  # fmt: skip
-        dated = [name for content in contents for name in ptxas.dated_sources(content)]
-        execution.dated_files += dated
-        return dated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache.execution.find_stage import Lookup
+from nvccache.execution import seeding
 from nvccache.files import keys
 from nvccache.machine import scratch
 from nvccache.module_id import ids
@@ -18,12 +18,26 @@ from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.store import entries
 from nvccache.store.entries import Entry
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.execution import Execution
+    from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
-    from nvccache.machine.process import Completed
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is known of a stage when its result has been put into the store, or could not be.
+
+    `input_record` is what it was observed to read; `is_bound` see seeding.KeptResult;
+    `reason_against_record` is a clause, or empty.
+    """
+
+    input_record: InputRecord | None = None
+    is_bound: bool = False
+    reason_against_record: str = ""
 
 
 class Publisher:
@@ -34,44 +48,53 @@ class Publisher:
         self._workspace = execution.workspace
         self._store = execution.store
 
-    def publish(self, stage: Stage, lookup: Lookup, made: Made) -> None:
+    def publish(self, stage: Stage, lookup: Lookup, made: Made) -> Published:
         """Put what a stage has just produced into the store, if it tells nothing of this one call."""
-        reason = self._publish(stage, lookup, made)
-        if reason:
-            self._store.trouble = f"{stage.kind} is not stored: {reason}"
-            self._execution.reasons_against_record.append(reason)
+        reason = self._reason_against(stage, lookup, made)
+        published = Published(reason_against_record=reason) if reason else self._publish(stage, lookup, made)
+        if published.reason_against_record:
+            self._store.trouble = f"{stage.kind} is not stored: {published.reason_against_record}"
+        return published
 
-    def _publish(self, stage: Stage, lookup: Lookup, made: Made) -> str:
-        """The reason why a result cannot be stored, or empty."""
-        completed = made.completed
-        kept = [output for output in self._execution.kept_outputs(stage) if not stage.is_preprocessor]
-        contents = {output.role: self._workspace.content_of(output.path) for output in kept}
+    def _reason_against(self, stage: Stage, lookup: Lookup, made: Made) -> str:
+        """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
+        contents = self._contents(stage).values()
         directory = os.fsencode(self._execution.plan.scratch)
-        if any(content is None or directory in content for content in contents.values()):
+        if any(content is None or directory in content for content in contents):
             return f"a product of {stage.kind} names the scratch directory"
-        said = completed.stdout + completed.stderr
+        said = made.completed.stdout + made.completed.stderr
         if any(scratch.is_named(output.destination, said) for output in stage.outputs):
             return f"what {stage.kind} says names its product"  # which is called otherwise the next time
-        if self._execution.finder.front_key(stage) != lookup.front_key:
+        if self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
-        front_key = lookup.front_key if said else lookup.claim_key
-        try:
-            key = self._key_to_publish(stage, front_key, made)
-        except UnreadableError as error:
-            return str(error)
-        if not key:
-            return f"the module id of {stage.kind} is not understood"
-        for output in kept:
-            content = contents[output.role]
-            assert content is not None
-            digest = self._workspace.digest_of(output.path)
-            self._store.add_blob(digest, content, compress=not output.destination)
-        self._add_entry(stage, key, completed)
         return ""
 
-    def _add_entry(self, stage: Stage, key: str, completed: Completed) -> None:
-        outputs = self._execution.kept_outputs(stage)
-        if self._execution.is_free_of_id(stage):
+    def _contents(self, stage: Stage) -> dict[str, bytes | None]:
+        """What is kept of a stage's outputs, by path: the text of a pass is not."""
+        kept = [output for output in stage.kept_outputs if not stage.is_preprocessor]
+        return {output.path: self._workspace.content_of(output.path) for output in kept}
+
+    def _publish(self, stage: Stage, lookup: Lookup, made: Made) -> Published:
+        said = made.completed.stdout + made.completed.stderr
+        front_key = lookup.front_key if said else lookup.claim_key
+        try:
+            read = self._input_record_of(stage, made)
+        except UnreadableError as error:
+            return Published(reason_against_record=str(error))
+        kept_under = self._key_to_publish(stage, front_key, made, read)
+        if not kept_under.key:
+            return Published(read, reason_against_record=f"the module id of {stage.kind} is not understood")
+        for path, content in self._contents(stage).items():
+            assert content is not None
+            is_product = bool(self._execution.outputs[path][1].destination)
+            self._store.add_blob(self._workspace.digest_of(path), content, compress=not is_product)
+        self._add_entry(stage, kept_under.key, lookup, made)
+        return Published(read, kept_under.is_bound)
+
+    def _add_entry(self, stage: Stage, key: str, lookup: Lookup, made: Made) -> None:
+        completed = made.completed
+        outputs = stage.kept_outputs
+        if self._execution.own_ids.are_not_in(stage):
             outputs = [output for output in outputs if output.role != ROLE]
         digests = {output.role: self._workspace.digest_of(output.path) for output in outputs}
         entry = Entry(
@@ -79,25 +102,29 @@ class Publisher:
             self._execution.without_scratch(completed.stdout),
             self._execution.without_scratch(completed.stderr),
             completed.seconds,
-            facts=self._execution.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {},
-            text=self._execution.finder.text_read_by(stage),
+            facts=made.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {},
+            text=lookup.text,
         )
         entries.add(self._store, key, entry)
 
-    def _key_to_publish(self, stage: Stage, front_key: str, made: Made) -> str:
-        """The key for a result just made, or empty; raises UnreadableError."""
+    def _key_to_publish(
+        self, stage: Stage, front_key: str, made: Made, read: InputRecord
+    ) -> seeding.KeptResult:
+        """The key for a result just made, or an empty one; the manifest leads to it."""
         execution, completed = self._execution, made.completed
-        read = self._input_record_of(stage, made)
-        execution.take_input_record(stage, read)
         found = manifest.Found(input_records.key_of(front_key, read), read, b"")
         key = keys.for_terminal(found.key, execution.terminal, completed.stderr)
+        kept_under = seeding.KeptResult(key, None)
         if ids.generates(stage):
             messages = completed.stdout + completed.stderr
-            key = execution.seeding.key_to_publish(stage, key, execution.kept_outputs(stage), messages)
-        if key:
+            kept = stage.kept_outputs
+            kept_under = execution.seeding.key_to_publish(
+                stage, key, kept, messages, is_repeatable=made.is_repeatable
+            )
+        if kept_under.key:
             relocation = Relocation("", execution.cwd)
             manifest.add(front_key, found, self._store, relocation, execution.since_ns)
-        return key
+        return kept_under
 
     def _input_record_of(self, stage: Stage, made: Made) -> InputRecord:
         """What a stage has just read; raises UnreadableError."""
@@ -107,7 +134,7 @@ class Publisher:
         except OSError as error:
             raise UnreadableError(str(error)) from None
         if stage.grammar.dates_what_it_names:
-            kept = execution.kept_outputs(stage)
+            kept = stage.kept_outputs
             images = [self._workspace.content_of(output.path) or b"" for output in kept]
             read.dates += line_table.dates_in(images, execution.since_ns)
         return read

@@ -9,35 +9,36 @@ import threading
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
-from nvccache.plan.stages import host
 from nvccache.preprocessed import passes
-from nvccache.values import replace
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nvccache.execution.execution import Context, Execution
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.watch import Log
-
-# What objects with debug information say in the place of the scratch directory, whose name is never
-# the same twice.
-DEBUG_DIRECTORY = "/tmp/nvccache"
+    from nvccache.preprocessed.passes import Pass
 
 
 class LostResultError(Exception):
     """The call cannot go on here, and nvcc has to do it; carries a fault in one sentence."""
 
 
+@dataclass(frozen=True, slots=True)
 class Made:
-    """What running a stage gave, and what its runs were seen to do."""
+    """What running a stage gave, and what its runs were seen to do.
 
-    __slots__ = ("completed", "logs")
+    `passes` are the facts about the text that it made, `changed` the files that were there before and are
+    not the same any more. It `is_repeatable` if another run was seen to make the same, see seeding.py.
+    """
 
-    def __init__(self, completed: Completed, logs: Sequence[Log]) -> None:
-        self.completed = completed
-        self.logs = logs
+    completed: Completed
+    logs: Sequence[Log]
+    passes: Mapping[str, Pass] = field(default_factory=dict)
+    changed: Sequence[str] = ()
+    is_repeatable: bool = False
 
 
 class StageRuns:
@@ -70,12 +71,14 @@ class StageRuns:
 
         before = self._lying_before(stage)
         completed = carry_out(self._argv_to_run(stage))
+        is_repeatable = False
         if completed.status == 0 and ids.generates(stage):
-            kept = self._execution.kept_outputs(stage)
-            completed = self._execution.seeding.settle(stage, completed, kept, carry_out)
-        if completed.status == 0:
-            self._take_in(stage, before)
-        return Made(completed, logs)
+            kept = stage.kept_outputs
+            completed, is_repeatable = self._execution.seeds.settle(stage, completed, kept, carry_out)
+        if completed.status != 0:
+            return Made(completed, logs)
+        changed = self._adopt_changes(stage, before)
+        return Made(completed, logs, self._take_in(stage), changed, is_repeatable)
 
     def run_again(self, stage: Stage, handle: Handle | None = None) -> Made:
         """Run a stage whose output is lost, and keep it; what came after it relies on the same bytes."""
@@ -131,10 +134,10 @@ class StageRuns:
 
     def _argv_to_run(self, stage: Stage) -> list[str]:
         if ids.generates(stage):
-            return self._execution.seeding.words_of(stage)
+            return self._execution.seeds.argv_to_run(stage)
         argv = list(stage.argv)
-        if stage.kind == "host_compile" and stage.grammar.is_cached and host.asks_for_debug_info(argv):
-            argv.append(f"-fdebug-prefix-map={self._execution.plan.scratch}={DEBUG_DIRECTORY}")
+        if stage.grammar.is_cached:
+            argv += stage.tool.added_options(argv, self._execution.plan.scratch)
         return argv
 
     def _lying_before(self, stage: Stage) -> dict[str, str]:
@@ -144,23 +147,25 @@ class StageRuns:
         paths = [path for path in {*self._execution.outputs, *stage.inputs} if os.path.isfile(path)]
         return {path: keys.digest_file(path) for path in paths}
 
-    def _adopt_changes(self, stage: Stage, before: dict[str, str]) -> None:
+    def _adopt_changes(self, stage: Stage, before: dict[str, str]) -> list[str]:
+        changed = []
         for path, digest in self._lying_before(stage).items():
             if before.get(path) == digest:
                 continue
             with open(path, "rb") as stream:
                 content = stream.read()
             self._workspace.adopt(path, content)
-            if path in self._execution.passes:
-                self._execution.passes[path] = replace(self._execution.passes[path], free_of="", meaning="")
+            changed.append(path)
+        return changed
 
-    def _take_in(self, stage: Stage, before: dict[str, str]) -> None:
-        self._adopt_changes(stage, before)
-        for output in self._execution.kept_outputs(stage):
+    def _take_in(self, stage: Stage) -> dict[str, Pass]:
+        found = {}
+        for output in stage.kept_outputs:
             content = self._workspace.read_written(output)
             if stage.is_preprocessor:
-                self._execution.passes[output.path] = passes.of_text(content, self._context.base)
+                found[output.path] = passes.of_text(content, self._context.base)
+        return found
 
     def _known_outputs(self, stage: Stage) -> list[Output]:
-        kept = self._execution.kept_outputs(stage)
+        kept = stage.kept_outputs
         return [output for output in kept if self._workspace.knows(output.path)]

@@ -1,8 +1,7 @@
 """Whether there is memory for one more tool.
 
 A further cicc is worth nothing when it drives the machine into swapping. What a tool will take is not known
-before it has run; it grows with its input, so it is estimated from that: by the factors below, which were
-measured on Thrust, CUTLASS and template-heavy units (CUDA 13.0, g++ 12) and rounded up, and never below the
+before it has run; it grows with its input, so it is estimated from that, and for heavy tools never below the
 largest tool that this call has seen end. What is free is the least of what the kernel says and what the
 control groups of this process leave, less what the tools already running may still come to take.
 """
@@ -16,23 +15,12 @@ from nvccache.machine import cgroups
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
 _SPARE_BYTES = 256 * _MIB  # for everything else on the machine
-# Bytes of memory per byte of input.
-_FACTORS = {
-    "host_preprocess": 1,
-    "device_preprocess": 1,
-    "cudafe": 64,
-    "cicc": 72,
-    "ptxas": 256,
-    "fatbinary": 4,
-    "host_compile": 48,
-}
-_HEAVY = frozenset({"cudafe", "cicc", "ptxas", "host_compile"})
 
 
-def estimate(kind: str, input_bytes: int) -> int:
-    """Bytes of memory that a stage may take at most."""
-    expected = _BASE_BYTES + _FACTORS.get(kind, 64) * input_bytes
-    if kind in _HEAVY:
+def estimate(factor: int, input_bytes: int, *, is_heavy: bool) -> int:
+    """Bytes of memory that a tool may take at most; `factor` is how many for each byte of its input."""
+    expected = _BASE_BYTES + factor * input_bytes
+    if is_heavy:
         largest_so_far = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         expected = max(expected, largest_so_far)
     return expected

@@ -141,7 +141,7 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
     written: dict[str, None] = {}
     texts: list[str] = []
     for stage in stages:
-        if stage.kind == "host_compile":
+        if stage.tool.is_host_compiler:
             for path in stage.inputs:
                 if path not in written:
                     direct[path] = tuple(texts)
@@ -166,7 +166,7 @@ def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> 
     flows: dict[str, set[str]] = {}
     for stage in reversed(stages):
         ends = {output.destination for output in stage.outputs if output.destination}
-        if stage.kind == "host_compile" and stage.name("program"):
+        if stage.tool.is_host_compiler and stage.name("program"):
             ends.add(stage.name("program"))
         for output in stage.outputs:
             ends |= flows.get(output.path, set())

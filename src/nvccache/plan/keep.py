@@ -33,7 +33,7 @@ def problem(stages: Sequence[Stage], prefix: str | None) -> Bypass | None:
         return None
     if not os.path.isdir(prefix or "."):
         return Bypass("unwritable_output", prefix)
-    if any(stage.kind == "host_compile" and stage.grammar.sees_directory for stage in stages):
+    if any(stage.tool.is_host_compiler and stage.grammar.sees_directory for stage in stages):
         return Bypass("keeps_intermediates", "debug information names them")
     if any(stage.kind == OPAQUE for stage in stages):
         return Bypass("keeps_intermediates", "a command that is not understood may write some")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from nvccache.plan.stages import OPAQUE, tool_of
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.values import dataclass, field
 
-OPAQUE = "opaque"
-HOST_LINK = "host_link"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.plan.stages.tool import Tool
+
+__all__ = ["ADDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
 ADDED = "+"  # behind the name of an output that a stage adds to
 
 
@@ -46,8 +50,22 @@ class Stage:
         return self.grammar.kind
 
     @property
+    def tool(self) -> Tool:
+        return tool_of(self.grammar.kind)
+
+    @property
     def is_preprocessor(self) -> bool:
-        return self.kind.endswith("_preprocess")
+        return self.tool.is_preprocessor
+
+    @property
+    def lines_matter(self) -> bool:
+        """Whether where lines are may be seen in what it makes, diagnostics aside."""
+        return self.tool.lines_matter(self.argv)
+
+    @property
+    def kept_outputs(self) -> list[Output]:
+        """What is read later on, or is a product."""
+        return [output for output in self.outputs if output.role not in self.grammar.unread]
 
     def output(self, role: str) -> Output | None:
         return next((output for output in self.outputs if output.role == role), None)
@@ -86,7 +104,7 @@ class Plan:
     def host_link(self) -> Stage | None:
         """The link of a program by the host's linker, if that comes last and reads what was made before."""
         last = self.steps[-1]
-        if isinstance(last, Stage) and last.kind == HOST_LINK and last.inputs:
+        if isinstance(last, Stage) and last.tool.links_program and last.inputs:
             return last
         return None
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys, presence
-from nvccache.plan import device_code
-from nvccache.plan.stages import nvlink
 from nvccache.toolkit import loader, processor, toolchain
 
 TYPE_CHECKING = False
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.store.store import Store
 
-# What they are is their content and the libraries that they load: wherever they lie, they do the same.
 _FORBIDDEN = "forbidden"  # in place of a digest
-_LOCATED_ANYWHERE = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
 
 
 def of_stage(
@@ -50,13 +46,14 @@ def of_stage(
     ]
     if source_paths:
         found.append(("sources", tuple(source_paths)))
-    if stage.grammar.searches_libraries:
-        found.append(("libraries", tuple(_library_parts(stage, environ, store))))
+    for tag, parts_of in stage.tool.key_components.items():
+        found.append((tag, tuple(parts_of(stage.argv, environ, store))))
     if stage.grammar.sees_directory:
         # Compilers take the name of the working directory from PWD where that is right.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
     if stage.grammar.sees_names:
-        written = [output.path for output in stage.outputs] if stage.kind == "ptxas" else []
+        is_shown = stage.grammar.sees_output_names
+        written = [output.path for output in stage.outputs] if is_shown else []
         found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
     if dated_files:
         found.append(("dates", tuple(map(presence.date_and_size, dated_files))))
@@ -71,19 +68,19 @@ def _tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[
         program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
         return [*parts, program, os.path.realpath(program)]
     parts += [toolchain.digest_of_program(path, store) for path in loaded.files]
-    if stage.grammar.folds_mathematics and loaded.has_libm:
+    if stage.tool.folds_mathematics and loaded.has_libm:
         parts.append(processor.features(loaded.loader, environ, store, is_of_tool=True))
-    elif stage.grammar.folds_mathematics:
+    elif stage.tool.folds_mathematics:
         parts.append(processor.unclassified(environ))
     return parts
 
 
 def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.Loaded | None:
-    """What one of NVIDIA's tools loads; None for other tools, and for a script in its place.
+    """What a tool loads whose content stands for it; None for other tools, and for a script in its place.
 
     Raises OSError.
     """
-    if stage.kind not in _LOCATED_ANYWHERE:
+    if not stage.tool.is_located_anywhere:
         return None
     known = loader.of_program(toolchain.resolve(stage.argv[0], environ.get("PATH", "")), environ, store)
     return known if known.is_known else None
@@ -100,12 +97,9 @@ def key_of(components: Sequence[KeyComponent]) -> str:
 
 def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
     """The files that a command names or finds whose content is in the key; of some only device code."""
-    if stage.kind not in _LOCATED_ANYWHERE:
+    if not stage.tool.is_located_anywhere:
         return []
-    if not stage.grammar.searches_libraries:
-        return list(stage.possible_files)
-    found = nvlink.libraries(stage.argv, environ)
-    return [*stage.possible_files, *filter(nvlink.is_read, found)]
+    return [*stage.possible_files, *stage.tool.found_files(stage.argv, environ)]
 
 
 def _file_parts(stage: Stage) -> list[str]:
@@ -113,21 +107,8 @@ def _file_parts(stage: Stage) -> list[str]:
     parts = []
     for path in stage.possible_files:
         if toolchain.is_regular_file(path):
-            is_linked = stage.grammar.searches_libraries
             try:
-                parts += [path, device_code.digest_of(path) if is_linked else keys.digest_file(path)]
+                parts += [path, stage.tool.digest_of_named(path)]
             except PermissionError:
                 parts += [path, _FORBIDDEN]  # to the tool as well
-    return parts
-
-
-def _library_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
-    """The libraries that the command finds by name, in its order."""
-    parts = []
-    for path in nvlink.libraries(stage.argv, environ):
-        if path.endswith(".a"):
-            digest = device_code.digest_of(path)
-        else:
-            digest = toolchain.digest_of_program(path, store) if nvlink.is_read(path) else ""
-        parts += [path, digest]
     return parts

@@ -81,7 +81,7 @@ def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) 
     readable: set[str] = set()
     for stage in stages:
         needed = set(stage.inputs)
-        if stage.kind == "host_compile":
+        if stage.tool.is_host_compiler:
             needed.update(*(included.get(path, ()) for path in stage.inputs))
         if stage.kind == OPAQUE:
             if needed & (written - readable):

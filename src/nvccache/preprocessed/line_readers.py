@@ -216,58 +216,99 @@ def _word_around(text: bytes, position: int) -> tuple[int, int]:
 
 def _declarations(text: bytes) -> list[_Declaration]:
     """The declarations of namespaces and classes, in their order; raises UnknownError."""
-    found: list[_Declaration] = []
-    around: list[_Class | None] = []  # for each open block of a namespace or class: the outermost class
-    within = closed = None
-    start = block = depth = 0
-    is_odd = False  # a block stands in parentheses, where none ends a declaration
+    reading = _Reading(text)
     for kind, position in _braces(text):
-        if depth and kind != b"}":
-            depth += kind == b"{"
-            continue
-        head = text[start:position]
+        reading.take(kind, position)
+    return reading.end()
+
+
+class _Reading:
+    """Goes through the braces and semicolons of a text, and collects the declarations between them."""
+
+    __slots__ = ("_around", "_block", "_closed", "_depth", "_found", "_is_odd", "_start", "_text", "_within")
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._found: list[_Declaration] = []
+        # For each open block of a namespace or class: the outermost class around it.
+        self._around: list[_Class | None] = []
+        self._within: _Class | None = None
+        self._closed: _Class | None = None  # ended just now, and may have objects declared behind it
+        self._start = 0  # of the declaration
+        self._block = 0  # where its body begins
+        self._depth = 0  # inside of that
+        self._is_odd = False  # a block stands in parentheses, where none ends a declaration
+
+    def take(self, kind: bytes, position: int) -> None:
+        if self._depth and kind != b"}":
+            self._depth += kind == b"{"
+            return
+        head = self._text[self._start : position]
         if kind == b"{":
-            closed = None
-            if not declaration_heads.is_balanced(head):
-                depth, block, is_odd = 1, position, True
-                continue
-            if is_odd:
-                depth, block = 1, position
-                continue
-            if _IS_NAMESPACE.search(declaration_heads.plain(head) if b"namespace" in head else head):
-                around.append(within)
-            elif declaration_heads.opens_class(head):
-                found.append(_Declaration(start, position, position, within, is_class=True))
-                around.append(within)
-                within = within or _Class(head)
-            else:
-                depth, block = 1, position
-                continue
+            is_between = self._opens(head, position)
         elif kind == b";":
-            if closed and declaration_heads.plain(head).strip():
-                closed.has_objects = True
-            closed = None
-            is_whole = declaration_heads.is_balanced(head)
-            is_odd = is_odd or not is_whole
-            of_class = within if is_whole else None
-            found.append(_Declaration(start, position, position, of_class, is_class=False, is_odd=is_odd))
-            is_odd = False
-        elif depth:
-            depth -= 1
-            if depth or (is_odd and not declaration_heads.is_balanced(head)):
-                continue
-            start_of_body = position if is_odd else block
-            found.append(_Declaration(start, start_of_body, position, within, is_class=False, is_odd=is_odd))
-            is_odd = False
+            is_between = self._ends_plainly(head, position)
+        elif self._depth:
+            is_between = self._leaves_body(head, position)
         else:
-            if not around:
-                raise UnknownError
-            closed, within = within, around.pop()
-            is_odd = False
-        start = position + 1
-    if around or depth:
-        raise UnknownError
-    return found
+            is_between = self._closes()
+        if is_between:  # what comes next is another declaration
+            self._start = position + 1
+
+    def end(self) -> list[_Declaration]:
+        """All of them, when the text has been gone through."""
+        if self._around or self._depth:
+            raise UnknownError
+        return self._found
+
+    def _opens(self, head: bytes, position: int) -> bool:
+        """A block: of a namespace or class, which has declarations, or of anything else."""
+        self._closed = None
+        is_whole = declaration_heads.is_balanced(head)
+        if not is_whole or self._is_odd:
+            self._is_odd = True
+        elif _IS_NAMESPACE.search(declaration_heads.plain(head) if b"namespace" in head else head):
+            self._around.append(self._within)
+            return True
+        elif declaration_heads.opens_class(head):
+            self._add(position, position, self._within, is_class=True)
+            self._around.append(self._within)
+            self._within = self._within or _Class(head)
+            return True
+        self._depth, self._block = 1, position
+        return False
+
+    def _ends_plainly(self, head: bytes, position: int) -> bool:
+        """A semicolon outside of a body."""
+        if self._closed and declaration_heads.plain(head).strip():
+            self._closed.has_objects = True
+        self._closed = None
+        is_whole = declaration_heads.is_balanced(head)
+        self._is_odd = self._is_odd or not is_whole
+        self._add(position, position, self._within if is_whole else None)
+        self._is_odd = False
+        return True
+
+    def _leaves_body(self, head: bytes, position: int) -> bool:
+        """A brace that ends a block inside of a body, or the body."""
+        self._depth -= 1
+        if self._depth or (self._is_odd and not declaration_heads.is_balanced(head)):
+            return False
+        self._add(position if self._is_odd else self._block, position, self._within)
+        self._is_odd = False
+        return True
+
+    def _closes(self) -> bool:
+        """A brace that ends the block of a namespace or class."""
+        if not self._around:
+            raise UnknownError
+        self._closed, self._within = self._within, self._around.pop()
+        self._is_odd = False
+        return True
+
+    def _add(self, block: int, end: int, within: _Class | None, *, is_class: bool = False) -> None:
+        is_odd = self._is_odd
+        self._found.append(_Declaration(self._start, block, end, within, is_class=is_class, is_odd=is_odd))
 
 
 def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:

@@ -3,8 +3,8 @@
 A comment, a licence or a blank line more moves every line below it. The compilers write where a line is
 into diagnostics and debug information, and nowhere else, unless the text itself asks for it
 (line_readers.py). So cudafe++ and cicc are keyed by the text without line markers and blank lines, where
-lines.py finds no reason against it. Found by comparing PTX and objects before and after such edits (CUDA 11.8
-to 13.5).
+line_options.py finds no reason against it. Found by comparing PTX and objects before and after such edits
+(CUDA 11.8 to 13.5).
 """
 
 from __future__ import annotations

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
 
 
-def rule(entered: Sequence[tuple[bytes, bool]], call: Invocation) -> bytes:
+def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes:
     """The dependency file of a call whose passes list these files.
 
     With each file stands whether it is a system header.
     """
-    wanted = call.dependencies
+    wanted = invocation.dependencies
     assert wanted is not None
     # A name may be listed twice, as a system header's and not.
     files = list(dict.fromkeys(name for name, is_system in entered if not (is_system and wanted.omit_system)))
-    chosen = wanted.targets[-1] if wanted.targets else call.output or None
-    return render(target(entered[0][0], chosen, call.output_directory), files, wanted.phony)
+    chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
+    return render(target(entered[0][0], chosen, invocation.output_directory), files, wanted.phony)
 
 
 def target(source: bytes, chosen: str | None, directory: str) -> bytes:

@@ -59,17 +59,17 @@ _OF_OUTPUTS = frozenset(
 
 
 def key_of(
-    scope: str, nvcc: str, call: Invocation, relocation: Relocation, environ: Mapping[str, str]
+    scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> str:
     """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
     move = relocation.encode_within
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
-    for argument in call.arguments:
+    for argument in invocation.arguments:
         if argument.name not in _OF_OUTPUTS:
             value = () if argument.value is None else (move(argument.value),)
             found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))
-    asked = call.dependencies
-    given = (call.output, call.output_directory, asked.output if asked else "")
+    asked = invocation.dependencies
+    given = (invocation.output, invocation.output_directory, asked.output if asked else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
     if scope != SHARED:
@@ -77,7 +77,7 @@ def key_of(
     else:
         # Compilers take the name of the directory from PWD, which no option may map.
         found.append(("directory by another name", ("yes" if named not in ("", cwd) else "no",)))
-        argv = [token for argument in call.arguments for token in argument.tokens]
+        argv = [token for argument in invocation.arguments for token in argument.tokens]
         mapped = [name for word in argv for name in relocation.mapped_directory(word)]
         found.append(("mapped directory", tuple(mapped)))
     if scope == BOUND:
@@ -88,10 +88,10 @@ def key_of(
 class Asked:
     """A call that is looked for; `terminal` see terminals.py."""
 
-    __slots__ = ("call", "environ", "nvcc", "terminal")
+    __slots__ = ("environ", "invocation", "nvcc", "terminal")
 
-    def __init__(self, nvcc: str, call: Invocation, environ: Mapping[str, str], terminal: str) -> None:
-        self.nvcc, self.call, self.environ, self.terminal = nvcc, call, environ, terminal
+    def __init__(self, nvcc: str, invocation: Invocation, environ: Mapping[str, str], terminal: str) -> None:
+        self.nvcc, self.invocation, self.environ, self.terminal = nvcc, invocation, environ, terminal
 
 
 def find(
@@ -103,10 +103,10 @@ def find(
 ) -> tuple[Found, CallResult] | None:
     """The input record that holds for this call, and what the call gives."""
     for scope, relocation in scopes:
-        key = key_of(scope, asked.nvcc, asked.call, relocation, asked.environ)
+        key = key_of(scope, asked.nvcc, asked.invocation, relocation, asked.environ)
         for tried in keys.possible_on_terminal(key, asked.terminal):
             found = manifest.find(tried, cache, relocation, now, ask)
-            answer = answer_of(found, asked.call, relocation) if found else None
+            answer = answer_of(found, asked.invocation, relocation) if found else None
             if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
                 return found, answer
     return None
@@ -119,14 +119,14 @@ def scopes_of(relocation: Relocation, nowhere: Relocation) -> list[tuple[str, Re
 
 
 def attach(
-    answer: CallResult, entered: list[tuple[str, bool]], call: Invocation, relocation: Relocation
+    answer: CallResult, entered: list[tuple[str, bool]], invocation: Invocation, relocation: Relocation
 ) -> bytes | None:
     """What a manifest keeps beside the input record: the answer, its products numbered as in output_names.py.
 
     `entered` is what the dependency file lists, with whether each is a system header. None if a name
     follows from nothing that is known.
     """
-    names = output_names.of_call(call)
+    names = output_names.of_call(invocation)
     made = [destination for destination, _, _ in answer.products]
     dependency_file = None if answer.rule is None else answer.dependency_file
     if not names.are_given(made, dependency_file) or bool(made) == bool(answer.intermediates):
@@ -148,18 +148,18 @@ def attach(
     return _ANSWER.encode(values)
 
 
-def answer_of(found: Found, call: Invocation, relocation: Relocation) -> CallResult | None:
+def answer_of(found: Found, invocation: Invocation, relocation: Relocation) -> CallResult | None:
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
         values = _ANSWER.decode(found.attached)
         answer = CallResult()
-        names = output_names.of_call(call)
+        names = output_names.of_call(invocation)
         possible = [*names.products, *names.others]
         for number, digest in values["products"]:
             if not number.isdecimal():
                 return None
             answer.products.append((possible[int(number)], digest, names.are_objects))
-        if call.dependencies is not None and values["has_rule"]:
+        if invocation.dependencies is not None and values["has_rule"]:
             flags = values["are_system"]
             listed_names = [relocation.decode(name) for name in values["entered"]]
             if len(listed_names) != len(flags):
@@ -167,18 +167,20 @@ def answer_of(found: Found, call: Invocation, relocation: Relocation) -> CallRes
             listed = [
                 (os.fsencode(name), flag == "1") for name, flag in zip(listed_names, flags, strict=True)
             ]
-            read = [*found.input_record.files, *call.inputs]
+            read = [*found.input_record.files, *invocation.inputs]
             if not output_names.are_plain([name for name, _ in listed], read):
                 return None
             answer.dependency_file = names.dependency_file
-            answer.rule = depfile.rule(listed, call)
+            answer.rule = depfile.rule(listed, invocation)
         answer.stdout, answer.stderr = values["stdout"], values["stderr"]
         answer.seconds_saved = values["seconds_saved"]
         answer.take_parts_of_link(values["intermediates"], values["stages"])
     except (ValueError, IndexError):
         return None
     made = [destination for destination, _, _ in answer.products]
-    is_whole = names.are_given(made, answer.dependency_file) and values["has_rule"] == bool(call.dependencies)
+    is_whole = names.are_given(made, answer.dependency_file) and values["has_rule"] == bool(
+        invocation.dependencies
+    )
     if not is_whole or bool(made) == bool(answer.intermediates):
         return None
     read = found.input_record.files

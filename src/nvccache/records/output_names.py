@@ -109,46 +109,52 @@ class Outputs:
 UNKNOWN = Outputs([], [], "", is_known=False)
 
 
-def of_call(call: Invocation) -> Outputs:
+def of_call(invocation: Invocation) -> Outputs:
     """The outputs of a parsed call."""
-    dependency_file = _dependency_file(call)
+    dependency_file = _dependency_file(invocation)
     if dependency_file is None:
         return UNKNOWN
     others: list[str] = []
-    if call.mode == "link":
+    if invocation.mode == "link":
         products = []  # the linker's, which is never given by us
-        if "ltoir" in call.options:  # before CUDA 13 `-ltoir` names a library
-            others = [call.output] if call.output else [_beside(call, path, ".ltoir") for path in call.inputs]
-    elif call.output:
-        products = [call.output]
-    elif call.mode == "device-link":
-        extension = next((_EXTENSIONS[name] for name in ("cubin", "fatbin") if name in call.options), ".o")
-        products = [_placed(call, "a_dlink" + extension)]
-    elif call.mode in _EXTENSIONS:
-        products = [_beside(call, path, _EXTENSIONS[call.mode]) for path in call.inputs]
-        if call.mode == "ptx":  # for architectures of both kinds
-            others = [_beside(call, path, ".ltoir") for path in call.inputs]
+        if "ltoir" in invocation.options:  # before CUDA 13 `-ltoir` names a library
+            others = (
+                [invocation.output]
+                if invocation.output
+                else [_beside(invocation, path, ".ltoir") for path in invocation.inputs]
+            )
+    elif invocation.output:
+        products = [invocation.output]
+    elif invocation.mode == "device-link":
+        extension = next(
+            (_EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"
+        )
+        products = [_placed(invocation, "a_dlink" + extension)]
+    elif invocation.mode in _EXTENSIONS:
+        products = [_beside(invocation, path, _EXTENSIONS[invocation.mode]) for path in invocation.inputs]
+        if invocation.mode == "ptx":  # for architectures of both kinds
+            others = [_beside(invocation, path, ".ltoir") for path in invocation.inputs]
     else:
         return UNKNOWN
-    if _is_any_of([*products, *others, dependency_file], _read_by(call)):
+    if _is_any_of([*products, *others, dependency_file], _read_by(invocation)):
         return UNKNOWN
     found = Outputs(products, others, dependency_file)
-    found.are_objects = _EXTENSIONS.get(call.mode) == ".o" or (
-        call.mode == "device-link" and call.options.isdisjoint(("cubin", "fatbin"))
+    found.are_objects = _EXTENSIONS.get(invocation.mode) == ".o" or (
+        invocation.mode == "device-link" and invocation.options.isdisjoint(("cubin", "fatbin"))
     )
     return found
 
 
-def _dependency_file(call: Invocation) -> str | None:
+def _dependency_file(invocation: Invocation) -> str | None:
     """Its name, empty if the call asks for none; None if the name is in doubt."""
-    asked = call.dependencies
+    asked = invocation.dependencies
     if not asked:
         return ""
     if asked.output:
         return asked.output
-    if call.output:
-        return beside_output(call.output)
-    return _beside(call, call.inputs[0], ".d") if len(call.inputs) == 1 else None
+    if invocation.output:
+        return beside_output(invocation.output)
+    return _beside(invocation, invocation.inputs[0], ".d") if len(invocation.inputs) == 1 else None
 
 
 def beside_output(output: str) -> str | None:
@@ -157,8 +163,8 @@ def beside_output(output: str) -> str | None:
     return stem + ".d" if extension and "." not in os.path.basename(stem) else None
 
 
-def _beside(call: Invocation, source: str, extension: str) -> str:
-    return _placed(call, _stem(source) + extension)
+def _beside(invocation: Invocation, source: str, extension: str) -> str:
+    return _placed(invocation, _stem(source) + extension)
 
 
 def _stem(source: str) -> str:
@@ -166,18 +172,18 @@ def _stem(source: str) -> str:
     return name.rpartition(".")[0] if "." in name else name
 
 
-def _placed(call: Invocation, name: str) -> str:
-    return f"{call.output_directory}/{name}" if call.output_directory else name
+def _placed(invocation: Invocation, name: str) -> str:
+    return f"{invocation.output_directory}/{name}" if invocation.output_directory else name
 
 
-def _read_by(call: Invocation) -> Iterable[str]:
+def _read_by(invocation: Invocation) -> Iterable[str]:
     included = [
         path
-        for argument in call.arguments
+        for argument in invocation.arguments
         if argument.name == "pre-include" and argument.value
         for path in argument.value.split(",")
     ]
-    return (*call.inputs, *call.option_files, *included)
+    return (*invocation.inputs, *invocation.option_files, *included)
 
 
 def are_read(paths: Iterable[str], files: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from nvccache.store.journal_line import CLOSED, FOLDER, LARGE, LOG, Call, open_l
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from typing import TypedDict
 
@@ -56,29 +57,29 @@ class JournalError(Exception):
     """The journal cannot be used; the message is one sentence for the user."""
 
 
-def totals(place: str | Directory) -> Totals:
-    """What all calls add up to, new lines folded in; raises JournalError.
+def totals(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
+    """What all calls add up to, and of these kinds of stages, new lines folded in; raises JournalError.
 
     Where nothing may be written the sum is made without folding. A missing journal is all zeros.
     """
-    return _totals(_counters(directories.at(place)))
+    return _totals(_counters(directories.at(place)), stages)
 
 
-def nothing() -> Totals:
+def nothing(stages: Iterable[str] = ()) -> Totals:
     """The totals where calls are counted nowhere."""
-    return _totals({})
+    return _totals({}, stages)
 
 
-def reset(place: str | Directory) -> Totals:
+def reset(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
     """Set every count to zero and return what was counted until now; raises JournalError."""
     root = directories.at(place)
     if not _names(root):
-        return _totals({})
+        return _totals({}, stages)
     try:
         with _lock(root, _LOCK_SECONDS):
             folded, counters = _fold(root)
             _write_totals(root, folded, {})
-            return _totals(counters)
+            return _totals(counters, stages)
     except OSError as error:
         raise JournalError(f"cannot reset the counts in `{_where(root)}`: {_cause(error)}") from None
 
@@ -314,8 +315,8 @@ def _write_totals(root: Directory, folded: str, counters: dict[str, float]) -> N
     root.write(f"{FOLDER}/{_TOTALS}", text.encode())
 
 
-def _totals(counters: dict[str, float]) -> Totals:
-    """The counters this version knows, all of them present, in the shape that `stats` prints.
+def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
+    """The counters this version and the caller know, all of them present, in the shape that `stats` prints.
 
     What another version counted stays in the file for that version.
     """
@@ -339,7 +340,7 @@ def _totals(counters: dict[str, float]) -> Totals:
                 "seconds": round(amount(f"stages.{stage}.seconds"), 6),
                 "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
             }
-            for stage in outcomes.STAGES
+            for stage in stages
         },
         "seconds_saved": round(amount("seconds_saved"), 6),
     }

@@ -9,14 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.compile.schedule import Schedule, State
+from nvccache.compile.schedule import Schedule
+from nvccache.compile.tasks import State
+from nvccache.execution.execution import Known
 from nvccache.execution.find_stage import Lookup
+from nvccache.execution.publish_stage import Published
 from nvccache.execution.run_stage import Made
 from nvccache.machine import memory
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.plan.model import OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages.grammar import Grammar
+from nvccache.preprocessed.passes import Pass
+from nvccache.records.input_records import InputRecord
 from nvccache.store import inflight
 from nvccache.store.entries import Entry
 from nvccache.store.inflight import Claims
@@ -51,24 +56,17 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def finder(self) -> FakeExecution:
+    def runs(self) -> FakeExecution:
         return self
 
-    runs = publisher = finder
-
-    def look_up(self, wanted: Stage) -> Lookup:
+    def find(self, wanted: Stage, known: Known, before: Lookup | None = None) -> Lookup:
+        if not wanted.grammar.is_cached:
+            return Lookup(reason_against_record=f"its stage {wanted.kind} is not cached")
         key = KEY.format(self.plan.stages.index(wanted) + 1)
         self.events.append(f"looked for {wanted.kind}")
-        return Lookup(key, key=key, entry=Entry() if wanted.kind in self.stored else None)
-
-    def look_again(self, wanted: Stage, before: Lookup) -> Lookup:
-        return self.look_up(wanted)
-
-    def is_cached(self, wanted: Stage) -> bool:
-        return wanted.grammar.is_cached
-
-    def accept(self, wanted: Stage, lookup: Lookup) -> None:
-        self.events.append(f"took {wanted.kind}")
+        if wanted.kind not in self.stored:
+            return Lookup(key)
+        return Lookup(key, key=key, entry=Entry(), input_record=InputRecord())
 
     def read_by(self, wanted: Stage) -> list[str]:
         return list(wanted.inputs)
@@ -84,16 +82,18 @@ class FakeExecution:
         self.events.append(f"began {wanted.kind}")
         status = self.does(wanted)
         self.events.append(f"ended {wanted.kind}")
-        return Made(Completed(status, b"", b"", 0.0), [])
+        made = {output.path: Pass((), "") for output in wanted.outputs if wanted.is_preprocessor}
+        return Made(Completed(status, b"", b"", 0.0), [], made)
 
     def run_again(self, wanted: Stage, handle: object) -> Made:
         done = self.run(wanted, handle)
         self.lost.discard(wanted.kind)
         return done
 
-    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> None:
+    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> Published:
         self.events.append(f"stored {wanted.kind}")
         self.stored.add(wanted.kind)
+        return Published(InputRecord())
 
 
 @pytest.fixture(autouse=True)
@@ -105,16 +105,25 @@ def execution_of(*steps: Stage, **others) -> FakeExecution:
     return FakeExecution(Plan(steps, {}, {}, "/s"), **others)
 
 
+def go_on(schedule: Schedule) -> None:
+    """Look up and start what can be."""
+    schedule.look_up()
+    while schedule.start():
+        schedule.look_up()
+
+
 def carry_out(execution: FakeExecution, slots: int = 1, claims: Claims | None = None) -> Schedule:
     """Go through to the end as the runner does, or up to the first failure and what comes before it."""
     schedule = Schedule(execution, FakeSlots(slots), claims)
     ended: list = []
     while True:
-        schedule.advance()
+        go_on(schedule)
         for task in ended:
             schedule.store_result(task)
-        failed = [task.number for task in schedule.tasks if task.has_failed]
-        if all(task.state is State.DONE for task in schedule.tasks if task.number <= min(failed, default=99)):
+        failed = [task.number for task in schedule.tasks.all if task.has_failed]
+        if all(
+            task.state == State.DONE for task in schedule.tasks.all if task.number <= min(failed, default=99)
+        ):
             break
         ended = schedule.wait()
     schedule.finish()
@@ -206,7 +215,7 @@ def test_what_is_stored_does_not_run():
     execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE})
     schedule = carry_out(execution)
     assert begun(execution) == []
-    assert all(task.is_hit for task in schedule.tasks)
+    assert all(task.is_hit for task in schedule.tasks.all)
 
 
 def test_only_what_is_not_stored_runs():
@@ -233,7 +242,7 @@ def test_what_follows_a_failure_in_nvccs_order_does_not_run():
     execution = execution_of(*PIPELINE, does=lambda one: 2 * (one.kind == "cudafe"))
     schedule = carry_out(execution)
     assert begun(execution) == ["host_preprocess", "cudafe"]
-    assert [task.completed.status for task in schedule.tasks if task.completed] == [0, 2]
+    assert [task.completed.status for task in schedule.tasks.all if task.completed] == [0, 2]
 
 
 def test_what_comes_before_a_failure_is_still_carried_out():
@@ -250,7 +259,7 @@ def test_what_comes_before_a_failure_is_still_carried_out():
         return 0
 
     schedule = carry_out(execution_of(*PIPELINE, does=does), slots=2)
-    assert [task.stage.kind for task in schedule.tasks if task.has_failed] == ["cudafe", "cicc"]
+    assert [task.stage.kind for task in schedule.tasks.all if task.has_failed] == ["cudafe", "cicc"]
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -306,12 +315,21 @@ def test_results_are_stored_when_who_waits_for_them_has_started():
     assert execution.events.index("looked for cudafe") < execution.events.index("stored host_preprocess")
 
 
+def test_what_each_step_has_found_out_is_collected():
+    """Of what was found, of what ran, and of what was stored by another thread."""
+    opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
+    known = carry_out(execution_of(HOST, CUDAFE, opaque, stored={"cudafe"})).known
+    assert len(known.input_records) == 2
+    assert set(known.passes) == {"a.cpp4.ii"}
+    assert known.reasons_against_record == ["its stage opaque is not cached"]
+
+
 def test_an_error_of_a_thread_surfaces():
     def does(one: Stage) -> int:
         raise OSError("no space")
 
     schedule = Schedule(execution_of(HOST, does=does), FakeSlots(1), None)
-    schedule.advance()
+    go_on(schedule)
     with pytest.raises(OSError, match="no space"):
         while not schedule.wait():
             pass
@@ -337,7 +355,7 @@ class TestOtherProcesses:
         threading.Timer(0.2, finish).start()
         schedule = carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["cudafe"]
-        assert schedule.tasks[0].is_hit
+        assert schedule.tasks.all[0].is_hit
 
     def test_what_was_stored_just_before_its_claim_was_free_does_not_run(self, root):
         execution = execution_of(HOST)
@@ -391,8 +409,8 @@ class TestOtherProcesses:
         claim = other.take(KEY.format(1))
         slots = Watched(1)
         schedule = Schedule(execution_of(HOST), slots, Claims(root))
-        schedule.advance()
-        assert schedule.tasks[0].state is State.ELSEWHERE
+        go_on(schedule)
+        assert schedule.tasks.all[0].state == State.ELSEWHERE
         assert slots.taken == 1
         assert slots._in_use == []
         other.give_up(claim)

@@ -80,8 +80,10 @@ def test_there_is_room_for_what_fits_beside_the_promised(machine):
 
 
 def test_larger_input_takes_more(monkeypatch):
-    for kind in ("cicc", "cudafe", "ptxas", "host_compile", "something new"):
-        assert memory.estimate(kind, 200 << 20) > memory.estimate(kind, 10 << 20) > 0
+    for is_heavy in (False, True):
+        amounts = [memory.estimate(72, size << 20, is_heavy=is_heavy) for size in (200, 10)]
+        assert amounts[0] > amounts[1] > 0
+    assert memory.estimate(256, 1 << 30, is_heavy=False) > memory.estimate(1, 1 << 30, is_heavy=False)
 
 
 def test_the_largest_tool_so_far_is_expected_again(monkeypatch):
@@ -89,5 +91,5 @@ def test_the_largest_tool_so_far_is_expected_again(monkeypatch):
         ru_maxrss = 5 << 20  # KiB
 
     monkeypatch.setattr(memory.resource, "getrusage", lambda whose: Usage)
-    assert memory.estimate("cicc", 0) == 5 * GIB
-    assert memory.estimate("host_preprocess", 0) < GIB
+    assert memory.estimate(72, 0, is_heavy=True) == 5 * GIB
+    assert memory.estimate(1, 0, is_heavy=False) < GIB

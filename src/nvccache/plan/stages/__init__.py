@@ -1,21 +1,44 @@
-"""What each CUDA tool's command line says: one module a tool, found by the tool's name."""
+"""The tools that nvcc starts: one module each, which says all that is to be known of it.
+
+To add one, write a module like the others and name it in `ALL` (docs/development/adding-a-tool.md).
+"""
 
 from __future__ import annotations
 
 from nvccache.plan.stages import cicc, cudafe, fatbinary, host, nvlink, ptxas
-from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-_GRAMMARS: dict[str, Callable[[Sequence[str]], Grammar | None]] = {
-    "cudafe++": cudafe.grammar_of,
-    "cicc": cicc.grammar_of,
-    "ptxas": ptxas.grammar_of,
-    "fatbinary": fatbinary.grammar_of,
-    "nvlink": nvlink.grammar_of,
-}
+    from nvccache.plan.stages.grammar import Grammar
+
+# In the order of the pipeline, in which `nvccache stats` has them.
+ALL = (
+    host.PREPROCESS,
+    cudafe.TOOL,
+    host.DEVICE_PREPROCESS,
+    cicc.TOOL,
+    ptxas.TOOL,
+    fatbinary.TOOL,
+    host.COMPILE,
+    nvlink.TOOL,
+    host.LINK,
+)
+TOOLS = {tool.kind: tool for tool in ALL}
+OPAQUE = "opaque"
+_UNKNOWN = Tool(OPAQUE, lambda argv: None, is_counted=False)
+
+
+def tool_of(kind: str) -> Tool:
+    """What is known of the tools of a kind of stage; of an opaque one nothing."""
+    return TOOLS.get(kind, _UNKNOWN)
+
+
+def counted() -> tuple[str, ...]:
+    """The kinds of stages that `nvccache stats` shows."""
+    return tuple(kind for kind, tool in TOOLS.items() if tool.is_counted)
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar | None:
@@ -23,5 +46,6 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
 
     Any name can be that of a host compiler, so those commands are known by their arguments.
     """
-    tool = argv[0].rpartition("/")[2]
-    return _GRAMMARS.get(tool, host.grammar_of)(argv)
+    name = argv[0].rpartition("/")[2]
+    known = next((tool for tool in TOOLS.values() if tool.program == name), None)
+    return (known or host.COMPILE).grammar_of(argv)

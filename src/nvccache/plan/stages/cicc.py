@@ -5,7 +5,9 @@ Its `.cudafe1.c` and `.cudafe1.gpu` files are read by nobody; the latter can be 
 
 from __future__ import annotations
 
+from nvccache.plan.stages import line_options
 from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
     }
     reads: dict[str, str] = {}
     generates_id = _GENERATES_ID in argv
-    has_lines = not _LINE_INFORMATION.isdisjoint(argv)
+    has_lines = _asks_for_lines(argv)
     unread = {"device_c", "gpu"}
     unwritten = set()
     if "--stub_file_name" not in argv:  # of -ptx and -optix-ir
@@ -43,5 +45,29 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         unread=frozenset(unread | unwritten),
         unwritten=frozenset(unwritten),
         sees_directory=has_lines,
-        folds_mathematics=True,
     )
+
+
+def _asks_for_lines(argv: Sequence[str]) -> bool:
+    return not _LINE_INFORMATION.isdisjoint(argv)
+
+
+TOOL = Tool(
+    kind="cicc",
+    program="cicc",
+    grammar_of=grammar_of,
+    tells_version=False,
+    compiles_device_code=True,
+    priority=8,
+    memory_factor=72,
+    is_heavy=True,
+    # What it reads is a text, an id and libdevice; the processor reaches its result by the libm alone, whose
+    # functions are in its key.
+    may_run_elsewhere=True,
+    is_located_anywhere=True,
+    folds_mathematics=True,
+    is_found_by_meaning=True,
+    lines_matter=line_options.matter_to_cuda_tool,
+    names_directory=lambda argv, cwd, pwd: _asks_for_lines(argv),
+    complains=True,
+)

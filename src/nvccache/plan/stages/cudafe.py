@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from nvccache.plan.stages import line_options
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
+from nvccache.plan.stages.tool import Tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,3 +25,17 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         placeholders={"stub": STUB_PLACEHOLDER},
         names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
     )
+
+
+TOOL = Tool(
+    kind="cudafe",
+    program="cudafe++",
+    grammar_of=grammar_of,
+    priority=29,
+    memory_factor=64,
+    is_heavy=True,
+    is_located_anywhere=True,
+    is_found_by_meaning=True,
+    lines_matter=line_options.matter_to_cuda_tool,
+    complains=True,
+)

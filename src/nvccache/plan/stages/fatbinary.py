@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool, never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,3 +19,13 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         # Only `-keep` asks for the container beside its C text.
         unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
     )
+
+
+TOOL = Tool(
+    kind="fatbinary",
+    program="fatbinary",
+    grammar_of=grammar_of,
+    memory_factor=4,
+    is_located_anywhere=True,
+    lines_matter=never,
+)

@@ -25,7 +25,7 @@ STUB_PLACEHOLDER = "nvccache-stub-51d0c2f3a86e4b79.c"
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """One tool's options. The mappings go from option to the role of the file it names."""
+    """What one command line says. The mappings go from option to the role of the file it names."""
 
     kind: str
     writes: Mapping[str, str] = field(default_factory=dict)
@@ -37,13 +37,12 @@ class Grammar:
     unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
     unwritten: frozenset[str] = frozenset()  # those of them that the tool is asked for, but does not write
     sees_directory: bool = False  # the working directory reaches the outputs
-    sees_names: bool = False  # the base names of intermediates reach the outputs
+    sees_names: bool = False  # the base names of intermediates that are read reach the outputs
+    sees_output_names: bool = False  # so do, beside them, those of the outputs
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
-    folds_mathematics: bool = False  # computes by functions of the libm that it loads
     dates_what_it_names: bool = False  # as above, of sources that only its outputs name; see line_table.py
     is_cached: bool = True
     may_include: bool = False  # reads headers again, which no option names
-    searches_libraries: bool = False  # finds files by the names of libraries
     stays_in_order: bool = False  # runs when all before it in nvcc's order is done
 
     def use_of(self, option: str) -> tuple[str, str]:

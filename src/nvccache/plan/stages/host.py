@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from nvccache import environment
 from nvccache.commandline.host_options import is_link, writes_beside_object
+from nvccache.plan.stages import line_options
 from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool, never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 _STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")
 _DEVICE_PASS = "-D__CUDA_ARCH__="
 _PASS_MACROS = ("-D__CUDA_ARCH__=", "-D__CUDA_ARCH_LIST__=", "-D__CUDACC__", "-D__NVCC__")
+_PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
+# What objects with debug information say in the place of the scratch directory, whose name is never
+# the same twice.
+DEBUG_DIRECTORY = "/tmp/nvccache"
 # These load programs that no digest of ours would notice, or write the whole command into the object.
 _UNCACHED = (
     "-B",
@@ -86,3 +92,58 @@ def asks_for_debug_info(argv: Sequence[str]) -> bool:
 def asks_for_colours(argv: Sequence[str]) -> bool:
     """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
     return any(word.startswith(environment.COLOUR_OPTIONS) for word in argv)
+
+
+def _names_directory(argv: Sequence[str], cwd: str, pwd: str) -> bool:
+    """Whether debug information, if there is any, may tell where the checkout is."""
+    if not asks_for_debug_info(argv):
+        return False
+    maps = [word.partition("=")[2].partition("=")[0] for word in argv if word.startswith(_PREFIX_MAPS)]
+    is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
+    is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in argv)
+    return not is_mapped or is_compressed or pwd != cwd
+
+
+def _without_scratch(argv: Sequence[str], scratch: str) -> tuple[str, ...]:
+    return (f"-fdebug-prefix-map={scratch}={DEBUG_DIRECTORY}",) if asks_for_debug_info(argv) else ()
+
+
+PREPROCESS = Tool(
+    kind="host_preprocess",
+    grammar_of=grammar_of,
+    is_preprocessor=True,
+    priority=30,
+    memory_factor=1,
+    lines_matter=never,
+    complains=True,
+)
+DEVICE_PREPROCESS = Tool(
+    kind="device_preprocess",
+    grammar_of=grammar_of,
+    is_preprocessor=True,
+    priority=9,
+    memory_factor=1,
+    lines_matter=never,
+    complains=True,
+)
+COMPILE = Tool(
+    kind="host_compile",
+    grammar_of=grammar_of,
+    is_host_compiler=True,
+    waits_for_passes=True,
+    memory_factor=48,
+    is_heavy=True,
+    lines_matter=line_options.matter_to_host_compiler,
+    shows_lines=True,
+    names_directory=_names_directory,
+    added_options=_without_scratch,
+    unlinks_output=True,
+)
+LINK = Tool(
+    kind="host_link",
+    grammar_of=grammar_of,
+    is_counted=False,
+    links_program=True,
+    lines_matter=never,
+    complains=True,
+)

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import os
 
+from nvccache.plan import device_code
 from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool, never
+from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from nvccache.store.store import Store
 
 _DIRECTORIES = ("-L", "--library-path")
 _LIBRARIES = ("-l", "--library")
@@ -34,8 +39,6 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         is_cached=not any(word.startswith(("-optf", "--options-file")) for word in argv)
         # Such names may mean a file as it is called, which was not looked into.
         and not any(mark in name for name in _values(argv, _LIBRARIES) for mark in ":/"),
-        searches_libraries=True,
-        folds_mathematics=True,
         dates_what_it_names=compiles(argv),
     )
 
@@ -45,7 +48,7 @@ def compiles(argv: Sequence[str]) -> bool:
     return argv[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in argv)
 
 
-def libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def _libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """What a command finds beside the files that it names, in its order, also what it leaves alone."""
     directories = _values(argv, _DIRECTORIES)
     directories += [place for place in environ.get("LIBRARY_PATH", "").split(":") if place]
@@ -61,9 +64,31 @@ def libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return [path for path in candidates if os.path.isfile(path)]
 
 
-def is_read(path: str) -> bool:
+def _is_read(path: str) -> bool:
     """Whether a file that is found is read: shared libraries are not, but for the compiler's."""
     return not path.endswith(".so") or path.endswith(_COMPILER_FILES)
+
+
+def _libraries_read(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    return list(filter(_is_read, _libraries(argv, environ)))
+
+
+def _library_parts(argv: Sequence[str], environ: Mapping[str, str], store: Store) -> list[str]:
+    """The libraries that the command finds by name, in its order."""
+    parts = []
+    for path in _libraries(argv, environ):
+        if path.endswith(".a"):
+            digest = device_code.digest_of(path)
+        else:
+            digest = toolchain.digest_of_program(path, store) if _is_read(path) else ""
+        parts += [path, digest]
+    return parts
+
+
+def _obstacle(argv: Sequence[str], environ: Mapping[str, str], named: Sequence[str]) -> str:
+    if any(device_code.is_thin_archive(path) for path in (*named, *_libraries(argv, environ))):
+        return "it links a thin archive, whose members are not looked at"
+    return ""
 
 
 def _values(argv: Sequence[str], options: tuple[str, ...]) -> list[str]:
@@ -80,3 +105,18 @@ def _values(argv: Sequence[str], options: tuple[str, ...]) -> list[str]:
             option = next(option for option in options if word.startswith(option))
             found += word.removeprefix(option).removeprefix("=").split(",")
     return [element for element in found if element]
+
+
+TOOL = Tool(
+    kind="nvlink",
+    program="nvlink",
+    grammar_of=grammar_of,
+    is_located_anywhere=True,
+    folds_mathematics=True,
+    found_files=_libraries_read,
+    digest_of_named=device_code.digest_of,
+    key_components={"libraries": _library_parts},
+    lines_matter=never,
+    obstacle=_obstacle,
+    complains=True,
+)

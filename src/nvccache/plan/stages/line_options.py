@@ -13,9 +13,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nvccache.plan.model import Stage
+    from collections.abc import Sequence
 
 _CUDA_OPTIONS = frozenset(
     (
@@ -77,8 +75,7 @@ _CUDA_OPTIONS = frozenset(
         "-w",
     )
 )
-_HOST_OPTIONS = re.compile(
-    r"""
+_HOST_OPTIONS = r"""
     -[DUI].*|-i(?:system|quote|dirafter)|-std=.*|-pthread|-pipe|-w|-c|-x|-o|-ansi|-pedantic(?:-errors)?
     |-O[0-3s]?|-Ofast
     |-W(?![alp],).*
@@ -99,23 +96,44 @@ _HOST_OPTIONS = re.compile(
     |-fexcess-precision=.*|-finline-limit=.*|-falign-functions(?:=.*)?|-fno-lto
     |-fvisibility=.*|-ffp-contract=.*|-fabi-version=.*|-fdiagnostics-.*|-fmessage-length=.*|-fno-diagnostics-.*
     |-f(?:file|macro|debug)-prefix-map=.*
-    """,
-    re.VERBOSE,
+    """
+# Those of an ordinary call. The pattern takes longer to compile than all of the tools' other tables.
+_ORDINARY = frozenset(
+    (
+        "-c",
+        "-x",
+        "-o",
+        "-w",
+        "-m64",
+        "-pthread",
+        "-pipe",
+        "-fPIC",
+        "-O0",
+        "-O1",
+        "-O2",
+        "-O3",
+        "-Wno-psabi",
+        "-Wall",
+    )
 )
+_ORDINARY_STARTS = ("-D", "-U", "-I", "-std=")
 
 
-def matter_to(stages: Iterable[Stage]) -> bool:
-    """Whether where lines are may be seen in what these stages make, diagnostics aside."""
-    return any(_matter(stage) for stage in stages)
+def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
+    """Whether cudafe++ or cicc shows where lines are in what it makes, diagnostics aside."""
+    return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in _options(argv))
 
 
-def _matter(stage: Stage) -> bool:
-    if stage.kind in ("cudafe", "cicc"):
-        options = _options(stage.argv)
-        return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in options)
-    if stage.kind == "host_compile":
-        return not all(_HOST_OPTIONS.fullmatch(option) for option in _options(stage.argv))
-    return not stage.is_preprocessor and stage.kind not in ("ptxas", "fatbinary", "nvlink", "host_link")
+def matter_to_host_compiler(argv: Sequence[str]) -> bool:
+    return not all(_is_ordinary(option) or _is_listed(option) for option in _options(argv))
+
+
+def _is_ordinary(option: str) -> bool:
+    return option in _ORDINARY or (option.startswith(_ORDINARY_STARTS) and "\n" not in option)
+
+
+def _is_listed(option: str) -> bool:
+    return re.fullmatch(_HOST_OPTIONS, option, re.VERBOSE) is not None
 
 
 def _options(words: Sequence[str]) -> list[str]:

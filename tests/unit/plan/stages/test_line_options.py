@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, FATBINARY, PIPELINE, PTXAS, planned
-from nvccache.preprocessed import lines
+from nvccache.plan.stages import line_options
 from nvccache.values import replace
 
 HOST_COMPILE = COMPILE.replace("-c -x c++", "-c -x c++ -m64 -Wno-psabi -Iinclude -isystem i -DX=1 -std=c++17")
@@ -60,7 +60,7 @@ def matter(*, cudafe: str = "", cicc: str = "", host: str = "", others: str = ""
         FATBINARY,
         HOST_COMPILE.replace("-c -x", f"-c {host} -x"),
     ]
-    return lines.matter_to(planned(*stages).stages)
+    return any(stage.lines_matter for stage in planned(*stages).stages)
 
 
 def test_they_do_not_matter_to_an_ordinary_call():
@@ -97,8 +97,10 @@ def test_one_stage_to_which_they_matter_is_enough():
     second = [line.replace("/s/a.", "/s/b.") for line in (PIPELINE[2], CICC)]
     second[1] = second[1].replace("b.module_id", "a.module_id").replace("cicc ", "cicc -O0 ")
     stages = planned(*PIPELINE[:2], *second, *PIPELINE[2:]).stages
-    assert lines.matter_to(stages)
-    assert not lines.matter_to(stage for stage in stages if "-O0" not in stage.argv)
+    assert [stage.argv for stage in stages if stage.lines_matter] == [
+        stage.argv for stage in stages if "-O0" in stage.argv
+    ]
+    assert any(stage.lines_matter for stage in stages)
 
 
 @pytest.mark.parametrize("options", ["-include x.h", "-imacros x.h"])
@@ -110,4 +112,17 @@ def test_they_matter_to_a_command_that_is_not_understood():
     stages = planned(*PIPELINE).stages
     grammar = replace(stages[-1].grammar, kind="opaque")
     opaque = replace(stages[-1], grammar=grammar, argv=("tool", "-g", *stages[-1].inputs))
-    assert lines.matter_to([*stages[:-1], opaque])
+    assert opaque.lines_matter
+
+
+@pytest.mark.parametrize(
+    "option", [*sorted(line_options._ORDINARY), *(f"{start}x=1" for start in line_options._ORDINARY_STARTS)]
+)
+def test_what_is_ordinary_is_listed_too(option):
+    """The shorter list only saves time."""
+    assert line_options._is_ordinary(option) and line_options._is_listed(option)
+
+
+@pytest.mark.parametrize("option", ["-DX=a\nb", "-I/a\nb", "-std=c++17\n", "-O2\n", "-DX\n"])
+def test_a_line_break_in_an_option_is_not_ordinary(option):
+    assert not line_options._is_ordinary(option) and not line_options._is_listed(option)

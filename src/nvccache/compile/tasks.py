@@ -1,0 +1,149 @@
+"""The stages of one call on their way: what state each is in, and which of them can be looked up.
+
+Knows nothing of slots, other processes or the store.
+"""
+
+from __future__ import annotations
+
+from nvccache.plan.model import Stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nvccache.compile.jobs import Job
+    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.run_stage import Made
+    from nvccache.machine.process import Completed
+    from nvccache.machine.slots import Slot
+    from nvccache.plan.model import Plan
+    from nvccache.store.inflight import Claim, Wait
+
+
+class State:
+    """Plain strings: an Enum takes as long to make as the rest of this module."""
+
+    WAITING = "waits for what it reads"
+    READY = "has to run"
+    ELSEWHERE = "is run by another process"
+    RUNNING = "runs"
+    DONE = "done"
+
+
+class Task:
+    """One stage on its way."""
+
+    __slots__ = (
+        "again",
+        "claim",
+        "completed",
+        "is_hit",
+        "job",
+        "lookup",
+        "made",
+        "memory",
+        "number",
+        "shares",
+        "slot",
+        "stage",
+        "state",
+        "wait",
+    )
+
+    def __init__(self, number: int, stage: Stage) -> None:
+        self.number = number  # in nvcc's order
+        self.stage = stage
+        self.state = State.WAITING
+        self.lookup: Lookup | None = None
+        self.completed: Completed | None = None
+        self.made: Made | None = None
+        self.is_hit = False
+        self.shares = True  # whether it is worth waiting for others that run the same
+        self.claim: Claim | None = None
+        self.wait: Wait | None = None
+        self.slot: Slot | None = None
+        self.job: Job | None = None
+        self.again: Job | None = None
+        self.memory = 0
+
+    @property
+    def has_failed(self) -> bool:
+        return self.completed is not None and self.completed.status != 0
+
+
+def _urgency(task: Task) -> tuple[int, int]:
+    """What comes first is smaller."""
+    tool = task.stage.tool
+    return -tool.priority, -task.number if tool.goes_last_first else task.number
+
+
+class Tasks:
+    """The stages of one call, in nvcc's order. `read_by` tells which intermediates a stage reads."""
+
+    def __init__(self, plan: Plan, read_by: Callable[[Stage], list[str]]) -> None:
+        self.all = [Task(number, step) for number, step in enumerate(plan.steps) if isinstance(step, Stage)]
+        self.by_urgency = sorted(self.all, key=_urgency)
+        self._read_by = read_by
+        self._by_output = {output.path: task for task in self.all for output in task.stage.outputs}
+        self._delivered_up_to = 0  # the products of stages before this one are where the user wants them
+        self._limit = len(plan.steps)  # stages behind this one do not run any more
+
+    def that_writes(self, path: str) -> Task:
+        return self._by_output[path]
+
+    def of_job(self, job: Job) -> Task:
+        return next(task for task in self.all if job in (task.job, task.again))
+
+    def count_done(self) -> int:
+        return sum(task.state == State.DONE for task in self.all)
+
+    def may_run(self, task: Task) -> bool:
+        """Whether it is wanted: nothing before it in nvcc's order has failed."""
+        return task.number < self._limit
+
+    def states(self) -> set[str]:
+        """Those of all that are wanted."""
+        return {task.state for task in self.all if self.may_run(task)}
+
+    def delivered(self, task: Task) -> None:
+        """The products of a stage, and of those before it, are where the user wants them."""
+        self._delivered_up_to = task.number + 1
+
+    def drop_after(self, task: Task) -> None:
+        """The stages behind this one in nvcc's order would not have run: it failed."""
+        self._limit = min(self._limit, task.number)
+        for other in self.all:
+            if other.number > self._limit and other.job:
+                other.job.handle.end()
+
+    def can_be_looked_up(self, task: Task) -> bool:
+        if task.state != State.WAITING or task.number > self._limit:
+            return False
+        if task.stage.grammar.stays_in_order or any(
+            other.stage.grammar.stays_in_order and other.number < task.number and other.state != State.DONE
+            for other in self.all
+        ):
+            # It reads and writes what is only known to itself: it keeps its place in nvcc's order.
+            # What is not understood may also work on products, which have to be where it expects them.
+            before = [other for other in self.all if other.number < task.number]
+            return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
+        if self._reads_undelivered(task):
+            return False
+        if task.stage.tool.waits_for_passes and not self._passes_are_known():
+            return False
+        read = self._read_by(task.stage)
+        return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
+
+    def _reads_undelivered(self, task: Task) -> bool:
+        """Whether nvcc has this stage read a product where it will lie, as ptxas does to check PTX."""
+        return any(
+            output.destination in task.stage.possible_files
+            for other in self.all
+            if other.number < task.number and other.number >= self._delivered_up_to
+            for output in other.stage.outputs
+        )
+
+    def _passes_are_known(self) -> bool:
+        """Whether all passes are done that are going to run: not those behind a stage that failed."""
+        passes = [task for task in self.all if task.stage.is_preprocessor and task.number <= self._limit]
+        return all(task.state == State.DONE for task in passes)

@@ -1,0 +1,122 @@
+"""What the steps of a stage hand back is collected in one place, and they change nothing else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from nvccache import execution
+from nvccache.execution.execution import Known
+from nvccache.execution.find_stage import Lookup
+from nvccache.execution.publish_stage import Published
+from nvccache.execution.run_stage import Made
+from nvccache.machine.process import Completed
+from nvccache.plan.model import Output, Stage
+from nvccache.plan.stages.grammar import Grammar
+from nvccache.preprocessed.passes import Pass
+from nvccache.records.input_records import InputRecord
+from nvccache.store.entries import Entry
+
+PASS = Stage(Grammar("host_preprocess"), ("gcc",), (), (), (Output("ii", "/s/a.ii"),), (), (), ())
+TEXT = Pass(((b"a.cu", False),), "/base", "meaning")
+OWNERS = ("execution", "_execution", "known", "lookup", "made")
+CHANGING = ("append", "extend", "update", "add", "setdefault", "clear", "pop", "remove")
+
+
+@pytest.fixture
+def known() -> Known:
+    return Known()
+
+
+def made(**more) -> Made:
+    return Made(Completed(0, b"", b"", 0.0), [], **more)
+
+
+def test_a_hit_tells_what_was_read_and_of_the_text(known):
+    read = InputRecord()
+    known.take_lookup(PASS, Lookup("front", entry=Entry(), input_record=read, facts=TEXT, dated=("/a.cu",)))
+    assert known.input_records == [read] and known.input_records[0] is read
+    assert known.passes == {"/s/a.ii": TEXT}
+    assert known.dated_files == ["/a.cu"]
+    assert known.reasons_against_record == []
+
+
+def test_a_stage_that_is_not_cached_tells_why_there_is_no_record(known):
+    lookup = Lookup(reason_against_record="it is not cached")
+    known.take_lookup(PASS, lookup)
+    assert not lookup.is_cached
+    assert known.reasons_against_record == ["it is not cached"] and known.input_records == []
+
+
+def test_what_was_not_observed_is_a_reason(known):
+    blind = InputRecord()
+    blind.is_observed = False
+    known.take_lookup(PASS, Lookup("front", input_record=blind))
+    known.take_published(PASS, Published(blind))
+    assert known.reasons_against_record == ["host_preprocess was not observed"] * 2
+    assert len(known.input_records) == 2
+
+
+def test_a_file_that_was_changed_where_it_lies_has_no_meaning_any_more(known):
+    known.take_made(made(passes={"/s/a.ii": TEXT, "/s/b.ii": TEXT}))
+    known.take_made(made(changed=["/s/a.ii", "/s/a.ptx"]))
+    assert known.passes == {"/s/a.ii": Pass(TEXT.listed, "", ""), "/s/b.ii": TEXT}
+
+
+def test_what_could_not_be_stored_is_a_reason_and_was_read_all_the_same(known):
+    known.take_published(PASS, Published(InputRecord(), reason_against_record="its id is not understood"))
+    assert known.reasons_against_record == ["its id is not understood"]
+    assert len(known.input_records) == 1
+
+
+@pytest.mark.parametrize("field", ["is_bound", "is_unlike"])
+def test_what_one_stage_has_found_holds_for_the_call(known, field):
+    known.take_lookup(PASS, Lookup("front", **{field: True}))
+    known.take_lookup(PASS, Lookup("front"))
+    known.take_published(PASS, Published())
+    assert getattr(known, field)
+
+
+def test_a_result_that_was_published_may_be_bound(known):
+    known.take_published(PASS, Published(is_bound=True))
+    assert known.is_bound and not known.is_unlike
+
+
+def owner_of(node: ast.AST) -> str:
+    """What an attribute is of: `a` in `self.a.b`."""
+    inner = node.value if isinstance(node, ast.Attribute) else None
+    return getattr(inner, "attr", getattr(inner, "id", ""))
+
+
+def changes(text: str) -> list[str]:
+    """Where something shared by the steps is assigned to, or a list in it changed."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            places = [target.value if isinstance(target, ast.Subscript) else target for target in targets]
+            found += [ast.unparse(place) for place in places if owner_of(place) in OWNERS]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in CHANGING:
+            found += [ast.unparse(node.func)] if owner_of(node.func.value) in OWNERS else []
+    return found
+
+
+@pytest.mark.parametrize("module", ["find_stage", "run_stage", "publish_stage", "seeding", "unlike_ids"])
+def test_a_step_changes_nothing_that_the_others_share(module):
+    assert changes((Path(execution.__file__).parent / f"{module}.py").read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "self._execution.passes[path] = facts",
+        "execution.dated_files += dated",
+        "self._execution.reasons.append(reason)",
+        "known.is_bound = True",
+        "self._execution.terminal = 2",
+    ],
+)
+def test_a_change_is_seen(code):
+    assert changes(code)

@@ -1,0 +1,29 @@
+"""A tool that there is not, described as the real ones are: see test_made_up_tool.py."""
+
+from __future__ import annotations
+
+from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Tool, never
+
+
+def grammar_of(argv):
+    return Grammar(kind="weave", writes={"-o": "woven"})
+
+
+def _pattern(argv, environ, store):
+    with open(environ["WEAVER_PATTERN"], encoding="utf-8") as stream:
+        return [stream.read()]
+
+
+TOOL = Tool(
+    kind="weave",
+    program="weaver",
+    grammar_of=grammar_of,
+    priority=31,
+    goes_last_first=True,
+    memory_factor=5000,
+    is_heavy=True,
+    key_components={"pattern": _pattern},
+    lines_matter=never,
+    complains=True,
+)

@@ -1,0 +1,139 @@
+"""A tool more is one file and one line: nothing else of nvccache knows those that there are."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from made_up_tool import TOOL
+
+from hand_made_plans import CUDAFE, DEVICE, HOST, planned
+from nvccache.compile import schedule
+from nvccache.compile.tasks import Tasks
+from nvccache.machine import memory
+from nvccache.plan import stage_key, stages
+from nvccache.store import journal
+from nvccache.store.store import Store
+from nvccache.values import replace
+from workspaces import Result, Workspace
+
+WEAVE = 'weaver --tight "/s/a.cpp1.ii" -o "a.cubin"'
+LINES = (DEVICE, WEAVE)
+ARGV = "-cubin a.cu -o a.cubin"
+# A release that has it. It makes nothing by itself: what is left to it fails.
+NVCC = """#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" = -keep-dir ] && directory=$2; shift; done
+[ "$directory" ] || exit 9
+cat >&2 <<END
+#$ gcc -D__CUDA_ARCH__=800 -D__CUDA_ARCH_LIST__=800 -E -x c++ "a.cu" -o "$directory/a.cpp1.ii"
+#$ weaver "$directory/a.cpp1.ii" -o "a.cubin"
+END
+"""
+WEAVER = '#!/bin/sh\n[ "$BROKEN" ] && { echo tangled >&2; exit 3; }\ncat "$WEAVER_PATTERN" "$1" >"$3"\n'
+# The line by which it would be added, here from outside.
+WITH_TOOL = f"""
+import sys
+sys.path.append({str(Path(__file__).parent)!r})
+import made_up_tool
+from nvccache import shim
+from nvccache.plan import stages
+stages.TOOLS["weave"] = made_up_tool.TOOL
+sys.exit(shim.main())
+"""
+
+
+@pytest.fixture
+def added(monkeypatch):
+    monkeypatch.setitem(stages.TOOLS, TOOL.kind, TOOL)
+
+
+@pytest.fixture
+def place(workspace: Workspace) -> Workspace:
+    for name, text in (("nvcc", NVCC), ("weaver", WEAVER)):
+        workspace.write(f"bin/{name}", text).chmod(0o755)
+    workspace.environ["PATH"] = f"{workspace.directory}/bin:{workspace.environ['PATH']}"
+    workspace.environ["WEAVER_PATTERN"] = str(workspace.write("pattern", "plain\n"))
+    workspace.write("a.cu", "int thread;\n")
+    return workspace
+
+
+def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
+    """What a call gave, by its stages if by no record, and what became of the stage."""
+    place.forget_calls()
+    (place.directory / "a.cubin").unlink(missing_ok=True)
+    time.sleep(0.1)
+    journal.reset(str(place.cache))
+    nvcc = place.directory / "bin" / "nvcc"
+    done = place.run([sys.executable, "-c", WITH_TOOL, nvcc, *ARGV.split()], **variables)
+    counted = journal.totals(str(place.cache), stages.counted())["stages"][TOOL.kind]
+    return done, {result: counted[result] for result in ("hit", "miss")}
+
+
+def test_without_its_line_it_is_not_understood():
+    plan = planned(HOST, CUDAFE, *LINES, argv=ARGV)
+    assert plan.stages[-1].kind == stages.OPAQUE
+
+
+def test_a_command_of_its_is_a_stage(added):
+    stage = planned(*LINES, argv=ARGV).stages[-1]
+    assert stage.kind == "weave" and stage.tool is TOOL
+    assert stage.key_argv == ("--tight", "<input>", "-o", "<woven>")
+    assert [output.destination for output in stage.outputs] == ["a.cubin"]
+    assert not stage.lines_matter and not stage.is_preprocessor
+
+
+@pytest.mark.parametrize(("goes_last_first", "order"), [(True, [3, 2, 0, 1]), (False, [2, 3, 0, 1])])
+def test_it_starts_by_its_priority(monkeypatch, goes_last_first, order):
+    monkeypatch.setitem(stages.TOOLS, TOOL.kind, replace(TOOL, goes_last_first=goes_last_first))
+    plan = planned(HOST, *LINES, argv=ARGV)
+    plan = replace(plan, steps=(*plan.steps, plan.steps[-1]))
+    assert [task.number for task in Tasks(plan, lambda stage: []).by_urgency] == order
+
+
+def test_it_waits_for_its_memory(added, monkeypatch):
+    wanted = []
+    monkeypatch.setattr(memory, "estimate", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
+    stage = planned(*LINES, argv=ARGV).stages[-1]
+    schedule.memory_of(stage, 7)
+    assert wanted == [((5000, 7), {"is_heavy": True})]
+
+
+def test_its_key_has_its_components(added, tmp_path):
+    (tmp_path / "pattern").write_text("plain\n")
+    stage = planned(*LINES, argv=ARGV).stages[-1]
+    stage = replace(stage, argv=("/bin/true", *stage.argv[1:]))
+    environ = {"WEAVER_PATTERN": str(tmp_path / "pattern")}
+
+    def components():
+        return dict(stage_key.of_stage(stage, ["digest"], environ, "/", Store(str(tmp_path))))
+
+    before = components()
+    assert before["pattern"] == ("plain\n",)
+    (tmp_path / "pattern").write_text("twill\n")
+    assert {tag for tag, parts in components().items() if parts != before[tag]} == {"pattern"}
+
+
+def test_it_is_counted(added):
+    assert stages.counted()[-1] == "weave"
+    assert journal.nothing(stages.counted())["stages"]["weave"]["hit"] == 0
+
+
+def test_its_results_are_found_until_its_component_changes(added, place):
+    results = []
+    for pattern in ("plain\n", "plain\n", "twill\n", "plain\n"):
+        place.write("pattern", pattern)
+        done, counted = woven(place)
+        assert (done.status, done.stderr) == (0, b"")
+        product = (place.directory / "a.cubin").read_text()
+        assert product.startswith(pattern) and "int thread;" in product
+        results.append(counted)
+    hit, miss = {"hit": 1, "miss": 0}, {"hit": 0, "miss": 1}
+    assert results == [miss, hit, miss, hit]
+
+
+def test_its_complaint_is_the_users_error(added, place):
+    """What is left to nvcc would end with that one's status."""
+    done, _ = woven(place, BROKEN="1")
+    assert (done.status, done.stderr) == (3, b"tangled\n")
