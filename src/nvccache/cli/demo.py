@@ -177,7 +177,9 @@ def _take_counts(ours: list[str], folder: str, environ: dict[str, str]) -> Total
 
 def _numbers(counts: Totals, result: Literal["hit", "miss"]) -> dict[str, int]:
     return {
-        stage: counts["stages"][stage][result] for stage in outcomes.STAGES if counts["stages"][stage][result]
+        stage: counts["stages"][stage][result]
+        for stage in stages.counted()
+        if counts["stages"][stage][result]
     }
 
 
