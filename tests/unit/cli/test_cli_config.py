@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
@@ -152,3 +153,17 @@ def test_as_json_every_setting_has_its_value_and_origin(nvccache, cache_dir):
     assert shown["settings"]["jobs"] == {"value": 3, "origin": "NVCCACHE_JOBS", "variable": "NVCCACHE_JOBS"}
     assert shown["settings"]["umask"]["value"] is None
     assert shown["problems"][0]["setting"] == "umask"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_file_as_it_is(nvccache, file, monkeypatch, step):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file.write_bytes(TEXT.encode())
+    monkeypatch.setattr(os, step, fail)
+    result = nvccache("config", "set", "jobs", "9")
+    assert result.exit_code == 1
+    assert result.output == f"Error: cannot write `{file}`: No space left on device\n"
+    assert file.read_bytes() == TEXT.encode()
+    assert os.listdir(file.parent) == [file.name]
