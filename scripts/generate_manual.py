@@ -94,12 +94,26 @@ def _command(name: str, command: click.Command) -> list[str]:
 def _paragraphs(text: str) -> list[str]:
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if "\b" in paragraph:  # lines that click leaves as they are
+            kept = [
+                f".br\n{_marked(line.strip())}" for line in paragraph.replace("\b", "").strip().splitlines()
+            ]
+            lines += [".PP", *"\n".join(kept).split("\n")[1:]]
+            continue
         shown = _escaped(re.sub(r"\s+", " ", paragraph.strip()))
-        shown = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", shown)
+        shown = _in_bold(shown)
         # A sentence a line, as roff wants it.
         sentences = re.sub(r"(?<=[.:;]) (?=[A-Z\\])", "\n", shown).split("\n")
         lines += [*([".PP"] if lines else []), *(_guarded(line) for line in sentences)]
     return lines
+
+
+def _marked(text: str) -> str:
+    return _guarded(_in_bold(_escaped(text)))
+
+
+def _in_bold(text: str) -> str:
+    return re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
 
 
 def _escaped(text: str) -> str:

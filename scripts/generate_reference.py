@@ -108,10 +108,10 @@ def command_page() -> str:
         "| `nvccache --version`, `nvccache --help` | the version; the list of commands |",
         "| `nvccache --version --verbose` | what a report of a bug should tell: versions, system, settings |",
         "",
-        "Every command takes `--json` and then prints JSON on standard output, for scripts; what is wrong is",
-        "told on standard error all the same. Text is for people, and may change. Colours are for terminals:",
-        "`NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` turn them off, `CLICOLOR_FORCE=1` turns them on. What",
-        "corresponds to the commands of ccache and sccache is in [a page of its own](commands-compared.md).",
+        "Every command takes `--json` and then prints [JSON](json.md) on standard output, for scripts; what",
+        "is wrong is told on standard error all the same. Text is for people, and may change. Colours are for",
+        "terminals: `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` turn them off, `CLICOLOR_FORCE=1` turns them on.",
+        "What corresponds to the commands of ccache and sccache is in [a page of its own](commands-compared.md).",
         "",
         "## Exit statuses",
         "",
@@ -138,7 +138,7 @@ def command_lines(name: str, command: click.Command) -> list[str]:
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     usage = ["nvccache", name, *(["[OPTIONS]"] if options else [])]
     usage += [argument.metavar or "" for argument in arguments]
-    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").strip())
+    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").replace("\b\n", "").strip())
     lines = ["    " + " ".join(usage), "", text]
     if options:
         lines += ["", "| option | meaning |", "|---|---|"]

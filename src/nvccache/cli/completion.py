@@ -21,11 +21,14 @@ VARIABLE = "_NVCCACHE_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS), required=False, metavar="[bash|zsh|fish]")
 @json_option
 def completion(shell: str | None, as_json: bool) -> None:
-    """Print a script that has a shell complete nvccache's commands and options; by default for `$SHELL`.
+    """Print a script by which a shell completes commands and options.
 
-    For bash: `nvccache completion bash > ~/.local/share/bash-completion/completions/nvccache`. For zsh:
-    `nvccache completion zsh > _nvccache` in a directory of `$fpath`. For fish:
-    `nvccache completion fish > ~/.config/fish/completions/nvccache.fish`.
+    Without a word it is the one for `$SHELL`. Save it where the shell looks for it:
+
+    \b
+    `nvccache completion bash > ~/.local/share/bash-completion/completions/nvccache`
+    `nvccache completion zsh > DIR/_nvccache`, with DIR one of `$fpath`
+    `nvccache completion fish > ~/.config/fish/completions/nvccache.fish`
     """
     shell = shell or os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:

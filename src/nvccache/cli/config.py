@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def config(ctx: click.Context, as_json: bool) -> None:
-    """Show each setting, its value and where it came from; `set` and `unset` change the settings file."""
+    """Show the settings and where each came from, or change them."""
     if ctx.invoked_subcommand:
         if as_json:
             raise WrongUsage("`--json` goes behind the last word of the command", ctx=ctx)
@@ -45,9 +45,10 @@ def config(ctx: click.Context, as_json: bool) -> None:
 @click.argument("value", metavar="VALUE")
 @json_option
 def set_value(name: str, value: str, as_json: bool) -> None:
-    """Write a setting into the settings file, as `max_size 20G`; comments and all other lines stay.
+    """Write a setting into the settings file.
 
-    VALUE is checked first, and the file is replaced in one step.
+    As in `nvccache config set max_size 20G`. VALUE is checked first, comments and all other lines stay, and
+    the file is replaced in one step.
     """
     name = _known(name)
     path = _file()
@@ -63,7 +64,7 @@ def set_value(name: str, value: str, as_json: bool) -> None:
 @click.argument("name", metavar="NAME")
 @json_option
 def unset_value(name: str, as_json: bool) -> None:
-    """Take a setting out of the settings file, so that its default is in force."""
+    """Take a setting out of the settings file."""
     name = _known(name)
     path = _file()
     was_there = settings_editor.change(path, name, None)
@@ -77,7 +78,7 @@ def unset_value(name: str, as_json: bool) -> None:
 @config.command("path")
 @json_option
 def show_path(as_json: bool) -> None:
-    """Print the path of the settings file, whether it exists or not."""
+    """Print the path of the settings file."""
     path = _file()
     if as_json:
         say_json({"file": path, "exists": os.path.exists(path)})

@@ -35,8 +35,9 @@ _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 @click.argument("build_directory", metavar="[BUILD_DIRECTORY]", required=False, default="")
 @json_option
 def doctor(build_directory: str, as_json: bool) -> None:
-    """Check nvcc, the host compiler and the cache directory, and compile with and without the cache.
+    """Look for what is wrong, and say what mends it.
 
+    Checks nvcc, the host compiler, settings and the cache directory, and compiles with and without the cache.
     With a build directory of CMake, what it says of launchers is looked at as well. Whatever is wrong is
     told with the command that mends it. Ends with status 1 if something is bad.
     """
@@ -117,7 +118,7 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counted: Tota
 def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[float, str | None]:
     """The seconds it took, and what it said if it failed."""
     started = time.monotonic()
-    with progress.bar("compiling a small program"):
+    with progress.bar("compiling a small program", is_long=True):
         done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
     seconds = time.monotonic() - started
     said = (done.stderr + done.stdout).decode(errors="replace").strip()

@@ -38,14 +38,17 @@ _COLOURS = {recompile.SAME: GREEN, recompile.DIFFERENT: RED, recompile.SKIPPED: 
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- NVCC ARGS...]")
 def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, ...]) -> None:
-    """Check every file of the cache against its checksum, or what the cache gives against nvcc.
+    """Check the files of the cache, or compare what it gives with nvcc.
 
+    Every file is checked against its checksum.
     With a command line behind `--`, that is compiled by the cache and by nvcc, here, and nothing else is
     checked; it must name its output by `-o`, which is not written. N objects are chosen at random from those
     whose command lines are kept in full. Ends with status 1 if something is wrong.
     """
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
+    if repair and settings.readonly:
+        raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
     if command and (repair or sample):
         raise WrongUsage("a command line goes with no other option", ctx=click.get_current_context())
     if not settings.dir or not os.path.lexists(settings.dir):
@@ -84,7 +87,7 @@ def _sample(settings: Config, count: int) -> list[Tried]:
     random.shuffle(objects)
     tried: list[Tried] = []
     compared = 0
-    with progress.bar("compiling") as tell:
+    with progress.bar("compiling", is_long=True) as tell:
         for record in objects:
             if compared == count:
                 break

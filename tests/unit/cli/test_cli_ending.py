@@ -343,15 +343,28 @@ def on_terminal(argv, environ):
     return shown.decode()
 
 
-def test_a_progress_bar_is_for_terminals_and_leaves_no_trace(filled):
+def with_stderr_on_terminal(program, *argv):
+    """What is drawn on a terminal, and what is printed beside it."""
     ours, theirs = os.openpty()
-    argv = [sys.executable, "-c", PROGRAM, "verify"]
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, env=environ, check=True)
+    started = [sys.executable, "-c", program, *argv]
+    done = subprocess.run(started, stdout=subprocess.PIPE, stderr=theirs, env=environ, check=True)
+    os.set_blocking(ours, False)
+    drawn = b""
+    with contextlib.suppress(OSError):
+        drawn = os.read(ours, 1 << 16)
     os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
     os.close(ours)
-    assert "verifying" in shown and shown.rstrip().endswith("\x1b[2K")
-    assert done.stdout.startswith(b"good") and b"\x1b" not in done.stdout
-    quiet = subprocess.run(argv, capture_output=True, env=environ, check=True)
-    assert (quiet.stdout, quiet.stderr) == (done.stdout, b"")
+    return drawn.decode(), done.stdout
+
+
+def test_a_progress_bar_is_for_terminals_and_leaves_no_trace(filled):
+    impatient = PROGRAM.replace(
+        "import sys;", "import sys; from nvccache.cli import progress; progress.PATIENCE = 0;"
+    )
+    drawn, shown = with_stderr_on_terminal(impatient, "verify")
+    assert "verifying" in drawn and drawn.rstrip().endswith("\x1b[2K")
+    assert shown.startswith(b"good") and b"\x1b" not in shown
+    assert with_stderr_on_terminal(PROGRAM, "verify") == ("", shown)  # it did not take long
+    quiet = subprocess.run([sys.executable, "-c", impatient, "verify"], capture_output=True, check=True)
+    assert (quiet.stdout, quiet.stderr) == (shown, b"")
