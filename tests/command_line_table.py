@@ -95,7 +95,7 @@ def _run(nvcc: str, ccbin: str, report: Path, arguments: argparse.Namespace) -> 
     """Compare all lines; the report appears only when all are done."""
     unfinished = report.with_suffix(".unfinished")
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
-    argv += ["-q", "--tb=short", "--every-line", f"--junitxml={unfinished}"]
+    argv += ["-q", "--tb=short", "--every-case", f"--junitxml={unfinished}"]
     argv += ["-n", arguments.jobs, "--dist", "worksteal"]
     argv += ["-k", arguments.select] if arguments.select else []
     path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])

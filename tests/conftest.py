@@ -10,65 +10,38 @@ from pathlib import Path
 import pytest
 
 import installations
+import marks
 from nvccache.toolkit.discovery import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
 pytest.register_assert_rewrite("scenarios.sameness")  # so that a failure shows what differed
 
-# Files of which one case of so many is run by default.
-KEPT_CASES = {
-    "test_soundness": 5,
-    "test_cut_off": 8,
-    "test_device_links": 3,
-    "test_relinks": 3,
-    "test_terminals": 3,
-    "test_build_arguments": 2,
-    "test_build_systems": 4,
-    "test_project_arguments": 4,
-    "test_unknown_releases": 16,
-    "test_diagnostics": 20,
-    "test_debug_builds": 16,
-    "test_host_compilers": 20,
-    "test_hostile_cache": 60,
-    "test_whole_products": 7,
-    "test_relative_toolkits": 4,
-    "test_linked_checkouts": 2,
-    "test_observed_paths": 7,
-    "test_observed_headers": 10,
-    "test_observed_search": 9,
-    "test_observed_programs": 5,
-    "test_observed_scripts": 5,
-    "test_observed_wrappers": 7,
-    "test_observed_clocks": 8,
-    "test_observed_changes": 11,
-    "test_observed_clang": 2,
-}
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--every-line",
-        action="store_true",
-        help="compare every command line of tests/scenarios with plain nvcc, also after edits, not some",
-    )
-    parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of the files in KEPT_CASES, not one of some",
+        help="run also what is marked `full`, edit every command line, and make as many rounds as there are",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for description in marks.DESCRIPTIONS:
+        config.addinivalue_line("markers", description)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    marks.mark_case(item)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one case of some, for the sake of minutes; all of them when they are asked for."""
-    if config.getoption("--every-case") or any("::" in word for word in config.args) or config.option.keyword:
+    """Leave out what is marked `full`, for the sake of minutes, where nothing else is asked for."""
+    if marks.asks_for_more(config):
         return
-    left_out: set[pytest.Item] = set()
-    for theme, kept in KEPT_CASES.items():
-        cases = [item for item in items if item.path.name.startswith(theme)]
-        left_out.update(item for index, item in enumerate(cases) if index % kept)
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[item for item in items if marks.is_full(item)])
+    items[:] = [item for item in items if not marks.is_full(item)]
 
 
 @pytest.fixture(scope="session")

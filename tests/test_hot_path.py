@@ -121,6 +121,7 @@ def direct_hits(workspace: Workspace) -> int:
     return workspace.counters().calls["direct_hit"]
 
 
+@pytest.mark.smoke("replay")
 def test_a_replay_loads_no_more_than_it_must(workspace, compiled):
     before = direct_hits(workspace)
     found = modules_of_call(workspace, compiled) or modules_of_call(workspace, compiled)

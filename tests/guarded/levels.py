@@ -203,7 +203,7 @@ GUARDS = [
         "direct.py",
         "mapped = [name for word in argv for name in relocation.mapped_directory(word)]",
         "mapped: list[str] = []",
-        "test_direct.py",
+        "test_direct_keys.py",
         "option_tells_apart",
     ),
 ]

@@ -13,7 +13,7 @@ GUARDS = [
         "watchdog.py",
         "if not _is_ready(ours, pid):",
         "if False:",
-        "test_watchdog.py",
+        "test_watchdog_kills.py",
         "left_the_process_group",
     ),
     Guard(

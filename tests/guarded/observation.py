@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guarded.table import OBSERVED, Guard
+from guarded.table import ASKING, OBSERVED, SCRIPTS, Guard
 
 GUARDS = [
     Guard(
@@ -138,7 +138,7 @@ GUARDS = [
         "stage_inputs.py",
         'found += [(machine_facts.FEATURES, path) for path in loaders] or [(machine_facts.NATIVE, "")]',
         "pass",
-        OBSERVED,
+        ASKING,
         "mathematics",
     ),
     Guard(
@@ -146,7 +146,7 @@ GUARDS = [
         "stage_inputs.py",
         'questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []',
         "pass",
-        OBSERVED,
+        ASKING,
         "machine_and_the_directory",
     ),
     Guard(
@@ -154,7 +154,7 @@ GUARDS = [
         "stage_inputs.py",
         'questions.append((machine_facts.DIRECTORY, ""))',
         "pass",
-        OBSERVED,
+        ASKING,
         "machine_and_the_directory",
     ),
     Guard(
@@ -162,7 +162,7 @@ GUARDS = [
         "stage_inputs.py",
         "made.dates.append((path, presence.status_of(path)))",
         "pass",
-        OBSERVED,
+        SCRIPTS,
         "others_than_compilers",
     ),
     Guard(
@@ -178,7 +178,7 @@ GUARDS = [
         "process_checks.py",
         "names = shell_text.variables_in(scripts_of(process))",
         "names = set()",
-        OBSERVED,
+        SCRIPTS,
         "of_a_script",
     ),
     Guard(
@@ -226,7 +226,7 @@ GUARDS = [
         "stage_inputs.py",
         "made.links.append((_STANDARD_INPUT, os.devnull))",
         "pass",
-        OBSERVED,
+        SCRIPTS,
         "empty_standard",
     ),
     Guard(
@@ -242,7 +242,7 @@ GUARDS = [
         "stage_inputs.py",
         "if is_told or known_programs",
         "if known_programs",
-        OBSERVED,
+        SCRIPTS,
         "told_where",
     ),
     Guard(
@@ -250,7 +250,7 @@ GUARDS = [
         "stage_inputs.py",
         "made.dates.append((path, self._call.files.status(path, how)))",
         "pass",
-        OBSERVED,
+        SCRIPTS,
         "whole_status",
     ),
     Guard(

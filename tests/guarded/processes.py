@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guarded.table import CALLERS, OBSERVED, OBSERVER, OBSERVER_LOG, Guard
+from guarded.table import ASKING, CALLERS, OBSERVER, OBSERVER_LOG, SCRIPTS, Guard
 
 GUARDS = [
     Guard(
@@ -26,7 +26,7 @@ GUARDS = [
         "process_checks.py",
         "if _NATIVE.search(text):",
         "if False:",
-        OBSERVED,
+        ASKING,
         "on_the_processor",
     ),
     Guard(
@@ -34,7 +34,7 @@ GUARDS = [
         "process_checks.py",
         "if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):",
         "if False:",
-        OBSERVED,
+        ASKING,
         "on_the_processor",
     ),
     Guard(
@@ -42,7 +42,7 @@ GUARDS = [
         "process_checks.py",
         "if not texts:",
         "if False:",
-        OBSERVED,
+        SCRIPTS,
         "script_is_not_known",
     ),
     Guard(
@@ -50,7 +50,7 @@ GUARDS = [
         "process_checks.py",
         " or not (begun.is_command or _has_read(process, begun.operand))",
         "",
-        OBSERVED,
+        SCRIPTS,
         "script_is_not_known",
     ),
     Guard(
@@ -58,7 +58,7 @@ GUARDS = [
         "process_checks.py",
         "if not is_whole or",
         "if",
-        OBSERVED,
+        SCRIPTS,
         "script_is_not_known",
     ),
     Guard(
@@ -70,15 +70,15 @@ GUARDS = [
         "made_up",
     ),
     Guard(
-        "random numbers of shells", "process_checks.py", "if word:", "if False:", OBSERVED, "random_numbers"
+        "random numbers of shells", "process_checks.py", "if word:", "if False:", SCRIPTS, "random_numbers"
     ),
     Guard(
         "the time and random numbers",
         "process_checks.py",
         "if asked:",
         "if False:",
-        OBSERVED,
-        "reading_can_tell or asks_for_the_time",
+        ASKING,
+        "input_record_can_tell or asks_for_the_time",
     ),
     Guard(
         "clocks that only run",
@@ -101,7 +101,7 @@ GUARDS = [
         "process_checks.py",
         "if kind != DEVICE and (path.startswith(OF_KERNEL) or is_stream) and not is_known:",
         "if False:",
-        OBSERVED,
+        ASKING,
         "or_a_pipe",
     ),
     Guard(
@@ -246,7 +246,7 @@ GUARDS = [
         "process_checks.py",
         "if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):",
         "if False:",
-        OBSERVED,
+        SCRIPTS,
         "text_of_no_file",
     ),
     Guard(
@@ -262,7 +262,7 @@ GUARDS = [
         "known_programs.py",
         "return environment.is_hidden(name)",
         "return environment.is_ignored(name)",
-        OBSERVED,
+        SCRIPTS,
         "compilers_ignore",
     ),
     Guard(

@@ -34,7 +34,7 @@ GUARDS = [
         "differences.py",
         "if environment.digest_of(name, now.environ) != digest",
         "if False",
-        "test_input_records.py",
+        "test_differences.py",
         "variable_that_was_asked",
     ),
     Guard(
@@ -42,7 +42,7 @@ GUARDS = [
         "differences.py",
         'if input_record.sought and now.environ.get("PATH", "") != input_record.search_path:',
         "if False:",
-        "test_input_records.py",
+        "test_differences.py",
         "another_path",
     ),
     Guard(
@@ -50,7 +50,7 @@ GUARDS = [
         "differences.py",
         "elif kind == SOURCE and path not in links and os.path.islink(path):",
         "elif False:",
-        "test_input_records.py",
+        "test_differences.py",
         "becomes_a_link",
     ),
     Guard(
@@ -58,7 +58,7 @@ GUARDS = [
         "differences.py",
         "if digest_of_listing(directory) != digest:",
         "if False:",
-        "test_input_records.py",
+        "test_differences.py",
         "each_difference and name",
     ),
     Guard(
@@ -66,7 +66,7 @@ GUARDS = [
         "differences.py",
         "*filter(os.path.islink, input_record.plain))]",
         "*())]",
-        "test_input_records.py",
+        "test_differences.py",
         "each_difference and place",
     ),
     Guard(
@@ -114,7 +114,7 @@ GUARDS = [
         "differences.py",
         "if os.path.realpath(path) != led_to]",
         "if False]",
-        "test_input_records.py",
+        "test_differences.py test_input_records.py",
         "link",
     ),
     Guard(
@@ -133,7 +133,7 @@ GUARDS = [
         CALLERS,
         "may_not_read",
     ),
-    Guard("hard links for clang", "presence.py", "{is_one:d}", "0", "test_input_records.py", "copies"),
+    Guard("hard links for clang", "presence.py", "{is_one:d}", "0", "test_differences.py", "copies"),
     Guard(
         "dates of copies",
         "differences.py",
@@ -147,7 +147,7 @@ GUARDS = [
         "differences.py",
         "if not answer or ask(topic, subject) != answer:",
         "if False:",
-        "test_input_records.py",
+        "test_differences.py",
         "processor or loaders_cache",
     ),
     Guard(

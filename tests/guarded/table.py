@@ -32,7 +32,7 @@ CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
 MEANING = "test_normalized_text.py"
-LINES_LISTED = "tests/scenarios/test_command_lines.py --every-line"
+LINES_LISTED = "tests/scenarios/test_command_lines.py --every-case"
 TERMINALS = "tests/scenarios/test_terminals.py"
 LINKS = "tests/scenarios/test_device_links.py"
 MACHINE = "tests/scenarios/test_machine.py"
@@ -46,5 +46,6 @@ OUTPUTS, PRODUCTS_GIVEN = "test_output_names.py", "test_products.py"
 LEFTOVERS = "test_leftovers.py"
 QUESTIONS = "tests/scenarios/test_hostile_questions.py"
 OBSERVED = "test_stage_inputs.py"
+ASKING, SCRIPTS = "test_stage_inputs_questions.py", "test_stage_inputs_scripts.py"
 CALLERS = "tests/scenarios/test_observed_callers.py"
 OBSERVER, OBSERVER_LOG = "test_observer.py", "test_observer_log.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.like_plain import object_by_plain
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace, make_workspace
 
@@ -17,17 +18,6 @@ def compile_cached(workspace: Workspace, *others: str | Path, **variables: str) 
 
 def compile_plain(workspace: Workspace, *others: str | Path, **variables: str) -> Result:
     return workspace.plain("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS, *others, **variables)
-
-
-def reference(workspace: Workspace) -> bytes:
-    """The object that plain nvcc makes of a.cu now."""
-    keep = workspace.directory.parent / "keep"
-    keep.mkdir(exist_ok=True)
-    result = compile_plain(workspace, "-keep", "-keep-dir", keep)
-    assert result.status == 0, result.stderr
-    content = (workspace.directory / "a.o").read_bytes()
-    (workspace.directory / "a.o").unlink()
-    return content
 
 
 def check_compiles(workspace: Workspace, expected: bytes, **variables: str) -> None:
@@ -60,7 +50,7 @@ def check_heals(workspace: Workspace, expected: bytes) -> None:
 def shared(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> tuple[Workspace, bytes, Path]:
     workspace = make_workspace(tmp_path_factory.mktemp("shared"), nvcc)
     workspace.write("a.cu", SOURCE)
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu")
     check_compiles(workspace, expected)
     saved = workspace.cache.parent / "saved"
     shutil.copytree(workspace.cache, saved)

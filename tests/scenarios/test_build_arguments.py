@@ -78,6 +78,7 @@ def compile_in(inputs: Workspace, directory: Path, argv: tuple[str, ...], **vari
     return counters
 
 
+@pytest.mark.by_default("parameters")
 @pytest.mark.parametrize("through", ["words", "parameters"])
 def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
     argv = BAZEL
@@ -94,6 +95,7 @@ def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
     assert compile_in(inputs, again, argv).outcome == "direct_hit"
 
 
+@pytest.mark.full
 def test_another_sandbox(inputs: Workspace) -> None:
     """The place is in the module id, so it is another compile to nvcc; but the device code is the same."""
     compile_in(inputs, sandbox(inputs, 1), BAZEL)
@@ -159,6 +161,7 @@ def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
         assert counters.outcome == outcome
 
 
+@pytest.mark.full
 def test_a_setup_script_of_pytorch(inputs: Workspace) -> None:
     """Without Ninja: `-c` twice, quotes that no shell takes away, absolute paths."""
     work = inputs.directory

@@ -78,6 +78,7 @@ def check_warm(project: Build, calls: list[Call]) -> None:
     assert stages_run(calls) == []
 
 
+@pytest.mark.by_default("cmake-ninja", "make-shim")
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_project(project: Build) -> None:
     plain, edited = made_plainly(project)
@@ -106,6 +107,7 @@ def test_a_project(project: Build) -> None:
     assert project.is_done(ours=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("system", [WITH_SHIM], ids=["shim"])
 def test_what_cmake_asks_the_shim_before_a_build(project: Build) -> None:
     """It asks for the release, and has commands printed. Its other compiles are hits in the next place."""

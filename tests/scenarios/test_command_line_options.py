@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 
-from scenarios.command_lines import LINES
+from scenarios.command_lines import BY_DEFAULT, EDITED_BY_DEFAULT, LINES
 from scenarios.lines.line import Line
 
 # `--long <value> (-short)`; the short name has two dashes where it is the same as the long one.
@@ -33,6 +33,13 @@ def test_every_documented_option_is_in_a_command_line(nvcc: str) -> None:
     assert len(documented) > 100
     used = {name for line in LINES for word in _words(line) for name in _names(word)}
     assert [names for names in documented if used.isdisjoint(names)] == []
+
+
+def test_every_outcome_is_in_a_line_that_is_run_by_default() -> None:
+    names = {line.name for line in LINES}
+    assert names >= BY_DEFAULT
+    assert EDITED_BY_DEFAULT <= BY_DEFAULT
+    assert {line.warm for line in LINES if line.name in BY_DEFAULT} == {line.warm for line in LINES}
 
 
 def test_names_of_command_lines_are_unique() -> None:

@@ -7,9 +7,9 @@ afterwards: which there are, their modes, links, contents, and whether they were
 nvcc makes differently on every run, since it names its temporary files in it, is compared with `nvcc -keep`,
 which does not.
 
-Some lines are run, and few of them edited; all of them with
+By default run those lines that command_lines.py names, and a few of them are edited. All of them, and edited:
 
-    pytest --every-line tests/scenarios/test_command_lines.py
+    pytest --every-case tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++     and host compiler
     NVCCACHE_TEST_LIGHT=1                next to no CUDA headers, three times as fast
@@ -29,15 +29,13 @@ import pytest
 
 from nvccache.store import store
 from scenarios.bench import LISTED, Bench, Run, release_of
-from scenarios.command_lines import LINES
+from scenarios.command_lines import BY_DEFAULT, EDITED_BY_DEFAULT, LINES
 from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.lines.line import Line
 from scenarios.sameness import assert_same_files, assert_same_streams
 from scenarios.sources import with_change, with_comment
 from workspaces import Counters, Workspace
 
-KEPT_LINES = 6  # One line of so many is run by default,
-EDITED_LINES = 48  # and one of so many edited.
 # Options with which a comment shows in what is made: in the date or length of a source, or in its text.
 _SHOWING = re.compile(r"-g\d?\b|-G\b|line-?info|keep|save-temps")
 
@@ -121,15 +119,16 @@ class Comparison:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    every = metafunc.config.getoption("--every-line")
-    kept = list(enumerate(LINES))[:: 1 if every else KEPT_LINES]
-    cases = [(line, every or index % EDITED_LINES == 0) for index, line in kept]
-    metafunc.parametrize(("line", "is_edited"), cases, ids=[line.name for line, _ in cases])
+    if "line" in metafunc.fixturenames:
+        metafunc.parametrize("line", LINES, ids=[line.name for line in LINES])
 
 
+@pytest.mark.by_default(
+    *BY_DEFAULT, smoke={"compile": "compile", "same_base_name": "bypass", "device_error": "failure"}
+)
 def test_does_what_nvcc_does(
     line: Line,
-    is_edited: bool,
+    request: pytest.FixtureRequest,
     workspace: Workspace,
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -140,5 +139,6 @@ def test_does_what_nvcc_does(
     if os.environ.get("NVCCACHE_TEST_LIGHT") and not line.needs_cuda_headers:
         light_toolkit_on_path(workspace, workspace.directory.parent / "toolkit")
     comparison = Comparison(Bench(line, workspace, release), record_property)
+    is_edited = line.name in EDITED_BY_DEFAULT or request.config.getoption("--every-case")
     if comparison.unedited() and is_edited and line.edited_file:
         comparison.edited()

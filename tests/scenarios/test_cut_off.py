@@ -67,6 +67,7 @@ EDITS: dict[str, tuple[Files, set[str]]] = {
 }
 
 
+@pytest.mark.by_default("a comment above", "a header that says nothing", "what leaves the PTX as it is")
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_makes_those_stages_run_whose_inputs_say_something_else(
     workspace: Workspace, name: str
@@ -82,6 +83,7 @@ def test_an_edit_makes_those_stages_run_whose_inputs_say_something_else(
     assert counters.compiled() == {}
 
 
+@pytest.mark.by_default("-Xptxas -O1-")
 @pytest.mark.parametrize(
     ("options", "ran"),
     [
@@ -101,6 +103,7 @@ def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
     assert set(check_edit(workspace, (BEFORE, after), then=options).compiled()) == ran
 
 
+@pytest.mark.full
 def test_another_host_compiler_makes_no_ptxas_run(workspace: Workspace) -> None:
     """Its own headers and version are in the text that the stages before read."""
     if not OTHER_CXX:
@@ -115,6 +118,7 @@ def architectures(*numbers: int) -> list[str]:
     return [word for number in numbers for word in GENCODES[number]]
 
 
+@pytest.mark.full
 def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
     put(workspace, BEFORE)
     compile_once(workspace, ("-c", "a.cu", *architectures(75, 80, 86)))
@@ -125,6 +129,7 @@ def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
     assert set(counters.compiled()) == {"fatbinary", "host_compile"}
 
 
+@pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin", "-dc"])
 def test_the_other_modes(workspace: Workspace, mode: str) -> None:
     put(workspace, BEFORE)
@@ -138,6 +143,7 @@ def test_the_other_modes(workspace: Workspace, mode: str) -> None:
     assert "cicc" in counters.compiled()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("inline", ["", 'asm volatile("no.such.instruction;");'], ids=["right", "wrong"])
 def test_ptx_that_nvcc_has_checked(workspace: Workspace, inline: str) -> None:
     """Newer toolkits do so for newer architectures. What lies there from before says nothing."""
@@ -154,6 +160,7 @@ def test_ptx_that_nvcc_has_checked(workspace: Workspace, inline: str) -> None:
     assert counters.outcome == ("failed" if inline else "miss")
 
 
+@pytest.mark.full
 def test_a_header_that_several_units_include(workspace: Workspace) -> None:
     put(workspace, BEFORE)
     units = ("a.cu", "b.cu")
@@ -184,6 +191,7 @@ def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) 
     assert b"n.h" in found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("has_base", [False, True])
 def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: bool) -> None:
     """The module id is made of the path, also with a base directory."""
@@ -208,6 +216,7 @@ def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: 
     assert made["two"] == (workspace.directory / "a.o").read_bytes()
 
 
+@pytest.mark.full
 def test_at_once_on_texts_that_say_the_same(workspace: Workspace) -> None:
     """Processes that wait for each other's stages by what these say get the right lines all the same."""
     text = SOURCE.replace("int host() {", "int host() { int unused;")
@@ -231,6 +240,7 @@ def test_at_once_on_texts_that_say_the_same(workspace: Workspace) -> None:
         assert found == (directory / "a.o").read_bytes()
 
 
+@pytest.mark.full
 def test_lines_are_ignored_after_a_compile_of_the_same_text_with_line_information(
     workspace: Workspace,
 ) -> None:

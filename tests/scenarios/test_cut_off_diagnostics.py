@@ -55,6 +55,7 @@ def lines_in(said: bytes) -> set[bytes]:
     return set(re.findall(rb"a\.cu[(:](\d+)", said))
 
 
+@pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: str) -> None:
     """After the edit, and when it is taken back."""
@@ -75,18 +76,21 @@ def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: 
     assert counters.compiled() == {}
 
 
+@pytest.mark.by_default("cudafe++ and cicc")
 @pytest.mark.parametrize("speaker", [name for name in SPEAKERS if name != "ptxas"])
 def test_diagnostics_that_come_with_the_edit(workspace: Workspace, speaker: str) -> None:
     options, text, word = SPEAKERS[speaker]
     assert word in compile_and_edit(workspace, {"a.cu": KERNEL}, {"a.cu": COMMENT + text}, options.split())
 
 
+@pytest.mark.by_default("host compiler")
 @pytest.mark.parametrize("speaker", ["cudafe++", "cicc", "host compiler"])
 def test_diagnostics_that_go_with_the_edit(workspace: Workspace, speaker: str) -> None:
     options, text, _ = SPEAKERS[speaker]
     assert compile_and_edit(workspace, {"a.cu": text}, {"a.cu": COMMENT + KERNEL}, options.split()) == b""
 
 
+@pytest.mark.by_default("both")
 @pytest.mark.parametrize(
     "error",
     [
@@ -123,6 +127,7 @@ def _without_names(said: bytes) -> bytes:
 STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second"),
     [("-isystem", "-I"), ("-I", "-isystem")],
@@ -140,6 +145,7 @@ def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str,
     assert said["-I"].count(b"unused") >= 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("flags", [" 3", " 3 4"])
 def test_a_part_that_a_marker_of_the_users_puts_elsewhere(workspace: Workspace, flags: str) -> None:
     """Generated sources have such lines, which the preprocessor hands on."""
@@ -164,6 +170,7 @@ PLACES = {
 }
 
 
+@pytest.mark.by_default("True-as the header")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_function_that_only_the_source_may_not_leave_unused(
@@ -176,6 +183,7 @@ def test_a_function_that_only_the_source_may_not_leave_unused(
     compile_and_edit(workspace, *states, argv=())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("host", [KERNEL, KERNEL + HOST_WARNING], ids=["silent", "talking"])
 @pytest.mark.parametrize("option", ["-Wall,-Wextra", "-fPIC", "-Wall,-Werror=format"])
 def test_a_comment_and_another_option_of_the_host_compiler_at_once(
@@ -205,12 +213,14 @@ def test_errors_of_the_host_compiler_in_moved_text(workspace: Workspace) -> None
     assert lines_in(result.stderr) == {b"7"}
 
 
+@pytest.mark.full
 def test_pragmas_about_diagnostics_are_text(workspace: Workspace) -> None:
     text = f"#pragma nv_diag_suppress 1422\n{ODD}\n{KERNEL}"
     after = {"a.cu": text.replace("suppress", "default")}
     assert b"multichar" in compile_and_edit(workspace, {"a.cu": text}, after, ())
 
 
+@pytest.mark.full
 def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
     """cicc said nothing of the device code, so that its part counts as unchanged."""
     put(workspace, {"a.cu": SPEAKERS["cudafe++"][1]})
@@ -220,6 +230,7 @@ def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
     assert set(counters.compiled()) == {"cudafe", "host_compile"}
 
 
+@pytest.mark.full
 def test_a_call_that_began_again_is_one_hit_the_next_time(workspace: Workspace) -> None:
     """Of what the host compiler said, and where, nothing is lost with the record of the call."""
     options, text, _ = SPEAKERS["host compiler"]

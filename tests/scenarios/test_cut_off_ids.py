@@ -36,6 +36,7 @@ UNLIKE = {
 }
 
 
+@pytest.mark.by_default("one of two devices--dc")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("place", UNLIKE)
 def test_passes_that_make_up_other_ids(workspace: Workspace, place: str, mode: str) -> None:
@@ -65,6 +66,7 @@ def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, .
     assert len(made) == 1
 
 
+@pytest.mark.by_default("static--c")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", [HIDDEN, STATIC], ids=["unnamed namespace", "static"])
 def test_internal_names_of_a_unit_with_an_external_definition(
@@ -78,6 +80,7 @@ def test_internal_names_of_a_unit_with_an_external_definition(
     assert counters.compiled().keys() >= {"cudafe"}
 
 
+@pytest.mark.by_default("renamed--c")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -97,6 +100,7 @@ def test_the_first_external_definition_changes(
     assert check_edit(workspace, edit, MODES[mode]).compiled().keys() >= FRONT
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES)
 def test_the_first_external_definition_is_in_a_header_that_gets_a_comment(
     workspace: Workspace, mode: str
@@ -105,6 +109,7 @@ def test_the_first_external_definition_is_in_a_header_that_gets_a_comment(
     assert check_edit(workspace, (files, {"h.h": COMMENT + EXTERNAL}), MODES[mode]).compiled() == {}
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES)
 def test_units_without_external_definition_before_and_after_a_comment(
     workspace: Workspace, mode: str
@@ -125,6 +130,7 @@ def test_units_without_external_definition_before_and_after_a_comment(
     assert identities(workspace, "second.o") == before
 
 
+@pytest.mark.by_default("moved")
 @pytest.mark.parametrize("state", ["cold", "moved"])
 def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: str) -> None:
     """One calls a device function of the other; both have internal names; one is made of moved text."""
@@ -146,6 +152,7 @@ def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: s
     link(workspace, ["one.o", "two.o"], ("-dc",))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["-cubin", "-fatbin", "-ptx"])
 def test_device_code_alone(workspace: Workspace, mode: str) -> None:
     """With several architectures the first cicc makes the id up and the others read it."""
@@ -158,6 +165,7 @@ def test_device_code_alone(workspace: Workspace, mode: str) -> None:
     assert not counters.compiled()
 
 
+@pytest.mark.full
 def test_ids_in_two_directories(workspace: Workspace) -> None:
     """What cicc made in one place holds no other place's id, so that no call begins again for it."""
     log = workspace.directory.parent / "log"
@@ -170,6 +178,7 @@ def test_ids_in_two_directories(workspace: Workspace) -> None:
     assert "once more" not in log.read_text()
 
 
+@pytest.mark.full
 def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace) -> None:
     put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
     compile_once(workspace, ("-c", "a.cu", *TWO[:2]))
@@ -178,6 +187,7 @@ def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace
     assert counters.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
 
 
+@pytest.mark.full
 def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -> None:
     log = workspace.directory.parent / "log"
     put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})

@@ -39,6 +39,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.by_default("-lineinfo")
 @pytest.mark.parametrize("options", OPTIONS)
 def test_an_option_by_which_lines_may_be_seen(
     workspace: Workspace, options: str, reference_directory: Path
@@ -50,6 +51,7 @@ def test_an_option_by_which_lines_may_be_seen(
     assert ran <= counters.compiled().keys()
 
 
+@pytest.mark.by_default("-fsanitize=undefined")
 @pytest.mark.parametrize("option", ["-fsanitize=undefined", "-flto"])
 def test_an_option_by_which_objects_name_the_intermediate_directory(
     workspace: Workspace, option: str
@@ -73,6 +75,7 @@ def _without_directory(content: bytes) -> bytes:
     return re.sub(rb"nvccache-[0-9a-f]{16}", b"", content)
 
 
+@pytest.mark.full
 def test_optix_ir(workspace: Workspace) -> None:
     put(workspace, {"a.cu": SOURCE})
     argv = ("-optix-ir", "a.cu")
@@ -101,6 +104,7 @@ READERS = {
 }
 
 
+@pytest.mark.by_default("__builtin_LINE of a device")
 @pytest.mark.parametrize("name", READERS)
 def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
     device, host = READERS[name]
@@ -111,6 +115,7 @@ def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
     assert check_edit(workspace, moved(text)).compiled()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("namespace", ["std", "std::experimental"])
 def test_a_source_location(workspace: Workspace, namespace: str) -> None:
     header = "source_location" if namespace == "std" else "experimental/source_location"
@@ -158,6 +163,7 @@ USES = {
 }
 
 
+@pytest.mark.by_default("taking(1)")
 @pytest.mark.parametrize("use", USES)
 def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_path: Path, use: str) -> None:
     """Its own lines stay where they are; those of the user count where what it declares is used by name."""
@@ -186,6 +192,7 @@ UNCLEAR = {
 }
 
 
+@pytest.mark.by_default("a second declarator")
 @pytest.mark.parametrize("name", UNCLEAR)
 def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace, name: str) -> None:
     declaration, use = UNCLEAR[name]
@@ -195,6 +202,7 @@ def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace
     assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
 
 
+@pytest.mark.by_default("__FILE__")
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
 def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
     """The header has another name, and the text is the same otherwise."""
@@ -205,6 +213,7 @@ def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
     assert "host_compile" in check_edit(workspace, (before, after)).compiled()
 
 
+@pytest.mark.by_default('host-R"(a\\n{0}b)"-\\n')
 @pytest.mark.parametrize(
     ("side", "literal", "inserted"),
     [
@@ -225,12 +234,14 @@ def test_a_line_more_in_a_raw_string(workspace: Workspace, side: str, literal: s
     assert counters.compiled().keys() >= FRONT
 
 
+@pytest.mark.full
 def test_a_line_more_in_a_raw_string_behind_a_literal_of_several_characters(workspace: Workspace) -> None:
     host = 'int c = \'a"\'; const char *s = R"(1\n{0}2)"; return c + s[2];'
     one, other = (KERNEL.format(device="", host=host.format(lines)) for lines in ("", "\n"))
     assert check_edit(workspace, ({"a.cu": one}, {"a.cu": other}), ("-w",)).compiled()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["-include", "-imacros"])
 def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace, option: str) -> None:
     """It is defined anew there: the source has taken back its definition, but for its own text."""
@@ -241,6 +252,7 @@ def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace
     assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
 
 
+@pytest.mark.full
 def test_a_host_compiler_that_is_a_script(workspace: Workspace, tmp_path: Path) -> None:
     script = tmp_path / "g++"
     find = 'for word; do case "$word" in *.cudafe1.cpp) directory=${word%/*};; esac; done'
@@ -249,6 +261,7 @@ def test_a_host_compiler_that_is_a_script(workspace: Workspace, tmp_path: Path) 
     assert {"cudafe", "host_compile"} <= counters.compiled().keys()
 
 
+@pytest.mark.full
 def test_every_stage_behind_runs_when_all_changes(workspace: Workspace) -> None:
     text = KERNEL.format(device="*x = __LINE__;", host="return __LINE__;")
     assert set(check_edit(workspace, moved(text)).compiled()) == FRONT | BACK

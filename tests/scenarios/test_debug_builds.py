@@ -1,7 +1,7 @@
 """Builds for debuggers and profilers: lines, paths and further files are those of this compile.
 
 Objects with debug information are compared byte by byte with those of plain nvcc, which keeps its
-intermediates where nvccache says that they were. Some cases are run by default, all with --every-case.
+intermediates where nvccache says that they were. One of each kind runs by default, all with --every-case.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def words_of(bench: Workspace, options: str) -> list[str]:
     return [word.replace("{work}", str(bench.directory)) for word in options.split()]
 
 
+@pytest.mark.by_default("-g -G -c")
 @pytest.mark.parametrize("options", COMPILES)
 def test_lines_and_paths_are_those_of_this_compile(
     bench: Workspace, reference_directory: Path, options: str
@@ -120,6 +121,7 @@ def test_lines_and_paths_are_those_of_this_compile(
     compile_it()
 
 
+@pytest.mark.by_default("-lineinfo -c-{project}")
 @pytest.mark.parametrize("base", ["", "{project}"])
 @pytest.mark.parametrize("options", ["-g -c", "-G -c", "-lineinfo -c", "-g -G -c", "-lineinfo -ptx"])
 def test_a_project_that_is_moved(
@@ -139,6 +141,7 @@ def test_a_project_that_is_moved(
         )
 
 
+@pytest.mark.full
 def test_the_host_compilers_information_is_that_of_the_source(
     bench: Workspace, reference_directory: Path
 ) -> None:
@@ -158,6 +161,7 @@ def test_the_host_compilers_information_is_that_of_the_source(
     assert max(seen[0]) + 2 == max(seen[1])
 
 
+@pytest.mark.full
 def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> None:
     seen = []
     for text in (SOURCE, ABOVE + SOURCE):
@@ -168,6 +172,7 @@ def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> N
     assert {line + 2 for line in seen[0]} == seen[1]
 
 
+@pytest.mark.by_default("-Xcompiler -save-temps -c")
 @pytest.mark.parametrize("options", LEFT_TO_NVCC)
 def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, options: str) -> None:
     """Which are all there."""
@@ -178,6 +183,7 @@ def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, opti
         assert len(files) > 1 or "-shared" in options
 
 
+@pytest.mark.by_default("-g -Xcompiler -gsplit-dwarf")
 @pytest.mark.parametrize("options", BESIDE_OBJECT)
 def test_files_beside_the_object_are_those_of_this_compile(bench: Workspace, options: str) -> None:
     """The host compiler writes them anew each time; what is made of device code is cached."""
@@ -199,6 +205,7 @@ def test_files_beside_the_object_are_those_of_this_compile(bench: Workspace, opt
     assert counters.ran().get("ptxas", 0) == 0
 
 
+@pytest.mark.full
 def test_two_objects_of_one_source_can_be_told_apart(bench: Workspace) -> None:
     """A unit without external definition has its id from the object's name, also where gcc writes it."""
     kernel = "static __global__ void hidden(int *x) { x[0] = 1; }\n"
@@ -232,6 +239,7 @@ def _take_readable(bench: Workspace, before: set[Path]) -> dict[str, bytes]:
 PTX_OPTIONS = ("-lineinfo -cubin", "-cubin", "-fatbin")
 
 
+@pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("options", PTX_OPTIONS)
 def test_the_dates_of_sources_that_the_users_ptx_names(bench: Workspace, options: str) -> None:
     """Up to 13.2 ptxas looks at the files that `.file` names, which nothing else reads."""
@@ -246,6 +254,7 @@ def test_the_dates_of_sources_that_the_users_ptx_names(bench: Workspace, options
     assert (made[1] != made[2]) == (cuda_release(bench) <= (13, 2))
 
 
+@pytest.mark.full
 def test_the_dates_of_sources_in_a_link_that_compiles(workspace: Workspace) -> None:
     """With -dlto nvlink looks at the sources of the objects, which the link does not name."""
     workspace.write("a.cu", '#include "h.h"\n__global__ void kernel(float *x) { x[0] = twice(x[1]); }\n')

@@ -57,6 +57,7 @@ def link(place: Workspace, *argv: str, product: str = "d.o", **variables: str) -
     return counters
 
 
+@pytest.mark.by_default("object-one", "fatbin-two", smoke={"object-one": "device link"})
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
 @pytest.mark.parametrize("kind", [(), ("-cubin",), ("-fatbin",)], ids=["object", "cubin", "fatbin"])
 def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[str, ...]) -> None:
@@ -73,6 +74,7 @@ def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[s
     assert link(place, *argv).ran() == {}
 
 
+@pytest.mark.full
 def test_a_device_link_to_ptx(place: Workspace) -> None:
     skip_without_lto(place)
     make_objects(place, LTO)
@@ -101,6 +103,7 @@ def test_changed_device_code_is_linked_again(place: Workspace) -> None:
     assert link(place, "-dlink", *TWO, "one.o", "two.o").ran()["nvlink"] == 2
 
 
+@pytest.mark.full
 def test_the_order_of_objects_counts(place: Workspace) -> None:
     make_objects(place, ONE)
     link(place, "-dlink", *ONE, "one.o", "two.o")
@@ -120,6 +123,7 @@ def archive(place: Workspace, path: str, *members: str) -> None:
     subprocess.run(["ar", "crU", str(target), *members], cwd=place.directory, check=True, capture_output=True)
 
 
+@pytest.mark.by_default("library")
 @pytest.mark.parametrize("named", ["path", "library"])
 def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
     make_objects(place, ONE)
@@ -135,6 +139,7 @@ def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
     assert link(place, *argv).ran()["nvlink"] == 1
 
 
+@pytest.mark.by_default("LIBRARY_PATH")
 @pytest.mark.parametrize("by", ["words", "LIBRARY_PATH"])
 def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Workspace, by: str) -> None:
     make_objects(place, ONE)
@@ -151,6 +156,7 @@ def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Works
     assert link(place, *argv, **variables).ran()["nvlink"] == 1
 
 
+@pytest.mark.full
 def test_a_shared_library_hides_an_archive(place: Workspace) -> None:
     """nvlink leaves shared libraries to the host linker, and then does not look for the archive."""
     make_objects(place, ONE)
@@ -163,6 +169,7 @@ def test_a_shared_library_hides_an_archive(place: Workspace) -> None:
     assert link(place, *argv).outcome == "direct_hit"
 
 
+@pytest.mark.by_default("path")
 @pytest.mark.parametrize("named", ["path", "library"])
 def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: str) -> None:
     """Nothing is kept of such a link."""
@@ -177,6 +184,7 @@ def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: st
         assert "nvlink" not in counters.hit()
 
 
+@pytest.mark.full
 def test_a_library_by_its_file_name_is_not_kept(place: Workspace) -> None:
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")
@@ -184,6 +192,7 @@ def test_a_library_by_its_file_name_is_not_kept(place: Workspace) -> None:
         assert "nvlink" not in link(place, "-dlink", *ONE, "one.o", "two.o", "-Llib", "-l:libtwo.a").hit()
 
 
+@pytest.mark.full
 def test_a_shared_library_that_goes_uncovers_an_archive(place: Workspace) -> None:
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")
@@ -197,6 +206,7 @@ def test_a_shared_library_that_goes_uncovers_an_archive(place: Workspace) -> Non
     assert link(place, *argv).outcome != "direct_hit"
 
 
+@pytest.mark.by_default("two")
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
 def test_a_program_from_sources(place: Workspace, options: tuple[str, ...]) -> None:
     if options is LTO:
@@ -236,6 +246,7 @@ def change_stub(toolkit: Path) -> None:
     replace(stub, stub.read_text() + "/* another */\n", 0o644)
 
 
+@pytest.mark.by_default("nvlink")
 @pytest.mark.parametrize(
     ("change", "stage"), [(change_nvlink, "nvlink"), (change_stub, "host_compile")], ids=["nvlink", "stub"]
 )
@@ -250,6 +261,7 @@ def test_a_part_that_was_replaced_runs(
     assert link(place, *argv).ran() == {stage: 1}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["LIBRARY_PATH"])
 def test_each_variable_that_nvlink_reads_counts(place: Workspace, name: str) -> None:
     make_objects(place, ONE)
@@ -258,6 +270,7 @@ def test_each_variable_that_nvlink_reads_counts(place: Workspace, name: str) -> 
     assert link(place, *argv, **{name: "/nowhere"}).ran()["nvlink"] == 1
 
 
+@pytest.mark.full
 def test_options_of_nvlink_count(place: Workspace) -> None:
     make_objects(place, ONE)
     argv = ("-dlink", *ONE, "one.o", "two.o")
@@ -281,6 +294,7 @@ def test_libnvvm_counts(place: Workspace, toolkit: Path) -> None:
     assert link(place, *argv).ran()["nvlink"] == 1
 
 
+@pytest.mark.by_default("code")
 @pytest.mark.parametrize("options", [ONE, LTO], ids=["code", "lto"])
 def test_nvlink_reads_no_other_sections_than_those_that_count(
     place: Workspace, options: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 Each case compiles a source that makes some of them talk, and goes on to what reuses a part of the stages:
 nothing changed, no record of the call, another architecture, another option of ptxas or of the host
-compiler, an edit of host code. Some cases are run by default, all of them with --every-case.
+compiler, an edit of host code. One of each kind runs by default, all with --every-case.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
     return workspace
 
 
+@pytest.mark.by_default("all")
 @pytest.mark.parametrize("speaker", [*SOURCES])
 def test_what_is_said_when_only_some_stages_run(bench: Workspace, speaker: str) -> None:
     source = bench.write("a.cu", SOURCES[speaker])
@@ -75,6 +76,7 @@ def test_what_is_said_when_only_some_stages_run(bench: Workspace, speaker: str) 
     both_ways(bench, *LINE, ARCHITECTURE)
 
 
+@pytest.mark.by_default("header")
 @pytest.mark.parametrize("speaker", ["all", "header", "cicc"])
 def test_files_are_named_as_they_were_typed(bench: Workspace, speaker: str) -> None:
     """Though what is compiled is the same."""
@@ -147,12 +149,14 @@ SWITCHES = {
 }
 
 
+@pytest.mark.by_default("-Xcudafe --diag_error=177")
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_an_option_that_changes_what_is_said(bench: Workspace, switch: str) -> None:
     """After a compile without it, again without it, and with a second architecture that is new."""
     check_switch(bench, SWITCHES[switch], switch.split(), ("-c", "a.cu", "-o", "a.o"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("switch", ["-Werror ext-lambda-captures-this", "-Wext-lambda-captures-this"])
 def test_an_option_about_lambdas(workspace: Workspace, switch: str) -> None:
     """They need the headers that other tests do without."""
@@ -189,6 +193,7 @@ PRAGMAS = {
 }
 
 
+@pytest.mark.by_default("in a header")
 @pytest.mark.parametrize("pragma", PRAGMAS)
 def test_a_pragma_that_is_put_in_and_taken_out(bench: Workspace, pragma: str) -> None:
     bench.write("p.h", "#pragma nv_diag_error 177\n")
@@ -200,6 +205,7 @@ def test_a_pragma_that_is_put_in_and_taken_out(bench: Workspace, pragma: str) ->
     assert statuses[0] == statuses[-1] == 0
 
 
+@pytest.mark.full
 def test_a_header_that_comes_to_promote_a_warning(bench: Workspace) -> None:
     """The call has a record by then, which names the header."""
     line = ("-c", "a.cu", "-o", "a.o", ARCHITECTURE)
@@ -213,6 +219,7 @@ def test_a_header_that_comes_to_promote_a_warning(bench: Workspace) -> None:
     assert statuses[:2] == [0, 0] and all(statuses[2:4]) and not any(statuses[4:])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("line", ["-dc a.cu b.cu", "-c b.cu a.cu", "-MD -c a.cu b.cu"])
 def test_what_is_said_of_two_sources(bench: Workspace, line: str) -> None:
     """In the order in which they were typed, whichever is new."""
@@ -226,6 +233,7 @@ def test_what_is_said_of_two_sources(bench: Workspace, line: str) -> None:
     both_ways(bench, *line.split(), ARCHITECTURE)
 
 
+@pytest.mark.full
 def test_what_nvlink_says(workspace: Workspace) -> None:
     """Of a device link, cold and warm, and with another architecture."""
     recursive = RECURSIVE.replace("extern __device__ int elsewhere(int);", "")
@@ -240,6 +248,7 @@ def test_what_nvlink_says(workspace: Workspace) -> None:
     both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", "-Werror", "all-warnings")
 
 
+@pytest.mark.full
 def test_what_the_driver_says_of_old_architectures(bench: Workspace) -> None:
     bench.write("a.cu", KERNEL + UNUSED)
     oldest = bench.plain("--list-gpu-arch").stdout.decode().split()[0]

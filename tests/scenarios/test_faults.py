@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.like_plain import check_twice_like_plain, object_by_plain, told
 from scenarios.primed_cache import (
     check_compiles,
     check_hits,
     compile_cached,
     compile_plain,
     primed,
-    reference,
     shared,
 )
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
@@ -31,9 +30,6 @@ from workspaces import Result, Workspace
 
 __all__ = ["primed", "shared"]  # fixtures
 
-_TEMPORARY = re.compile(
-    rb"(?:/[^\s:;'\"]*/)?tmpxft_[0-9a-f]{8}_[0-9a-f]{8}(?:-\d+_)?|/[^\s:;'\"]*/cc\w{6}\.s"
-)
 BAD_INPUT = {
     "missing header": '#include "absent.h"\n',
     "error directive": "#error no\n",
@@ -47,33 +43,11 @@ BAD_INPUT = {
 }
 
 
-def told(result: Result) -> tuple[int, bytes, bytes]:
-    """What a user sees, without the names of temporary files."""
-    return result.status, result.stdout, _TEMPORARY.sub(b"", result.stderr)
-
-
-def files_of(workspace: Workspace) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(workspace.directory)): path.read_bytes()
-        for path in workspace.directory.rglob("*")
-        if path.is_file()
-    }
-
-
 def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
-    """The same status, words and files, twice: what failed once is not remembered."""
-    before = files_of(workspace)
-    plain = compile_plain(workspace, *others)
-    expected = files_of(workspace)
-    for _ in ("cold", "warm"):
-        for name in files_of(workspace).keys() - before.keys():
-            (workspace.directory / name).unlink()
-        for name, content in before.items():
-            (workspace.directory / name).write_bytes(content)
-        cached = compile_cached(workspace, *others)
-        assert told(cached) == told(plain)
-        assert files_of(workspace) == expected
-    return plain
+    """Once cold, and once more: what failed is not remembered."""
+    return check_twice_like_plain(
+        workspace, lambda: compile_plain(workspace, *others), lambda: compile_cached(workspace, *others)
+    )
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
@@ -97,7 +71,7 @@ def test_options_that_are_refused(workspace: Workspace, options: list[str]) -> N
 
 def test_outputs_that_cannot_be_written(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
-    check_compiles(workspace, reference(workspace))
+    check_compiles(workspace, object_by_plain(workspace, "a.cu"))
     (workspace.directory / "directory").mkdir()
     for output in ("absent/a.o", "directory"):
         argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", output)

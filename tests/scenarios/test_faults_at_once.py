@@ -35,8 +35,8 @@ from scenarios.at_once import (
     watchdog_of,
 )
 from scenarios.light_toolkit import architectures, barrier, light_toolkit, precede
+from scenarios.like_plain import check_twice_like_plain, object_by_plain, told
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
-from scenarios.test_faults import files_of, told
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 THREE = architectures(80, 86, 90)
@@ -50,15 +50,6 @@ def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
     workspace.write("a.cu", SOURCE)
     time.sleep(OLD_ENOUGH)
     return toolkit
-
-
-def reference(workspace: Workspace) -> bytes:
-    keep = workspace.directory.parent / "keep"
-    keep.mkdir(exist_ok=True)
-    assert workspace.plain(*WORDS, "-keep", "-keep-dir", keep, *HOST_OPTIONS).status == 0
-    content = (workspace.directory / "a.o").read_bytes()
-    (workspace.directory / "a.o").unlink()
-    return content
 
 
 def where(virtual: int, commands: str) -> str:
@@ -107,28 +98,22 @@ def test_a_tool_that_fails(workspace: Workspace, toolkit: Path, case: str) -> No
 
 
 def check_fails_like_plain(workspace: Workspace) -> None:
-    """The same status, words and files, twice: what failed once is not remembered."""
-    before = files_of(workspace)
-    plain = workspace.plain(*WORDS, "-MD", *HOST_OPTIONS)
-    assert plain.status != 0
-    expected = files_of(workspace)
-    for _ in ("cold", "warm"):
-        for name in files_of(workspace).keys() - before.keys():
-            (workspace.directory / name).unlink()
-        for name, content in before.items():
-            (workspace.directory / name).write_bytes(content)
+    def by_cache() -> Result:
         with ending(workspace):
             call = start(workspace, *WORDS, "-MD", **AT_ONCE)
-            assert told(end(call)) == told(plain)
+            made = end(call)
             check_nothing_is_left(workspace, [call])
-        assert files_of(workspace) == expected
+        return made
+
+    plain = check_twice_like_plain(workspace, lambda: workspace.plain(*WORDS, "-MD", *HOST_OPTIONS), by_cache)
+    assert plain.status != 0
 
 
 def test_a_tool_that_is_killed_for_its_memory_once(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """nvcc, which then does it all one by one, has better luck; nothing of the failed run is kept."""
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu", *THREE)
     precede(toolkit, "cicc", where(86, f'mkdir "{tmp_path}/once" 2>&- && kill -KILL $$'))
     with ending(workspace):
         call = start(workspace, *WORDS, **AT_ONCE)
@@ -148,7 +133,7 @@ def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Pat
 @pytest.mark.parametrize("mebibytes", [40, 80, 200, 1000])
 def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: int) -> None:
     """For plain nvcc and its tools as for us; where we ourselves cannot live on it nvcc takes over."""
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu", *THREE)
     before = ["sh", "-c", f'ulimit -v {mebibytes * 1024} && exec "$@"', "sh"]
     plain = workspace.run([*before, workspace.nvcc, *WORDS, *HOST_OPTIONS])
     (workspace.directory / "a.o").unlink(missing_ok=True)
@@ -175,7 +160,7 @@ def small_file_system(directory: Path, size: str) -> Iterator[None]:
 @pytest.mark.parametrize("size", ["8k", "256k", "768k", "4m"])
 def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, size: str) -> None:
     """nvcc may have enough where we have not, and then it takes over."""
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu", *THREE)
     with ending(workspace), small_file_system(scratch_of(workspace), size):
         plain = workspace.plain(*WORDS, *HOST_OPTIONS, TMPDIR=str(scratch_of(workspace)))
         (workspace.directory / "a.o").unlink(missing_ok=True)
@@ -230,7 +215,7 @@ def tell(call: Call, signum: signal.Signals, is_for_group: bool) -> None:
 @pytest.fixture
 def expected(workspace: Workspace, toolkit: Path) -> bytes:
     """The object by plain nvcc, made before anything hangs."""
-    return reference(workspace)
+    return object_by_plain(workspace, "a.cu", *THREE)
 
 
 def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expected: bytes) -> None:

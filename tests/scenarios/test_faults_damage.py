@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from nvccache.store.store import BLOB, BUCKETS
-from scenarios.primed_cache import check_compiles, check_heals, compile_cached, primed, reference, shared
+from scenarios.like_plain import object_by_plain
+from scenarios.primed_cache import check_compiles, check_heals, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
 
@@ -47,6 +48,9 @@ def foreign(content: bytes) -> bytes:
 DAMAGES = [truncated, emptied, flipped, flipped_length, lengthened, foreign]
 
 
+@pytest.mark.by_default(
+    *(f"{bucket}-0" for bucket in BUCKETS), f"{BLOB}-2", f"{BLOB}-4", smoke={f"{BLOB}-0": "corrupt cache"}
+)
 @pytest.mark.parametrize("turn", [0, 2, 4])
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
@@ -65,7 +69,7 @@ def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
     """Each is whole, and is not what its name says."""
     workspace.write("a.cu", SOURCE)
     other = workspace.write("b.cu", SOURCE.replace("kernel", "another"))
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu")
     check_compiles(workspace, expected)
     assert workspace.cached("-c", other, *HOST_OPTIONS).status == 0
     for suffix in ("", ".zst"):

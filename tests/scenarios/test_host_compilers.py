@@ -1,7 +1,7 @@
 """The host compiler: every way to name one, scripts in its place, its options in every spelling.
 
 Each command line gives what plain nvcc gives, cold, warm, and with the stages alone; and a compiler that
-changes behind the same name is noticed. Some cases are run by default, all with --every-case. What else
+changes behind the same name is noticed. One of each kind runs by default, all with --every-case. What else
 there is of this stands in test_soundness_tools.py and test_key_components.py.
 """
 
@@ -71,6 +71,7 @@ NAMES = (
 )
 
 
+@pytest.mark.by_default("-ccbin compilers/my-g++")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_way_to_name_it(bench: Workspace, name: str) -> None:
     argv = name.replace("{real}", REAL).replace("{work}", str(bench.directory)).split()
@@ -78,6 +79,7 @@ def test_every_way_to_name_it(bench: Workspace, name: str) -> None:
     cold_and_warm(bench, *argv, *LINE, PATH=path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["", "-ccbin {other}"])
 def test_the_variable_that_names_it(bench: Workspace, option: str) -> None:
     """The option is stronger; and up to CUDA 12 nvcc knows no such variable."""
@@ -106,6 +108,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.by_default("another script, with an option")
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_a_script_in_its_place_that_changes(bench: Workspace, kind: str) -> None:
     def put(number: int) -> None:
@@ -129,6 +132,7 @@ def test_a_script_that_heeds_a_variable(bench: Workspace) -> None:
     assert made[0] == made[2] == made[3] != made[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_link", [True, False])
 def test_ccache_in_its_place(bench: Workspace, is_link: bool) -> None:
     ccache = shutil.which("ccache")
@@ -158,6 +162,7 @@ def test_a_link_that_leads_to_another_compiler(bench: Workspace) -> None:
     assert made[0] == made[2] != made[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["g++-11", "g++-12", "clang++-14", "clang++"])
 def test_other_compilers(bench: Workspace, name: str) -> None:
     found = shutil.which(name)
@@ -172,6 +177,7 @@ def test_other_compilers(bench: Workspace, name: str) -> None:
     both_ways(bench, *argv, "-Xcompiler", "-Wall,-O2")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("standard", ["c++03", "c++14", "c++17", "c++20", "c++23"])
 @pytest.mark.parametrize("spelling", ["-std={}", "--std {}"])
 def test_standards(bench: Workspace, standard: str, spelling: str) -> None:
@@ -202,6 +208,7 @@ OPTIONS = (
 )
 
 
+@pytest.mark.by_default("-forward-unknown-to-host-compiler -fno-rtti")
 @pytest.mark.parametrize("options", OPTIONS)
 def test_options_for_it(bench: Workspace, options: str) -> None:
     """After a compile without them, and before another."""

@@ -1,7 +1,8 @@
 """A cache directory in which somebody hostile has put things: nothing outside it is touched, nothing hangs.
 
 What is planted where follows from the layout's own table and from what a compile has left; each case is made
-from its number. After it the compile is plain nvcc's, and what lies outside the cache is as it was.
+from a kind of thing, of which it plants one at least, and a number. After it the compile is plain nvcc's, and
+what lies outside the cache is as it was.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from unprivileged import NOBODY
 from workspaces import Workspace
 
 __all__ = ["primed", "shared"]  # the fixtures
-PLANTINGS = 500
+PLANTINGS = 40  # of each kind; one by default
 COMMANDS = [
     ("stats",),
     ("stats", "--reset"),
@@ -210,14 +211,18 @@ def _check(workspace: Workspace, expected: bytes, choose: random.Random) -> None
         _compile(workspace, expected)
 
 
+@pytest.mark.by_default(*(f"{kind}-0" for kind in KINDS))
 @pytest.mark.parametrize("number", range(PLANTINGS))
-def test_what_somebody_plants_leads_nowhere(primed: tuple[Workspace, bytes], number: int) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_somebody_plants_leads_nowhere(
+    primed: tuple[Workspace, bytes], kind: str, number: int, tmp_path: Path
+) -> None:
     workspace, expected = primed
-    choose = random.Random(number)
-    outside = Outside(workspace.directory.parent / f"outside-{number}")
-    for _ in range(choose.choice((1, 1, 3, 10))):
+    choose = random.Random(f"{kind} {number}")
+    outside = Outside(tmp_path / "outside")
+    for count in range(choose.choice((1, 1, 3, 10))):
         place = _choose_place(workspace.cache, choose)
         if place:
-            _plant(place, choose.choice(KINDS), outside, choose)
+            _plant(place, choose.choice(KINDS) if count else kind, outside, choose)
     _check(workspace, expected, choose)
     assert outside.now() == outside.before

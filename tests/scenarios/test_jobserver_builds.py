@@ -38,6 +38,7 @@ from scenarios.at_once import (
 )
 from scenarios.fifo_builds import AT_ONCE, JOBS, TOKENS, Build, Fifo, Unit
 from scenarios.light_toolkit import architectures, light_toolkit, precede
+from scenarios.like_plain import object_by_plain
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import OLD_ENOUGH, Result, Workspace
 
@@ -67,17 +68,9 @@ def plan(count: int, killed: signal.Signals) -> list[Unit]:
     return units
 
 
-def reference(workspace: Workspace, argv: tuple[str, ...]) -> bytes:
-    keep = workspace.directory / "keep"
-    keep.mkdir(exist_ok=True)
-    made = ["-o", "plain.o", "-keep", "-keep-dir", keep, *HOST_OPTIONS]
-    assert workspace.plain("-c", *argv, *made).status == 0
-    return (workspace.directory / "plain.o").read_bytes()
-
-
 def check_objects(workspace: Workspace, units: list[Unit]) -> None:
     """Those of the calls that lived; others have none, or left it behind complete."""
-    expected = {argv: reference(workspace, argv) for argv in {unit.argv for unit in units}}
+    expected = {argv: object_by_plain(workspace, *argv) for argv in {unit.argv for unit in units}}
     for unit in units:
         path = workspace.directory / unit.product
         assert path.exists() or unit.killed_after, unit
@@ -213,7 +206,7 @@ def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
 def reference_after_release(workspace: Workspace, release: Path) -> bytes:
     """The object by plain nvcc, whose tools must not wait."""
     release.touch()
-    expected = reference(workspace, ("0.cu", *THREE))
+    expected = object_by_plain(workspace, "0.cu", *THREE)
     for path in [release, *(release.parent / "started").iterdir()]:
         path.unlink()
     return expected
@@ -310,7 +303,7 @@ def a_file_for_a_fifo(ends: tuple[int, int], directory: Path) -> tuple[str, tupl
 def test_makeflags_that_name_no_jobserver(workspace: Workspace, toolkit: Path, tmp_path: Path, wrong) -> None:
     """The compile goes on as without one, and nothing is read from what is not a jobserver."""
     time.sleep(OLD_ENOUGH)
-    expected = reference(workspace, ("0.cu",))
+    expected = object_by_plain(workspace, "0.cu")
     ends = os.pipe()
     os.write(ends[1], TOKENS)
     named, handed_on = wrong(ends, tmp_path)

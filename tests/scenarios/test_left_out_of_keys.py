@@ -206,6 +206,7 @@ def test_the_directory_of_a_source_matters_to_no_ptxas(warm: Workspace, tmp_path
     assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
 
 
+@pytest.mark.smoke("stage hit")
 def test_a_host_edit_matters_to_no_ptxas(warm: Workspace) -> None:
     source = warm.directory / "a.cu"
     text = source.read_text()

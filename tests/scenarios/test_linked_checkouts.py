@@ -61,6 +61,7 @@ def compile_in(workspace: Workspace, checkout: str, *options: str) -> Counters:
     return counters
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> None:
     check_out(workspace, _FIRST + _INTERNAL + _NAMED)
@@ -76,6 +77,7 @@ def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> 
     assert len(set(re.findall(rb"_([0-9a-f]{8})_4_a_cu", symbols))) == len(CHECKOUTS)
 
 
+@pytest.mark.by_default("-c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_the_same_unit_of_both(workspace: Workspace, mode: tuple[str, ...]) -> None:
     """The second is not answered by the record of the first; then each by its own, and by its stages."""
@@ -88,6 +90,7 @@ def test_the_same_unit_of_both(workspace: Workspace, mode: tuple[str, ...]) -> N
         assert compile_in(workspace, checkout, *mode).compiled() == {}
 
 
+@pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin"])
 def test_device_code_alone(workspace: Workspace, tmp_path: Path, mode: str) -> None:
     light_toolkit(workspace, tmp_path / "toolkit")
@@ -96,6 +99,7 @@ def test_device_code_alone(workspace: Workspace, tmp_path: Path, mode: str) -> N
     assert outcomes[1] != "direct_hit"
 
 
+@pytest.mark.by_default("separate")
 @pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["whole program", "separate"])
 def test_what_holds_no_id_is_shared(workspace: Workspace, tmp_path: Path, options: tuple[str, ...]) -> None:
     """All of it where no product does; device code, where only the host's part of an object does."""

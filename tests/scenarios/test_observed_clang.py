@@ -53,6 +53,7 @@ def gcc_of(version: int, number: int) -> Change:
     )
 
 
+@pytest.mark.by_default("another")
 @pytest.mark.parametrize("before", ["nothing", "another"])
 def test_a_configuration_beside_clang(bench: Workspace, clang: str, before: str) -> None:
     version = re.search(rb"version (\d+)", bench.run([clang, "--version"]).stdout)
@@ -69,12 +70,14 @@ def test_a_newer_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: str) -> 
     check(bench, Case(gcc_of(12, 2), files, call(options), prepare=gcc_of(11, 1)))
 
 
+@pytest.mark.full
 def test_a_header_of_the_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     change = write("gcc/include/c++/12/h.h", value(2))
     check(bench, Case(change, {"a.cu": uses("#include <h.h>")}, call(options), prepare=gcc_of(12, 1)))
 
 
+@pytest.mark.by_default("True")
 @pytest.mark.parametrize("becomes_one", [False, True])
 def test_headers_that_are_one_file_or_not(bench: Workspace, clang: str, becomes_one: bool) -> None:
     """Under `#pragma once` clang tells files by device and inode."""

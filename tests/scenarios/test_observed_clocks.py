@@ -68,6 +68,7 @@ ASKED = {
 }
 
 
+@pytest.mark.by_default("pasted and stringized")
 @pytest.mark.parametrize("way", TIMES)
 def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
     files, options = TIMES[way]
@@ -82,6 +83,7 @@ def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
     assert all(begun <= moment <= _clock() for moment in told if begun <= _clock())  # but at midnight
 
 
+@pytest.mark.by_default("pasted")
 @pytest.mark.parametrize("way", DAYS)
 def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
     set_up(bench, Case(files=DAYS[way]))
@@ -89,6 +91,7 @@ def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
         _compile(bench, call())
 
 
+@pytest.mark.by_default("for the last compile")
 @pytest.mark.parametrize("way", FILES)
 def test_the_date_of_a_file_is_that_of_now(bench: Workspace, way: str) -> None:
     files, options = FILES[way]
@@ -104,6 +107,7 @@ COMPARED = {
 }
 
 
+@pytest.mark.by_default("by a pragma in a header")
 @pytest.mark.parametrize("way", COMPARED)
 def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> None:
     files = {
@@ -118,6 +122,7 @@ def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> N
     check(bench, Case(touch("grammar", 1e7), files, prepare=prepare, is_recorded=None))
 
 
+@pytest.mark.by_default("the time")
 @pytest.mark.parametrize("what", ASKED)
 def test_what_a_wrapper_is_told_anew_each_time(bench: Workspace, what: str) -> None:
     set_up(bench, Case(files={"a.cu": KERNEL}))

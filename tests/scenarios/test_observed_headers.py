@@ -72,11 +72,13 @@ FORMS = {
 TRIGRAPHS = "-Xcompiler -trigraphs"
 
 
+@pytest.mark.by_default("by a word that is pasted")
 @pytest.mark.parametrize("way", ASKED)
 def test_a_name_that_is_asked_for(bench: Workspace, way: str) -> None:
     check(bench, ASKED[way])
 
 
+@pytest.mark.by_default("for the last compile")
 @pytest.mark.parametrize("way", FORCED)
 def test_a_name_that_a_file_of_the_command_line_asks_for(bench: Workspace, way: str) -> None:
     text = FORCED[way]
@@ -87,12 +89,14 @@ def test_a_name_that_a_file_of_the_command_line_asks_for(bench: Workspace, way: 
     )
 
 
+@pytest.mark.by_default("by a macro")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_header_that_appears_earlier(bench: Workspace, form: str) -> None:
     files = {"a.cu": uses(FORMS[form]), "early": None, "late/h.h": value(1)}
     check(bench, Case(write("early/h.h", value(2)), files, call(f"-Iearly -Ilate {TRIGRAPHS}")))
 
 
+@pytest.mark.by_default("plain")
 @pytest.mark.parametrize("form", [form for form in FORMS if "brackets" not in form])
 def test_a_header_that_appears_where_one_was_passed_over(bench: Workspace, form: str) -> None:
     """It had been read already, so that the second time leaves no trace in the preprocessed text."""
@@ -104,6 +108,7 @@ def test_a_header_that_appears_where_one_was_passed_over(bench: Workspace, form:
     check(bench, Case(write("sub/h.h", ANOTHER), files, call(f"-Iinc {TRIGRAPHS}")))
 
 
+@pytest.mark.by_default('_Pragma("once")')
 @pytest.mark.parametrize("once", ["#pragma once", '_Pragma("once")'])
 def test_a_header_that_is_read_once(bench: Workspace, once: str) -> None:
     """Nor does one that says so itself."""
@@ -115,6 +120,7 @@ def test_a_header_that_is_read_once(bench: Workspace, once: str) -> None:
     check(bench, Case(write("sub/h.h", ANOTHER), files, call("-Iinc")))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("once", ["#pragma once", '_Pragma("once")'])
 def test_a_copy_that_was_passed_over_and_is_edited(bench: Workspace, once: str) -> None:
     """The host compiler takes files of the same size, date and content for one."""
@@ -184,6 +190,7 @@ PLACES = {
 }
 
 
+@pytest.mark.by_default("a directory in the place of a header that was passed over")
 @pytest.mark.parametrize("place", PLACES)
 def test_what_was_read(bench: Workspace, place: str) -> None:
     check(bench, PLACES[place])

@@ -71,6 +71,7 @@ TREES = {
 }
 
 
+@pytest.mark.by_default("specs that add an option")
 @pytest.mark.parametrize("what", TREES)
 def test_what_lies_beside_the_parts_of_gcc(bench: Workspace, what: str) -> None:
     case = TREES[what]
@@ -84,6 +85,7 @@ def test_what_lies_beside_the_parts_of_gcc(bench: Workspace, what: str) -> None:
     check(bench, Case(case.change, source, call(OWN), prepare=put))
 
 
+@pytest.mark.full
 def test_an_assembler_that_appears_earlier_on_path(bench: Workspace) -> None:
     def appear(workspace: Workspace) -> None:
         replace(workspace.directory / "early" / "as", talking("as"))
@@ -91,6 +93,7 @@ def test_an_assembler_that_appears_earlier_on_path(bench: Workspace) -> None:
     check(bench, Case(appear, {**SOURCE, "early": None}, call(PATH="{work}/early:{path}")))
 
 
+@pytest.mark.by_default("cc1plus")
 @pytest.mark.parametrize("part", ["cc1plus", "as", "specs"])
 def test_a_part_that_appears_in_a_directory_of_compiler_path(bench: Workspace, part: str) -> None:
     def appear(workspace: Workspace) -> None:
@@ -106,6 +109,7 @@ def test_a_part_that_appears_in_a_directory_of_compiler_path(bench: Workspace, p
     check(bench, Case(appear, {**SOURCE, "parts": None}, call(**{variable: "{work}/parts"})))
 
 
+@pytest.mark.full
 def test_another_cc1plus_in_compiler_path(bench: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         (workspace.directory / "one").mkdir()
@@ -136,11 +140,13 @@ def relink(workspace: Workspace) -> None:
     (workspace.directory / "gcc").symlink_to(two)
 
 
+@pytest.mark.by_default("relocate")
 @pytest.mark.parametrize("change", [relink, relocate])
 def test_two_trees_with_the_same_programs(bench: Workspace, change: Change) -> None:
     check(bench, Case(change, SOURCE, call(OWN), prepare=two_trees))
 
 
+@pytest.mark.full
 def test_two_trees_by_their_names(bench: Workspace) -> None:
     """As stages they have the same commands but for the name of the compiler."""
     two_trees(bench)
@@ -151,6 +157,7 @@ def test_two_trees_by_their_names(bench: Workspace) -> None:
     check(bench, Case(None, SOURCE, lines[0], lines[1]))
 
 
+@pytest.mark.full
 def test_a_compiler_that_is_a_link_and_leads_to_a_script(bench: Workspace) -> None:
     real = os.path.realpath(HOST_COMPILER)
 
@@ -162,6 +169,7 @@ def test_a_compiler_that_is_a_link_and_leads_to_a_script(bench: Workspace) -> No
     check(bench, Case(swap, {**SOURCE, "linked-g++": Link(real)}, call("-ccbin {work}/linked-g++")))
 
 
+@pytest.mark.full
 def test_a_directory_of_compilers_that_is_a_link(bench: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         for number in (1, 2):
@@ -185,6 +193,7 @@ def test_a_variable_of_a_site_in_the_profile(bench: Workspace) -> None:
     check(bench, Case(None, files, call(SITE="{work}/one"), call(SITE="{work}/two"), put))
 
 
+@pytest.mark.full
 def test_a_variable_of_a_site_for_ptxas(bench: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         edit(own_toolkit(workspace) / "bin/nvcc.profile", "\nPTXAS_FLAGS += $(SITE_LEVEL)\n")
@@ -192,6 +201,7 @@ def test_a_variable_of_a_site_for_ptxas(bench: Workspace) -> None:
     check(bench, Case(None, {"a.cu": FLOATS}, call(SITE_LEVEL="-O3"), call(SITE_LEVEL="-O0"), put))
 
 
+@pytest.mark.full
 def test_a_toolkit_that_is_a_link(bench: Workspace) -> None:
     """As `/usr/local/cuda` is: the tools are the same, a header is another."""
     first = own_toolkit(bench)

@@ -98,11 +98,13 @@ TOLD = {
 }
 
 
+@pytest.mark.by_default("the newest directory")
 @pytest.mark.parametrize("what", SEEN)
 def test_what_a_script_sees(bench: Workspace, what: str) -> None:
     check(bench, SEEN[what])
 
 
+@pytest.mark.by_default("text of a process", "how deep calls may be")
 @pytest.mark.parametrize("what", TOLD)
 def test_what_a_script_is_told_by_the_way(bench: Workspace, what: str) -> None:
     check(bench, TOLD[what])

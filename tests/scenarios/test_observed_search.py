@@ -119,6 +119,7 @@ MORE = "#ifndef __CUDACC__\nextern const int more;\nconst int more = {};\n#endif
 PRECOMPILED = call("-Xcompiler -include,forced.h")
 
 
+@pytest.mark.by_default("-Wp,-I")
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, option: str) -> None:
     early = EARLY.get(option, "early")
@@ -127,6 +128,7 @@ def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, opt
     check(bench, Case(write(f"{early}/h.h", value(2)), files, call(OPTIONS[option])))
 
 
+@pytest.mark.by_default("a way up from a link to what was read")
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_on_the_way(bench: Workspace, kind: str) -> None:
     check(bench, LINKS[kind])
@@ -161,6 +163,7 @@ GCH = {
 }
 
 
+@pytest.mark.by_default("that appears")
 @pytest.mark.parametrize("form", GCH)
 def test_a_precompiled_form(bench: Workspace, form: str) -> None:
     if "clang" in os.path.realpath(HOST_COMPILER):
@@ -170,6 +173,7 @@ def test_a_precompiled_form(bench: Workspace, form: str) -> None:
     check(bench, Case(case.change, files, PRECOMPILED, prepare=case.prepare))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["-ffile-prefix-map", "-fmacro-prefix-map"])
 def test_names_that_are_mapped_below_a_base_directory(bench: Workspace, option: str) -> None:
     """The base itself is mapped, so that names tell the checkouts apart without naming the base."""

@@ -208,22 +208,26 @@ COMPILED = {
 }
 
 
+@pytest.mark.by_default("a file that it looks for", "a directory that it lists")
 @pytest.mark.parametrize("what", SCRIPTS)
 def test_what_a_script_reads(bench: Workspace, what: str) -> None:
     is_recorded = None if what in UNDECIDED else True
     check(bench, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
 
 
+@pytest.mark.by_default("a variable that was not set")
 @pytest.mark.parametrize("what", VARIABLES)
 def test_what_a_script_is_told(bench: Workspace, what: str) -> None:
     check(bench, VARIABLES[what])
 
 
+@pytest.mark.by_default("a compiler that appears earlier on PATH")
 @pytest.mark.parametrize("what", PLACES)
 def test_where_a_script_looks(bench: Workspace, what: str) -> None:
     check(bench, PLACES[what])
 
 
+@pytest.mark.by_default("its file, which appears")
 @pytest.mark.parametrize("what", COMPILED)
 def test_what_a_compiled_wrapper_reads(bench: Workspace, what: str) -> None:
     case = COMPILED[what]
@@ -250,6 +254,7 @@ TRANSPARENT = {
 }
 
 
+@pytest.mark.by_default("several processes")
 @pytest.mark.parametrize("kind", TRANSPARENT)
 def test_a_direct_hit_behind_a_script_starts_nothing(bench: Workspace, kind: str) -> None:
     set_up(bench, Case(files={"a.cu": SOURCE, "more": ""}, prepare=script(TRANSPARENT[kind])))
@@ -257,6 +262,7 @@ def test_a_direct_hit_behind_a_script_starts_nothing(bench: Workspace, kind: str
     assert processes_of_hit(bench, call(WRAPPED)) == ["execve"]
 
 
+@pytest.mark.full
 def test_a_direct_hit_behind_a_compiled_wrapper_starts_nothing(bench: Workspace) -> None:
     set_up(bench, Case(files={"a.cu": SOURCE}, prepare=compiled()))
     compile_twice(bench, call(WRAPPED), is_recorded=True)
@@ -276,6 +282,7 @@ def tool_script(path: str, before: str, after: str = "") -> Change:
     return put
 
 
+@pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("tool", TOOLS)
 def test_what_a_tool_that_is_a_script_reads(bench: Workspace, tool: str) -> None:
     put = tool_script(TOOLS[tool], 'cat "{work}/message" >&2')
@@ -292,6 +299,7 @@ NVCC = {
 }
 
 
+@pytest.mark.by_default("a file that it looks for")
 @pytest.mark.parametrize("what", NVCC)
 def test_what_an_nvcc_that_is_a_script_reads(bench: Workspace, what: str) -> None:
     case = NVCC[what]
@@ -308,6 +316,7 @@ PTXAS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", PTXAS)
 def test_what_a_ptxas_that_is_a_script_reads(bench: Workspace, what: str) -> None:
     case = PTXAS[what]

@@ -1,6 +1,6 @@
 """Options as well-known projects give them to nvcc: every compile is cached, and is what plain nvcc makes.
 
-pytest --every-case tests/scenarios/test_project_arguments.py    all of them, not one of four
+pytest --every-case tests/scenarios/test_project_arguments.py    all of them, not three
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ TIME = re.compile(rb"Compile time = [\d.]+ ms")  # ptxas tells how long it took
 SINCE = {"tensorrt-llm": (11, 8), "cudf": (11, 5)}
 
 
+@pytest.mark.by_default("pytorch", "rust-cc", "kokkos")
 @pytest.mark.parametrize("name", PROJECTS)
 def test_a_project(workspace: Workspace, tmp_path: Path, name: str, reference_directory: Path) -> None:
     light_toolkit(workspace, tmp_path / "toolkit")

@@ -115,7 +115,15 @@ def bed(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Iterator[Bed]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name, counts in _COUNTS.items():
         if f"seed_of_{name}" in metafunc.fixturenames:
-            metafunc.parametrize(f"seed_of_{name}", seeds(counts[metafunc.config.getoption("--every-case")]))
+            few, all_of_them = counts
+            chosen = set(seeds(few))
+            metafunc.parametrize(
+                f"seed_of_{name}",
+                [
+                    pytest.param(seed, marks=() if seed in chosen else pytest.mark.full)
+                    for seed in seeds(all_of_them)
+                ],
+            )
 
 
 def test_random_line_does_what_nvcc_does(bed: Bed, seed_of_line: str) -> None:

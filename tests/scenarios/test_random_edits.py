@@ -5,7 +5,7 @@ a variable, a program or an option. Then nvccache must do what plain nvcc does, 
 and when everything is as it was. Some edits are made while the first call runs, others in a copy of the
 directory below the same base directory.
 
-8 edits are made by default, 312 with --every-case:
+One edit of each of 8 kinds is made by default, 312 edits with --every-case:
 
     pytest --every-case tests/scenarios/test_random_edits.py
     NVCCACHE_TEST_SEED=7        the edits of another seed
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,14 +40,33 @@ from scenarios.soundness_cases import OLD_ENOUGH, Made
 from workspaces import Workspace, make_workspace
 
 _PARTS = edited_headers.PARTS | edited_files.PARTS | edited_settings.PARTS | edited_tools.PARTS
-_EVERY, _STEP = 312, 39
+_EVERY = 312
+_BY_DEFAULT = {
+    "a compiled wrapper",
+    "a directory by a link",
+    "a header of three directories",
+    "a header that is asked for",
+    "a header that messages quote",
+    "a script with a variable",
+    "files of options",
+    "specs of the host compiler",
+}
 _OF_HOST = re.compile(rb"/tmp/cc\w{6}")  # a temporary file of the host compiler, in a message
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
-        step = 1 if metafunc.config.getoption("--every-case") else _STEP
-        metafunc.parametrize("seed", seeds(_EVERY)[::step])
+        metafunc.parametrize("seed", list(_with_marks(seeds(_EVERY))))
+
+
+def _with_marks(numbered: list[str]) -> Iterator[object]:
+    """By default, one seed for each of some kinds of what is edited; or the one that was asked for."""
+    left = set(_BY_DEFAULT)
+    for seed in numbered:
+        main = make_case(seed, _PARTS).parts[0]
+        is_chosen = main in left or len(numbered) == 1
+        left.discard(main)
+        yield pytest.param(seed, marks=() if is_chosen else pytest.mark.full)
 
 
 @pytest.fixture(scope="module")

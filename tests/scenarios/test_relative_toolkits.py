@@ -72,6 +72,7 @@ def _call(workspace: Workspace, toolkit: Path, spelling: Spelling) -> None:
         workspace.environ["PATH"] = f"{entry}:{workspace.environ['PATH']}"
 
 
+@pytest.mark.by_default("typed through a link", "an entry of PATH")
 @pytest.mark.parametrize("rule", SPELLINGS)
 def test_dependency_file_object_and_diagnostics_are_nvccs(
     workspace: Workspace, toolkit: Path, rule: str
@@ -91,6 +92,7 @@ def test_dependency_file_object_and_diagnostics_are_nvccs(
     assert (b" /" in made["a.d"].replace(b" /usr/", b"")) == is_absolute
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [("-MMD",), ("-MD", "-lineinfo"), ("-MD", "-G", "-dc")], ids=" ".join)
 def test_other_options(workspace: Workspace, toolkit: Path, options: Sequence[str]) -> None:
     _call(workspace, toolkit, SPELLINGS["an entry of PATH"])
@@ -98,6 +100,7 @@ def test_other_options(workspace: Workspace, toolkit: Path, options: Sequence[st
         both_ways(workspace, "-c", "a.cu", "-o", "a.o", *options)
 
 
+@pytest.mark.full
 def test_two_working_directories(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
     """The same words find another toolkit from another directory, of another depth or of the same."""
     other = tmp_path / "work/toolkit"
@@ -132,6 +135,7 @@ def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_told_apart(
     assert outcomes[3] == "direct_hit"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("entry", [".", ""])
 def test_nvcc_in_the_working_directory_itself(workspace: Workspace, toolkit: Path, entry: str) -> None:
     """An empty entry of PATH means it, too; nvcc called by its bare name cannot find its toolkit then."""

@@ -64,6 +64,7 @@ def was_relinked(place: Workspace, product: str = "ours") -> bool:
     return last is not None and last.reason == outcomes.LINKED
 
 
+@pytest.mark.by_default("one-objects", smoke={"one-objects": "link"})
 @pytest.mark.parametrize("inputs", [SOURCES, OBJECTS], ids=["sources", "objects"])
 @pytest.mark.parametrize("options", [ONE, LTO], ids=["one", "lto"])
 def test_a_program_is_linked_again(
@@ -80,6 +81,7 @@ def test_a_program_is_linked_again(
     assert is_relinked(place, argv)
 
 
+@pytest.mark.full
 def test_a_program_for_other_outputs_is_made_of_stages(place: Workspace) -> None:
     argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS)
     for name in ("first", "second"):
@@ -101,6 +103,7 @@ def edit_object(place: Workspace) -> None:
     make_objects(place, ONE, ("two",))
 
 
+@pytest.mark.by_default("object")
 @pytest.mark.parametrize(
     ("inputs", "edit"), [(SOURCES, edit_source), (OBJECTS, edit_object)], ids=["source", "object"]
 )
@@ -116,6 +119,7 @@ def test_changed_device_code_is_in_the_program(
     assert is_relinked(place, argv)
 
 
+@pytest.mark.full
 def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
     """nvlink does not look for shared libraries, so that the record holds when one changes."""
 
@@ -138,6 +142,7 @@ def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
     check_failure(place, argv)
 
 
+@pytest.mark.by_default("seen")
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["unseen", "seen"])
 def test_a_link_that_fails_is_told_as_nvcc_tells_it(place: Workspace, is_recorded: bool) -> None:
     """With what the record counts, and with what only the linker knows of."""
@@ -164,6 +169,7 @@ def check_failure(place: Workspace, argv: tuple[str, ...]) -> None:
     assert not ours.exists() or ours.read_bytes() == before
 
 
+@pytest.mark.full
 def test_messages_come_in_order_and_once(place: Workspace) -> None:
     place.write("two.cu", called() + WARNED)
     argv = (*words_of(place, *SOURCES), "-Xlinker", "--verbose=1")
@@ -183,6 +189,7 @@ def run_with_messages(place: Workspace, argv: tuple[str, ...]) -> Result:
     return found
 
 
+@pytest.mark.full
 def test_a_dependency_file_is_written(place: Workspace) -> None:
     argv = (*words_of(place, "main.cu", "one.o", "two.o"), "-MD", "-MF", "main.d")
     run_program(place, argv)
@@ -205,6 +212,7 @@ def test_what_the_store_has_lost_is_made_again(place: Workspace) -> None:
     assert is_relinked(place, argv)
 
 
+@pytest.mark.by_default("host compile")
 @pytest.mark.parametrize(
     ("inputs", "option", "stages"),
     [
@@ -224,6 +232,7 @@ def test_what_is_not_cached_runs(
     assert set(counters.ran()) == stages
 
 
+@pytest.mark.full
 def test_a_command_is_never_taken_from_a_record(place: Workspace) -> None:
     """Whoever can write into the cache must not be able to have commands run."""
     argv = words_of(place, *OBJECTS)
@@ -235,6 +244,7 @@ def test_a_command_is_never_taken_from_a_record(place: Workspace) -> None:
         assert b"-lcuda" not in content
 
 
+@pytest.mark.full
 def test_no_plan_is_made(place: Workspace) -> None:
     argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
     place.cached(*argv)
@@ -246,6 +256,7 @@ def test_no_plan_is_made(place: Workspace) -> None:
     assert not loaded & {f"nvccache.{name}" for name in HEAVY}
 
 
+@pytest.mark.full
 def test_nothing_is_left_behind(place: Workspace, tmp_path: Path) -> None:
     argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
     (tmp_path / "temporary").mkdir()

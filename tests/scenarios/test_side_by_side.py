@@ -25,8 +25,8 @@ from scenarios.at_once import (
     wait_until,
 )
 from scenarios.light_toolkit import architectures, barrier, light_toolkit, precede
+from scenarios.like_plain import object_by_plain, told
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
-from scenarios.test_faults import told
 from scenarios.test_links import INTERNAL, link
 from workspaces import OLD_ENOUGH, Result, Workspace
 
@@ -46,15 +46,6 @@ def write(workspace: Workspace, text: str) -> None:
     time.sleep(OLD_ENOUGH)
 
 
-def reference(workspace: Workspace, *argv: str) -> bytes:
-    """The object that plain nvcc makes."""
-    keep = workspace.directory / "keep"
-    keep.mkdir(exist_ok=True)
-    made = ["-o", "plain.o", "-keep", "-keep-dir", keep, *HOST_OPTIONS]
-    assert workspace.plain("-c", "a.cu", *argv, *made).status == 0
-    return (workspace.directory / "plain.o").read_bytes()
-
-
 def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
     """Each ends silently and well, with this object."""
     for call, path in zip(calls, paths, strict=True):
@@ -65,7 +56,7 @@ def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
 @pytest.mark.parametrize("where", ["names", "folders", "working directories"])
 def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str) -> None:
     write(workspace, SOURCE)
-    expected = reference(workspace, *BOTH)
+    expected = object_by_plain(workspace, "a.cu", *BOTH)
     for tool in ("cicc", "cudafe++"):
         precede(toolkit, tool, "sleep 0.5")
     paths = [workspace.directory / (name if where == "names" else f"in-{name}/a.o") for name in NAMES]
@@ -163,7 +154,7 @@ def test_who_waits_for_a_call_that_is_killed_goes_on(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     write(workspace, SOURCE)
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu")
     caller = first_hangs(toolkit, tmp_path)
     with ending(workspace):
         calls = [start(workspace, "-c", "a.cu", "-o", name) for name in NAMES]
@@ -181,7 +172,7 @@ def test_who_waits_for_a_call_that_is_stopped_goes_on_and_so_does_that_one(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     write(workspace, SOURCE)
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu")
     caller = first_hangs(toolkit, tmp_path, until=str(tmp_path / "go on"))
     with ending(workspace):
         calls = [start(workspace, "-c", "a.cu", "-o", name, NVCCACHE_JOBS="1") for name in NAMES[:3]]
@@ -203,7 +194,7 @@ def test_two_calls_that_need_what_the_other_runs_both_come_to_an_end(
     """With one place for both, in orders that cross, and one of them often killed."""
     write(workspace, SOURCE)
     crossing = [BOTH, BOTH[::-1]]
-    expected = [reference(workspace, *argv) for argv in crossing]
+    expected = [object_by_plain(workspace, "a.cu", *argv) for argv in crossing]
     chance = random.Random(20)
     for number in range(20 if request.config.getoption("--every-case") else 6):
         shutil.rmtree(workspace.cache, ignore_errors=True)
@@ -232,7 +223,7 @@ def test_who_may_not_store_or_not_look_shares_nothing(
     workspace: Workspace, toolkit: Path, setting: str
 ) -> None:
     write(workspace, SOURCE)
-    expected = reference(workspace)
+    expected = object_by_plain(workspace, "a.cu")
     names = NAMES[:3]
     with ending(workspace):
         calls = [start(workspace, "-c", "a.cu", "-o", name, **{setting: "1"}) for name in names]

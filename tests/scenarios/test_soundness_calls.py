@@ -234,22 +234,30 @@ def creating_with(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
+@pytest.mark.by_default(
+    "a definition is added", "directories change places", "an option file of an option file changes"
+)
 @pytest.mark.parametrize("rule", COMMAND_LINES)
 def test_the_command_line_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, COMMAND_LINES[rule])
 
 
+@pytest.mark.by_default("CPATH is set", "NVCC_PREPEND_FLAGS")
 @pytest.mark.parametrize("rule", ENVIRONMENT)
 def test_the_environment_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, ENVIRONMENT[rule])
 
 
+@pytest.mark.by_default(
+    "a variable that no tool knows", smoke={"a variable that no tool knows": "direct hit"}
+)
 @pytest.mark.parametrize("rule", HARMLESS)
 def test_what_has_no_effect_is_a_direct_hit(workspace: Workspace, rule: str) -> None:
     case = dataclasses.replace(HARMLESS[rule], outcome=DIRECT_HIT, changes_product=False)
     check(workspace, dataclasses.replace(case, files={**HEADER, **case.files}))
 
 
+@pytest.mark.by_default("-c a.cu -MD -MF b.d -o out/a.o-makes2")
 @pytest.mark.parametrize(
     ("line", "makes"),
     [
@@ -292,6 +300,7 @@ def test_the_working_directory_of_debug_information_counts(
     check(workspace, case, reference_directory)
 
 
+@pytest.mark.full
 def test_two_sources_in_one_call(workspace: Workspace) -> None:
     makes = ("a.o", "b.o", "a.d", "b.d")
     call = Call(line="-c a.cu b.cu -MD", makes=makes)
@@ -299,12 +308,14 @@ def test_two_sources_in_one_call(workspace: Workspace) -> None:
     check(workspace, Case(write("h.h", value(2)), (), files, call, is_recorded=None))
 
 
+@pytest.mark.full
 def test_a_directory_for_the_products(workspace: Workspace) -> None:
     call = Call(line="-c a.cu -MD -MF a.d -odir out", makes=("out/a.o", "a.d"))
     files = {"h.h": value(1), "out": None}
     check(workspace, Case(write("h.h", value(2)), "because `h.h` changed", files, call))
 
 
+@pytest.mark.by_default("masks0")
 @pytest.mark.parametrize("masks", [(0o077, 0o022), (0o022, 0o077)])
 def test_the_modes_of_the_products_are_those_of_now(workspace: Workspace, masks: tuple[int, int]) -> None:
     prepare(workspace, Case(files=HEADER))

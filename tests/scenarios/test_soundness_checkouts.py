@@ -196,11 +196,15 @@ def check_checkouts(workspace: Workspace, checkouts: Checkouts, keep: Path | Non
     check_again(workspace, second, made, is_recorded=True)
 
 
+@pytest.mark.by_default(
+    "a unit that names no path", "another header", "__FILE__ in a header", "a path in a macro"
+)
 @pytest.mark.parametrize("rule", CASES)
 def test_two_checkouts(workspace: Workspace, rule: str) -> None:
     check_checkouts(workspace, CASES[rule])
 
 
+@pytest.mark.by_default("debug information")
 @pytest.mark.parametrize("rule", DEBUG)
 def test_two_checkouts_with_debug_information(
     workspace: Workspace, rule: str, reference_directory: Path

@@ -131,6 +131,10 @@ CASES = {
         {**HEADER, "other.h": value(2)},
         SEARCHED,
     ),
+    # gcc names a system header by where links lead.
+    "a link to the same in the place of a header": Case(
+        each(move("inc/h.h", "h"), link("inc/h.h", "../h")), (), HEADER, SEARCHED, changes_product=False
+    ),
     "a link that leads elsewhere": Case(
         link("inc/h.h", "../two.h"),
         CHANGED,
@@ -168,7 +172,6 @@ HARMLESS: dict[str, Change] = {
     "the source is touched": touch("a.cu", 0),
     "a header is written again": write("inc/h.h", value(1)),
     "a header is replaced by the same": swap("inc/h.h", value(1)),
-    "a header becomes a link to the same": each(move("inc/h.h", "h"), link("inc/h.h", "../h")),
     "a file that is not read is written": write("inc/other.h", value(2)),
 }
 DEBUG = {
@@ -180,17 +183,28 @@ DEBUG = {
 }
 
 
+@pytest.mark.by_default(
+    "a header that only one device pass sees",
+    "a header of a header of a header",
+    "a header whose name is a macro",
+    "a header with a hash and a colon",
+    "the same size and date",
+    "what a link leads to",
+    smoke={"the same size and date": "changed input"},
+)
 @pytest.mark.parametrize("rule", CASES)
 def test_other_content_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, CASES[rule])
 
 
+@pytest.mark.by_default("a header is touched", "a header is replaced by the same")
 @pytest.mark.parametrize("rule", HARMLESS)
 def test_the_same_content_is_a_direct_hit(workspace: Workspace, rule: str) -> None:
     case = Case(HARMLESS[rule], (), HEADER, SEARCHED, outcome=DIRECT_HIT, changes_product=False)
     check(workspace, case)
 
 
+@pytest.mark.by_default("a touched header under -g")
 @pytest.mark.parametrize("rule", DEBUG)
 def test_debug_information_names_the_right_files(
     workspace: Workspace, rule: str, reference_directory: Path
@@ -198,6 +212,7 @@ def test_debug_information_names_the_right_files(
     check(workspace, DEBUG[rule], reference_directory)
 
 
+@pytest.mark.by_default("inc/h.h")
 @pytest.mark.parametrize("name", ["a.cu", "inc/h.h"])
 def test_a_date_that_the_cubin_holds_is_the_one_of_the_source(workspace: Workspace, name: str) -> None:
     """Up to 13.2 ptxas writes down the date and size of the files that line information names."""
@@ -210,6 +225,7 @@ def test_a_date_that_the_cubin_holds_is_the_one_of_the_source(workspace: Workspa
     )
 
 
+@pytest.mark.full
 def test_a_header_of_the_toolkit_is_one_of_the_files(workspace: Workspace) -> None:
     name = "include/crt/host_defines.h"
     case = Case(
@@ -251,6 +267,7 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
     assert made[2] == made_by_plain(workspace, SEARCHED)
 
 
+@pytest.mark.full
 def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
     """Written right before each compile, always of the same size, with no pause anywhere."""
     prepare(workspace, Case(files=HEADER))
@@ -263,6 +280,7 @@ def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
         assert made == made_by_plain(workspace, SEARCHED)
 
 
+@pytest.mark.full
 def test_a_hard_link_is_edited_under_its_other_name(workspace: Workspace) -> None:
     def link_it(workspace: Workspace) -> None:
         os.link(workspace.write("elsewhere/h.h", value(1)), workspace.directory / "inc" / "h.h")

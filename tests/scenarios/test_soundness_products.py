@@ -82,6 +82,7 @@ def state_of(path: Path) -> tuple[object, ...]:
     return (kind, path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
 
 
+@pytest.mark.by_default("a.o-a second name of a file", "a.d-a link to a file")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ["a.o", "a.d"])
 def test_what_was_in_the_place_of_a_product(workspace: Workspace, place: str, name: str) -> None:
@@ -114,6 +115,7 @@ def test_a_product_that_is_edited_does_not_change_what_is_stored(workspace: Work
         check_again(workspace, Call(), expected, is_recorded=True)
 
 
+@pytest.mark.full
 def test_a_place_that_is_not_there(workspace: Workspace) -> None:
     recorded(workspace, Case(files={"h.h": value(1)}))
     for line in ("-c a.cu -MD -MF a.d -o absent/a.o", "-c a.cu -MD -MF absent/a.d -o a.o"):
@@ -173,11 +175,13 @@ def test_a_cache_that_is_only_read_gets_no_record(workspace: Workspace) -> None:
     check_again(workspace, Call(), made_by_plain(workspace, input_record), is_recorded=False)
 
 
+@pytest.mark.full
 def test_a_first_compile_is_explained_as_one(workspace: Workspace) -> None:
     recorded(workspace, Case(files={"h.h": value(1)}))
     check_cause(workspace, Call(), "because it is the first compile of it that is recorded")
 
 
+@pytest.mark.full
 def test_a_compile_that_failed_is_compiled_again(workspace: Workspace) -> None:
     prepare(workspace, Case(files={"h.h": "#error no\n"}))
     for text in ("#error no\n", "#error no\n", value(1), "#error no\n", value(1)):
@@ -202,6 +206,7 @@ def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:
     assert calls == ["execve"]
 
 
+@pytest.mark.full
 def test_a_direct_hit_starts_no_tool(workspace: Workspace) -> None:
     """Every tool writes down that it is started."""
     log = workspace.directory.parent / "log"

@@ -273,16 +273,25 @@ ASKED = {
 }
 
 
+@pytest.mark.by_default(
+    "beside the header that includes it",
+    "behind include_next",
+    "for an option that includes it",
+)
 @pytest.mark.parametrize("rule", EARLIER)
 def test_a_header_that_appears_earlier_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, EARLIER[rule])
 
 
+@pytest.mark.by_default(
+    "what a dangling link leads to", "a directory that is moved there", "the only directory, moved away"
+)
 @pytest.mark.parametrize("rule", DIRECTORIES)
 def test_a_place_that_changes_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, DIRECTORIES[rule])
 
 
+@pytest.mark.by_default("a folder that a system header names")
 @pytest.mark.parametrize("rule", SYSTEM)
 def test_a_link_on_the_systems_search_path_that_leads_elsewhere_is_seen(
     workspace: Workspace, rule: str
@@ -290,6 +299,7 @@ def test_a_link_on_the_systems_search_path_that_leads_elsewhere_is_seen(
     check(workspace, SYSTEM[rule])
 
 
+@pytest.mark.by_default("a bracketed name", "a name by a macro of the command line")
 @pytest.mark.parametrize("rule", ASKED)
 def test_a_file_that_was_asked_for_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, ASKED[rule])

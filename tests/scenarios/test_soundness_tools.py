@@ -107,11 +107,13 @@ TOOLS = {
 }
 
 
+@pytest.mark.by_default("ptxas", "the profile of nvcc")
 @pytest.mark.parametrize("rule", TOOLS)
 def test_a_tool_that_changes_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, TOOLS[rule])
 
 
+@pytest.mark.full
 def test_a_tool_that_is_not_there_any_more_is_missed(workspace: Workspace) -> None:
     case = Case(files=CODE, has_own_toolkit=True)
     prepare(workspace, case)
@@ -122,6 +124,7 @@ def test_a_tool_that_is_not_there_any_more_is_missed(workspace: Workspace) -> No
     assert workspace.cached(*case.call.argv(workspace), NVCCACHE_STRICT="0") == plain
 
 
+@pytest.mark.by_default("swap")
 @pytest.mark.parametrize("exchange", [rewrite, swap])
 def test_a_tool_replaced_under_the_same_size_and_date_is_seen(
     workspace: Workspace, exchange: Callable[[str, str], Change]
@@ -133,6 +136,7 @@ def test_a_tool_replaced_under_the_same_size_and_date_is_seen(
     check(workspace, Case(exchange(f"../toolkit/{PTXAS}", text), changed(PTXAS), CODE, SM_80))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("part", ["cc1plus", "as"])
 def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, part: str) -> None:
     call = Call(variables={"COMPILER_PATH": "{work}/parts"})
@@ -150,6 +154,7 @@ def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, 
     check(workspace, change)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(bool(HOST_OPTIONS), reason="the host compiler is not the one of PATH")
 def test_a_host_compiler_that_appears_earlier_on_the_path_is_seen(workspace: Workspace) -> None:
     """nvcc asks for gcc, some versions for g++."""
@@ -172,6 +177,7 @@ def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) 
     check(workspace, Case(change, "/g++` changed", CODE, call))
 
 
+@pytest.mark.full
 def test_what_the_script_of_a_host_compiler_reads_is_seen(workspace: Workspace) -> None:
     prepare(workspace, Case(files=CODE))
     host_script('#!/bin/sh\nexec {g++} $(cat {work}/more) "$@"\n')(workspace)
@@ -179,6 +185,7 @@ def test_what_the_script_of_a_host_compiler_reads_is_seen(workspace: Workspace) 
     check(workspace, Case(write("more", "-fno-ident"), "/more` changed", files, Call("-ccbin {work}/g++")))
 
 
+@pytest.mark.full
 def test_an_nvcc_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
     """Until it starts another nvcc."""
     prepare(workspace, Case(files=CODE, has_own_toolkit=True))
@@ -193,6 +200,7 @@ def test_an_nvcc_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
     check(workspace, Case(lambda _: replace(script, text), (), CODE, SM_80))
 
 
+@pytest.mark.full
 def test_an_nvcc_that_is_a_script_with_options_of_its_own_is_seen_through(workspace: Workspace) -> None:
     script = workspace.directory / "nvcc"
     original = workspace.nvcc

@@ -125,16 +125,19 @@ MENTIONED = {
 }
 
 
+@pytest.mark.by_default("a file that the assembler reads, by macros")
 @pytest.mark.parametrize("rule", ASSEMBLED)
 def test_what_the_assembler_reads_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, ASSEMBLED[rule])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rule", UNRECORDED)
 def test_what_a_record_cannot_hold(workspace: Workspace, rule: str) -> None:
     check(workspace, dataclasses.replace(UNRECORDED[rule], is_recorded=False))
 
 
+@pytest.mark.by_default("the time by a macro")
 @pytest.mark.parametrize("rule", STAMPS)
 def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: str) -> None:
     files = STAMPS[rule]
@@ -151,12 +154,14 @@ def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: 
     assert len(objects) == (1 if "day" in rule else 2)
 
 
+@pytest.mark.by_default("as part of a name")
 @pytest.mark.parametrize("rule", MENTIONED)
 def test_a_mention_of_the_time_is_no_use_of_it(workspace: Workspace, rule: str) -> None:
     header = {"h.h": MENTIONED[rule] + value(1)}
     check(workspace, Case(write("h.h", MENTIONED[rule] + value(2)), "`h.h` changed", header))
 
 
+@pytest.mark.full
 def test_the_architecture_of_this_machine(workspace: Workspace) -> None:
     call = Call("-arch=native")
     prepare(workspace, Case(files={"h.h": value(1)}))
@@ -177,6 +182,7 @@ def test_a_header_that_changes_while_it_is_compiled(workspace: Workspace) -> Non
     check_rest(workspace, call, REASON + "files changed while it was compiled")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["h.h", "a.cu"])
 def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> None:
     """When all is done it has the content, the size and the date of before, as after `git stash` and back."""
@@ -190,6 +196,7 @@ def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> No
     check_rest(workspace, call)
 
 
+@pytest.mark.by_default("early/h.h")
 @pytest.mark.parametrize("name", ["late/h.h", "early/h.h"])
 def test_a_header_that_changes_or_appears_after_it_was_read(
     workspace: Workspace, tmp_path: Path, name: str
@@ -208,6 +215,7 @@ def test_a_header_that_changes_or_appears_after_it_was_read(
     assert made == made_by_plain(workspace, call)
 
 
+@pytest.mark.full
 def test_a_header_that_appears_while_it_is_compiled(workspace: Workspace) -> None:
     prepare(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2)}))
     call = meddling(workspace, "cp new early/h.h", options="-Iearly -Ilate")
@@ -239,6 +247,7 @@ def check_rest(workspace: Workspace, call: Call, cause: str = "") -> None:
     check_again(workspace, call, made, is_recorded=True)
 
 
+@pytest.mark.by_default("right before the compile")
 @pytest.mark.parametrize("when", ["right before the compile", "right after the compile"])
 def test_files_that_are_too_new(workspace: Workspace, when: str) -> None:
     """A second change within the same tick of the clock leaves size and date as they were."""

@@ -100,6 +100,7 @@ def test_colours_cold_and_warm(bench: Workspace) -> None:
     assert compare(bench, COLOURED)[1] == "stage_hit"
 
 
+@pytest.mark.by_default("True")
 @pytest.mark.parametrize("first_on_terminal", [True, False])
 def test_a_pipe_and_a_terminal_do_not_share_diagnostics(bench: Workspace, first_on_terminal: bool) -> None:
     plain = _MILLISECONDS.sub(b"", bench.plain(*WORDS).stderr)
@@ -112,6 +113,7 @@ def test_a_pipe_and_a_terminal_do_not_share_diagnostics(bench: Workspace, first_
             assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
 
 
+@pytest.mark.full
 def test_a_touched_source(bench: Workspace) -> None:
     """Without its replay record a call is answered by what it means."""
     plain = _MILLISECONDS.sub(b"", bench.plain(*WORDS).stderr)
@@ -124,6 +126,7 @@ def test_a_touched_source(bench: Workspace) -> None:
     assert compare(bench, COLOURED)[1] == "direct_hit"
 
 
+@pytest.mark.full
 def test_without_diagnostics_they_share_everything(bench: Workspace) -> None:
     bench.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
     argv = (*HOST_OPTIONS, "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
@@ -136,6 +139,7 @@ def test_without_diagnostics_they_share_everything(bench: Workspace) -> None:
     assert compare(bench, COLOURED, argv=argv)[1] == "direct_hit"
 
 
+@pytest.mark.by_default("colours")
 @pytest.mark.parametrize(
     "variables",
     [{"TERM": "dumb"}, {}, {**COLOURED, "GCC_COLORS": "warning=34"}, {**COLOURED, "NOCOLOR": "1"}],
@@ -157,11 +161,13 @@ def test_how_wide_it_is(bench: Workspace) -> None:
     }
 
 
+@pytest.mark.full
 def test_errors(bench: Workspace) -> None:
     bench.write("a.cu", LOUD + "int wrong = no_such_name;\n")
     assert compare(bench, COLOURED)[1] == "failed"
 
 
+@pytest.mark.full
 def test_line_ends_are_not_doubled(bench: Workspace) -> None:
     found, _ = compare(bench, COLOURED)
     assert b"\r\r" not in found.stderr

@@ -4,7 +4,7 @@ A toolkit of links has an nvcc that alters the transcript of the real one, and d
 (other_nvcc.py). Whatever it is, nvccache makes what that nvcc makes by itself: cold, warm, after edits of
 device and of host code, and when they are taken back.
 
-Some of the cases are run by default, all of them with --every-case.
+Some of the cases run by default, all of them with --every-case.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ def taken(workspace: Workspace) -> Mapping[str, bytes]:
     return files
 
 
+@pytest.mark.by_default("ptxas renamed", "a stage on text", "an unknown kind of line")
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Path, alteration: str) -> None:
     """When all is as it was its own tools change, as in an update."""
@@ -132,6 +133,8 @@ def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Pa
     assert not list(own.iterdir())
 
 
+@pytest.mark.full
+@pytest.mark.full
 def test_what_the_assembler_reads_behind_a_preprocessor_of_its_own(
     workspace: Workspace, tmp_path: Path
 ) -> None:
@@ -154,6 +157,7 @@ def test_a_front_end_that_knows_no_seed(workspace: Workspace, tmp_path: Path) ->
         compile_both(workspace)
 
 
+@pytest.mark.full
 def test_an_option_of_its_own_is_left_to_it(workspace: Workspace, tmp_path: Path) -> None:
     other_release(workspace, tmp_path, "nothing")
     workspace.write("a.cu", SOURCE.replace("DEVICE", "2.5f").replace("HOST", "1"))

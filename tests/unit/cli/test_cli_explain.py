@@ -224,6 +224,7 @@ def test_names_that_are_no_text_are_shown_somehow(cache_dir, tmp_path, locale):
     assert b"miss, because `" in done.stdout
 
 
+@pytest.mark.smoke("explain")
 def test_a_real_compile_is_explained(workspace: Workspace):
     """From the first compile to one that fails, as a user would see it."""
 

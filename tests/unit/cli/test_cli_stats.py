@@ -24,6 +24,7 @@ def used_cache(cache_dir):
     return cache_dir
 
 
+@pytest.mark.smoke("stats")
 def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     statistics = json.loads(nvccache("stats", "--format", "json").output)
     assert set(statistics) == {

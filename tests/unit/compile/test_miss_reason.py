@@ -43,11 +43,6 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "work"
 
 
-@pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
-
-
 def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **environ: str) -> Case:
     arguments = tuple(line.split())
     call = invocation.parse(arguments, environ)

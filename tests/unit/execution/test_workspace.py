@@ -12,7 +12,6 @@ from nvccache.module_id import ids
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
-from nvccache.store.store import Store
 
 PTX = Output("code", "{}/a.ptx")
 
@@ -22,11 +21,6 @@ def scratch(tmp_path) -> Path:
     path = tmp_path / "scratch"
     path.mkdir()
     return path
-
-
-@pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
 
 
 @pytest.fixture

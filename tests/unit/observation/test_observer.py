@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -18,58 +16,21 @@ import installations
 from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.observation import observer, observer_log
-from nvccache.observation.observer_log import Observation
 from nvccache.store.store import Store
+from observed_programs import (
+    CAT,
+    QUIET,
+    SOURCE,
+    compile_c,
+    complete,
+    program,
+    run,
+    seen_by,
+    static,
+    the_observer_is_built,
+)
 
-SOURCE = Path(__file__).with_name("observed_program.c")
-CAT = str(shutil.which("cat"))
-QUIET = {"PATH": os.environ["PATH"]}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_observer_is_built() -> None:
-    assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
-
-
-def compile_c(source: Path, path: Path, *argv: str) -> str:
-    subprocess.run(["gcc", "-w", "-pthread", *argv, "-o", path, source, "-ldl"], check=True)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory) -> str:
-    return compile_c(SOURCE, tmp_path_factory.mktemp("observed") / "observed")
-
-
-@pytest.fixture(scope="module")
-def static(tmp_path_factory) -> str:
-    return compile_c(SOURCE, tmp_path_factory.mktemp("static") / "unseen", "-static")
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Run a command observed: the finished process and the observation."""
-    directory = tmp_path / "work"
-    directory.mkdir()
-
-    def run(*argv: str, watched: str = "watched", **variables: str) -> tuple[process.Completed, Observation]:
-        place = str(tmp_path / watched)
-        done = process.run(argv, observer.arm(place, {**QUIET, **variables}), cwd=str(directory))
-        return done, observer_log.read(observer.log_in(place), argv[0])
-
-    run.directory = directory  # type: ignore[attr-defined]
-    return run
-
-
-def seen_by(found: Observation, kind: str) -> set[str]:
-    """The base names of the paths of one kind."""
-    return {os.path.basename(path) for process in found.processes for path in getattr(process, kind)}
-
-
-def complete(result: tuple[process.Completed, Observation], status: int = 0) -> Observation:
-    done, found = result
-    assert (done.status, done.stdout, done.stderr, found.incomplete) == (status, b"", b"", "")
-    return found
+__all__ = ["program", "run", "static", "the_observer_is_built"]  # the fixtures
 
 
 @pytest.mark.parametrize("how", ["vfork", "spawn"])
@@ -209,92 +170,6 @@ def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
     assert (library in found.processes[0].loaded, found.processes[0].sought) == (True, {"libown.so"})
     assert found.processes[0].loaded.keys() >= {os.path.realpath(program)}
     assert not [path for path in found.processes[0].loaded if "observer.so" in path]
-
-
-@pytest.fixture
-def typed(tmp_path):
-    """The standard input of this process is a pipe, in which there is something; its device and inode."""
-    reads, writes = os.pipe()
-    os.write(writes, b"one\ntwo\n")
-    os.close(writes)
-    kept = os.dup(0)
-    os.dup2(reads, 0)
-    os.close(reads)
-    status = os.fstat(0)
-    yield status.st_dev, status.st_ino
-    os.dup2(kept, 0)
-    os.close(kept)
-
-
-INPUT_RECORD = {
-    "a shell": ("bash", "-c", "read line"),
-    "a copy of the descriptor": ("bash", "-c", "exec 3<&0 0</dev/null; read line <&3"),
-    "cat": ("sh", "-c", "cat >/dev/null"),
-    "streams": ("sh", "-c", "awk 'END {}'"),
-    "Python": (sys.executable, "-IS", "-c", "import sys; sys.stdin.read(1)"),
-    "a child": ("sh", "-c", "(head -n 1 >/dev/null); :"),
-}
-
-
-@pytest.mark.parametrize("what", INPUT_RECORD)
-def test_reading_the_standard_input(run, typed, what):
-    program, *argv = INPUT_RECORD[what]
-    _, found = run(str(shutil.which(program)), *argv)
-    assert not found.incomplete
-    assert any(typed in process.inputs for process in found.processes)
-
-
-@pytest.mark.parametrize(
-    "text", ["read line <file", "cat file >out", "printf x | cat >out", "while read l; do :; done <file"]
-)
-def test_reading_another_standard_input(run, typed, text):
-    (run.directory / "file").write_text("x\n")
-    done, found = run(str(shutil.which("bash")), "-c", text)
-    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
-    assert not any(typed in process.inputs for process in found.processes)
-
-
-@pytest.fixture
-def handed_down():
-    """A pipe that this process hands on, with something in it: its number; and its device and inode."""
-    reads, writes = os.pipe()
-    os.write(writes, b"one\ntwo\n")
-    os.close(writes)
-    number = fcntl.fcntl(reads, fcntl.F_DUPFD, 3)
-    os.close(reads)
-    status = os.fstat(number)
-    yield number, (status.st_dev, status.st_ino)
-    os.close(number)
-
-
-READING_ANOTHER = {
-    "a shell": ("bash", "-c", "read line <&{}"),
-    "cat": ("bash", "-c", "cat <&{} >/dev/null"),
-    "a copy of the descriptor": ("bash", "-c", "exec 30<&{0} {0}</dev/null; read line <&30"),
-    "behind another pipe": ("bash", "-c", "echo x | {{ read x; read line <&{}; }}"),
-    "opened by its name": ("bash", "-c", "read line </dev/fd/{}"),
-    "opened by its name in the kernel": ("bash", "-c", "sort /proc/self/fd/{} >/dev/null"),
-    "a stream": (sys.executable, "-IS", "-c", "open({}).read()"),
-}
-
-
-@pytest.mark.parametrize("what", READING_ANOTHER)
-def test_reading_a_descriptor_that_was_handed_down(run, handed_down, what):
-    number, pipe = handed_down
-    assert number < 20, "beyond what the observer remembers"
-    program, *argv = READING_ANOTHER[what]
-    done, found = run(str(shutil.which(program)), *(word.format(number) for word in argv))
-    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
-    assert any(pipe in process.inputs for process in found.processes)
-
-
-def test_not_reading_a_descriptor_that_was_handed_down(run, handed_down):
-    number, pipe = handed_down
-    (run.directory / "file").write_text("x\n")
-    text = f"cat file | cat >out; read x <file; [ -p /dev/fd/{number} ] && exec cat file"
-    done, found = run(str(shutil.which("bash")), "-c", text)
-    assert (done.status, done.stdout, found.incomplete) == (0, b"x\n", "")
-    assert not any(pipe in process.inputs for process in found.processes)
 
 
 def test_libraries_that_do_not_see_the_observer(run, program):

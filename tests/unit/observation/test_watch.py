@@ -18,11 +18,6 @@ SHELL = os.path.realpath("/bin/sh")
 
 
 @pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
-
-
-@pytest.fixture
 def scratch(tmp_path) -> str:
     (tmp_path / "scratch").mkdir()
     return str(tmp_path / "scratch")

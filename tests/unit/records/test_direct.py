@@ -1,169 +1,24 @@
-"""Direct hits: what is in the key of a call, and its answer under other output names."""
+"""Direct hits: the answer of a call under other output names."""
 
 from __future__ import annotations
 
 import os
-import shlex
 
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import environment
 from nvccache.commandline import invocation
-from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
-from nvccache.records.direct import BOUND, PLACED, SHARED
 from nvccache.records.input_records import InputRecord
 from nvccache.records.manifest import Found
 from nvccache.store import sections
+from typed_calls import NOWHERE, parse
 
-NOWHERE = Relocation("", "/")
 DIGEST = keys.digest_bytes(b"object")
 ENTERED = [("a.cu", False), ("/usr/include/s y s.h", True), ("sub/x.h", False)]
-SCOPES = (SHARED, PLACED, BOUND)
-
-
-def parse(line: str) -> Invocation:
-    call = invocation.parse(line.split(), {})
-    assert isinstance(call, Invocation), call
-    return call
-
-
-def key(
-    line: str, scope: str = PLACED, nvcc: str = "nvcc", relocation: Relocation = NOWHERE, environ=None
-) -> str:
-    return direct.key_of(scope, nvcc, parse(line), relocation, environ or {})
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize(
-    "line",
-    [
-        "-c a.cu -DX",
-        "-c b.cu",
-        "-c a.cu b.cu",
-        "-dc a.cu",
-        "-ptx a.cu",
-        "-c a.cu -O2",
-        "-c a.cu -I x",
-        "-c a.cu -arch=sm_80",
-        "-c a.cu -Xcompiler -O2",
-        "-c a.cu -MD",
-        "-c a.cu -MMD",
-        "-c a.cu -o a.o",
-        "-c a.cu -odir out",
-        "-c a.cu -lineinfo",
-        "-x cu -c a.cu",
-    ],
-)
-def test_what_decides_is_in_the_key(scope, line):
-    assert key(line, scope) != key("-c a.cu", scope)
-
-
-@pytest.mark.parametrize(
-    ("line", "other"),
-    [
-        ("-c a.cu -I x -I y", "-c a.cu -I y -I x"),
-        ("-c a.cu -DX -UX", "-c a.cu -UX -DX"),
-        ("-c a.cu -I -O2", "-c a.cu -I-O2 -I"),
-        ("-c a.cu -Xcompiler -O2", "-c a.cu -Xptxas -O2"),
-        ("-c a.cu -MD -MF a.d", "-c a.cu -MD"),
-        ("-c a.cu -I x", "-c a.cu -isystem x"),
-    ],
-)
-def test_order_and_place_of_arguments_are_in_the_key(line, other):
-    calls = [invocation.parse(argv.split(), {}) for argv in (line, other)]
-    found = [
-        direct.key_of(PLACED, "nvcc", call, NOWHERE, {}) for call in calls if isinstance(call, Invocation)
-    ]
-    assert len(set(found)) == len(found)
-
-
-@pytest.mark.parametrize("scope", [SHARED, PLACED])
-@pytest.mark.parametrize(
-    ("line", "other"),
-    [
-        ("-c a.cu -o a.o", "-c a.cu -o out/b.o"),
-        ("-c a.cu -o a.o", "-o b.o -c a.cu"),
-        ("-c a.cu -odir out", "-c a.cu -odir other"),
-        ("-c a.cu -MD -MF a.d", "-c a.cu -MD -MF b.d"),
-        ("-c a.cu -MD -MT x", "-c a.cu -MD -MT y"),
-        ("-c a.cu -MD -MT x", "-c a.cu -MD"),
-        ("-c a.cu -MD -MP", "-c a.cu -MD"),
-        ("-c a.cu -t 4", "-c a.cu"),
-        ("-c a.cu -t4", "-c a.cu -t 2"),
-        ("-c a.cu -I x", "-c a.cu -Ix"),
-        ("-c a.cu -I x", "-c a.cu --include-path=x"),
-    ],
-)
-def test_names_of_outputs_are_not_in_the_key_and_spelling_is_not(scope, line, other):
-    assert key(line, scope) == key(other, scope)
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("-c a.cu -o a.o", "-c a.cu -o b.o", "-c a.cu"),
-        ("-c a.cu -odir out", "-c a.cu -odir other", "-c a.cu -o out"),
-        ("-c a.cu -MD -MF a.d", "-c a.cu -MD -MF b.d"),
-    ],
-)
-def test_a_bound_key_is_for_these_outputs_alone(lines):
-    assert len({key(line, BOUND) for line in lines}) == len(lines)
-
-
-def test_scopes_and_compilers_have_their_own_keys():
-    assert len({key("-c a.cu", scope) for scope in SCOPES}) == 3
-    assert key("-c a.cu", nvcc="/opt/nvcc") != key("-c a.cu", nvcc="/usr/nvcc")
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_variables_are_not_in_the_key(scope):
-    """An input record says which of them were asked for; the words of some are arguments."""
-    environ = dict.fromkeys(
-        [*environment.OF_LIBC, *environment.OF_SIDE_OUTPUTS, "PATH", "CPATH", "HOME"], "/x"
-    )
-    assert key("-c a.cu", scope, environ=environ) == key("-c a.cu", scope)
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_words_of_variables_are_arguments(scope):
-    call = invocation.parse(["-c", "a.cu"], {"NVCC_PREPEND_FLAGS": "-DX"})
-    assert direct.key_of(scope, "nvcc", call, NOWHERE, {}) == key("-DX -c a.cu", scope)
-
-
-def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatch):
-    found = {}
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        monkeypatch.chdir(tmp_path / name)
-        relocation = Relocation(str(tmp_path), os.getcwd())
-        line = f"-c {tmp_path}/{name}/a.cu -I{tmp_path}/{name}/include"
-        found[name] = [
-            key(line, SHARED, relocation=relocation), key("-c a.cu", PLACED), key("-c a.cu", BOUND),
-            key("-c a.cu", SHARED),
-        ]  # fmt: skip
-    shared, placed, bound, plain = (one == two for one, two in zip(found["one"], found["two"], strict=True))
-    assert (shared, placed, bound, plain) == (True, False, False, True)
-
-
-def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
-    for scope, is_same in ((SHARED, True), (PLACED, False), (BOUND, False)):
-        here = [key("-c a.cu", scope, environ={"PWD": path}) for path in ("/a", "/b")]
-        assert (here[0] == here[1]) == is_same
-
-
-def test_a_shared_key_is_tried_first_and_only_with_a_base_directory():
-    relocation = Relocation("/base", "/base/one")
-    assert direct.scopes_of(relocation, NOWHERE) == [
-        (SHARED, relocation),
-        (PLACED, NOWHERE),
-        (BOUND, NOWHERE),
-    ]
-    assert direct.scopes_of(NOWHERE, NOWHERE) == [(PLACED, NOWHERE), (BOUND, NOWHERE)]
 
 
 def given(product: str, dependency_file: str = "") -> CallResult:
@@ -381,27 +236,3 @@ def test_a_product_beside_the_one_that_is_named_is_not_recorded():
     assert direct.attach(given, [], call, Relocation("", "/")) is None
     call = invocation.parse(["-ptx", "x.cu"], {})
     assert direct.attach(given, [], call, Relocation("", "/")) is not None
-
-
-@pytest.mark.parametrize(
-    ("option", "is_shared"),
-    [
-        ("-Xcompiler -ffile-prefix-map={base}/{name}=.", True),
-        ("-Xcompiler -ffile-prefix-map={base}=.", False),
-        ("-Xcompiler -O2,-fmacro-prefix-map={base}/=/src/,-g", False),
-        ('-Xcompiler "-g -fdebug-prefix-map=/=/src"', False),
-        ("-Xcompiler -ffile-prefix-map={base}/o=.", False),
-        ("-Xcompiler -ffile-prefix-map={base}/{name}=. -Xcompiler -fdebug-prefix-map={base}=/src", False),
-        ("-Xcompiler -ffile-prefix-map={base}/{name}/build/deep=.", True),
-        ("-Xcompiler -ffile-prefix-map=/elsewhere=.", True),
-    ],
-)
-def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
-    """What names are mapped to may hold that of the checkout, and not that of the base directory."""
-    made = []
-    for name in ("one", "other"):
-        argv = ["-c", "a.cu", *shlex.split(option.format(base="/base", name=name))]
-        call = invocation.parse(argv, {})
-        assert isinstance(call, Invocation)
-        made.append(direct.key_of(SHARED, "nvcc", call, Relocation("/base", f"/base/{name}/build"), {}))
-    assert (made[0] == made[1]) == is_shared

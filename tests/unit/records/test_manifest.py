@@ -23,11 +23,6 @@ NOWHERE = Relocation("", "/")
 
 
 @pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
-
-
-@pytest.fixture
 def header(tmp_path) -> Path:
     path = tmp_path / "x.h"
     path.write_text("int x;\n")

@@ -35,11 +35,6 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
-
-
 def input_record_of_call() -> InputRecord:
     """`early` and `late` have signatures that last, `listed` has not."""
     made = InputRecord()

@@ -20,11 +20,6 @@ NAME = f"{STAGE}/{KEY[:2]}/{KEY}"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def cache(root) -> Directory:
     return Directory(str(root))
 

@@ -9,7 +9,6 @@ import pytest
 from nvccache.files import keys
 from nvccache.store import entries, store
 from nvccache.store.entries import Entry
-from nvccache.store.store import Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
@@ -33,11 +32,6 @@ FOREIGN = [
     b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": "x", "is_redirect": false, "facts": {}}',
     b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": 0, "is_redirect": false, "facts": 1}',
 ]
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "cache"))
 
 
 def test_an_entry_comes_back_as_it_was_put_in(cache):

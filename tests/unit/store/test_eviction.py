@@ -21,11 +21,6 @@ SIZE = 1000
 DAY = 24 * 3600.0
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 def _add(root: Path, number: int, age: float = 0.0) -> str:
     """Add one raw blob of SIZE bytes, last used `age` seconds ago; its digest."""
     content = b"%d " % number + bytes(SIZE)

@@ -36,11 +36,6 @@ def totals_file_of(cache_dir):
     return os.path.join(cache_dir, "journal", "totals-v1.json")
 
 
-@pytest.fixture
-def cache_dir(tmp_path):
-    return str(tmp_path / "cache")
-
-
 @pytest.mark.parametrize("product", ["/a/b.o", "/tab\tbed/a\nb%09.o", "/\xfc\udcff.o"])
 @pytest.mark.parametrize("is_folded", [False, True])
 def test_the_last_call_that_made_a_product_is_told(cache_dir, product, is_folded):

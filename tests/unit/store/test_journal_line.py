@@ -6,18 +6,11 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from nvccache import outcomes
 from nvccache.store import journal_line
 from nvccache.store.journal_line import Call
 
 MISS = Call(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
-
-
-@pytest.fixture
-def cache_dir(tmp_path):
-    return str(tmp_path / "cache")
 
 
 def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):

@@ -21,16 +21,6 @@ CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 DIGEST = keys.digest_bytes(CONTENT)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def cache(root) -> Store:
-    return Store(str(root))
-
-
 def _temporary_files(root: Path) -> list[Path]:
     return list((root / "tmp").glob("*"))
 

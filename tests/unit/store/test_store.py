@@ -28,16 +28,6 @@ DAMAGES = {
 }
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def cache(root) -> Store:
-    return Store(str(root))
-
-
 def _path(root: Path, bucket: str, name: str) -> Path:
     return root / bucket / name[:2] / name
 

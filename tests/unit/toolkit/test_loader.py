@@ -22,11 +22,6 @@ pytestmark = pytest.mark.skipif(not LOADER, reason="this Python has no dynamic l
 
 
 @pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
-
-
-@pytest.fixture
 def asked(monkeypatch) -> list[list[str]]:
     """What has been run."""
     commands: list[list[str]] = []
@@ -116,10 +111,10 @@ def test_a_loader_that_does_not_answer_is_not_known(computing, cache, tmp_path):
     assert not loader.of_program(PROGRAM, environ(LD_AUDIT="x"), cache).is_known
 
 
-def test_what_is_missing_is_not_known(computing, cache):
-    missing = environ(LD_PRELOAD="/nowhere/lib.so")
+def test_what_is_missing_is_not_known(computing, cache, tmp_path):
+    missing = environ(LD_PRELOAD=f"{tmp_path}/missing/lib.so")
     loaded = loader.of_program(str(computing / "a"), missing, cache)
-    assert "/nowhere" in loaded.absent
+    assert f"{tmp_path}/missing" in loaded.absent
 
 
 def entry(start: int, strings: bytes, name: bytes, path: bytes, hardware: int = 0) -> bytes:

@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 LONG_AGO = time.time() - 1000
-
-
-@pytest.fixture
-def cache(tmp_path) -> Store:
-    return Store(str(tmp_path / "cache"))
 
 
 def _script(path: Path, body: str) -> str:

@@ -1,0 +1,103 @@
+"""A call that no record answers, from the dry run to the records and the upkeep of the store."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from scripted_toolkit import Toolkit, cubin, stages
+
+ALL_RUN = ["device_preprocess", "cicc", "ptxas"]
+ALL_HIT = [f"({kind})" for kind in ALL_RUN]
+
+
+def test_what_one_call_has_made_the_next_one_finds(toolkit: Toolkit) -> None:
+    first = toolkit.compile()
+    assert (first.status, first.leave_to_nvcc, stages(first)) == (0, "", ALL_RUN)
+    assert first.products == ("a.cubin",)
+    made = (toolkit.work / "a.cubin").read_bytes()
+    (toolkit.work / "a.cubin").unlink()
+    assert stages(toolkit.compile()) == ALL_HIT
+    assert (toolkit.work / "a.cubin").read_bytes() == made == b"int a;\n"
+
+
+def test_nothing_is_left_in_the_scratch_directory(toolkit: Toolkit) -> None:
+    for text in ("int a;\n", "int cicc_fails;\n", "#error no\n"):
+        toolkit.write("a.cu", text)
+        toolkit.compile()
+        assert os.listdir(toolkit.folder / "tmp") == []
+
+
+@pytest.mark.parametrize(
+    ("status", "lines", "reason"),
+    [
+        ("1", cubin(), "dryrun_failed"),
+        ("0", ["frobnicate $x"], "shell_expansion"),
+        ("0", [*cubin(), "a message\n#$ x"], "unexplained"),
+        ("0", [line.replace("ptxas", "no-ptxas", 1) for line in cubin()], "missing_program"),
+    ],
+)
+def test_what_is_not_understood_is_left_to_nvcc(
+    toolkit: Toolkit, status: str, lines: list[str], reason: str
+) -> None:
+    toolkit.status.write_text(status)
+    toolkit.will_do(*[line.replace("a message\n#$", "a message\n#$") for line in lines])
+    if reason == "unexplained":
+        toolkit.transcript.write_text(toolkit.transcript.read_text().replace("#$ a message", "a message"))
+    report = toolkit.compile(NVCCACHE_LOG=str(toolkit.folder / "log"))
+    assert (report.leave_to_nvcc, report.stages, report.stderr) == (reason, [], b"")
+    assert f"bypass {reason}" in (toolkit.folder / "log").read_text()
+    assert os.listdir(toolkit.work) == ["a.cu"]
+    assert os.listdir(toolkit.folder / "tmp") == []
+
+
+def test_a_cache_directory_of_others_is_left_alone(toolkit: Toolkit) -> None:
+    (toolkit.folder / "cache").mkdir()
+    (toolkit.folder / "cache" / "letters").write_text("")
+    assert toolkit.compile().leave_to_nvcc == "foreign_directory"
+    assert os.listdir(toolkit.folder / "cache") == ["letters"]
+
+
+def test_recaching_finds_nothing_and_stores_all_the_same(toolkit: Toolkit) -> None:
+    assert stages(toolkit.compile(NVCCACHE_RECACHE="1")) == ALL_RUN
+    assert stages(toolkit.compile(NVCCACHE_RECACHE="1")) == ALL_RUN
+    assert stages(toolkit.compile()) == ALL_HIT
+
+
+def test_a_cache_that_is_only_read_gets_nothing(toolkit: Toolkit) -> None:
+    toolkit.compile(NVCCACHE_READONLY="1")
+    assert not (toolkit.folder / "cache").exists()
+    toolkit.compile()
+    before = sorted(path for path in (toolkit.folder / "cache").rglob("*"))
+    toolkit.write("a.cu", "int b;\n")
+    assert stages(toolkit.compile(NVCCACHE_READONLY="1")) == ALL_RUN
+    assert sorted(path for path in (toolkit.folder / "cache").rglob("*")) == before
+
+
+def test_the_limit_is_kept_after_each_call(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')
+    toolkit.compile(NVCCACHE_MAX_SIZE="20K")
+    assert stages(toolkit.compile()) != ALL_HIT
+    toolkit.compile()
+    assert stages(toolkit.compile()) == ALL_HIT
+
+
+def test_a_call_during_which_the_clock_was_set_is_not_recorded(
+    toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read may be younger than it looks."""
+    now, moments = time.time_ns, iter([0])
+    monkeypatch.setattr(time, "time_ns", lambda: now() - next(moments, 3600 * 10**9))
+    assert toolkit.compile().status == 0
+    assert toolkit.told().reason_against_record == "the clock was set while it was compiled"
+    assert toolkit.answer() is None
+
+
+def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    assert toolkit.told().cause == "it is the first compile of it that is recorded"
+    toolkit.write("a.cu", "int b;\n")
+    toolkit.compile()
+    assert toolkit.told().cause == "`a.cu` changed"

@@ -1,0 +1,102 @@
+"""Whether a compile is recorded, how widely its record is shared, and what the record answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache.files import keys
+from scripted_toolkit import Toolkit, cubin
+
+PLAIN = "-cubin -arch=sm_80 a.cu -o a.cubin"
+
+
+def test_a_record_answers_with_what_the_compile_gave(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int ptxas_says;\n")
+    report = toolkit.compile()
+    product = (toolkit.work / "a.cubin").read_bytes()
+    found = toolkit.answer()
+    assert found
+    assert [(path, digest) for path, digest, _ in found.products] == [("a.cubin", keys.digest_bytes(product))]
+    assert (found.stdout, found.stderr) == (report.stdout, report.stderr) == (b"", b"a.cu(1): ptxas warns\n")
+    assert found.seconds_saved == pytest.approx(sum(seconds for _, _, seconds in report.stages), abs=1e-5)
+
+
+@pytest.mark.parametrize("change", ["the source", "a header", "an earlier header", "a tool", "the nvcc"])
+def test_what_the_dry_run_and_the_stages_have_read_is_in_the_record(toolkit: Toolkit, change: str) -> None:
+    toolkit.will_do(*cubin(options="-Iearly -Ilate"))
+    for folder in ("early", "late"):
+        (toolkit.work / folder).mkdir()
+    toolkit.write("late/h.h", "int h;\n")
+    toolkit.write("a.cu", '#include "h.h"\n')
+    toolkit.compile()
+    assert toolkit.answer()
+    if change == "the source":
+        toolkit.write("a.cu", '#include "h.h"\nint more;\n')
+    elif change == "a header":
+        toolkit.write("late/h.h", "int other;\n")
+    elif change == "an earlier header":
+        toolkit.write("early/h.h", "int h;\n")
+    else:
+        toolkit.replace_tool("ptxas" if change == "a tool" else "nvcc")
+    assert toolkit.answer() is None
+
+
+def test_a_file_of_options_is_in_the_record(toolkit: Toolkit) -> None:
+    """nvccache reads it, and no stage does."""
+    toolkit.write("o.txt", "-arch=sm_80\n")
+    line = "-cubin -optf o.txt a.cu -o a.cubin"
+    toolkit.compile(line)
+    assert toolkit.answer(line)
+    toolkit.write("o.txt", "-arch=sm_80 -DX\n")
+    assert toolkit.answer(line) is None
+
+
+def test_a_failure_is_not_recorded(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int cicc_fails;\n")
+    assert toolkit.compile().status == 2
+    assert toolkit.told().reason_against_record == "the compile failed"
+    assert toolkit.answer() is None
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "reason"),
+    [
+        (PLAIN.replace("sm_80", "native"), "int a;\n", "it asks for the native architecture"),
+        (PLAIN, "int cicc_asks_for_the_time;\n", "asks for the time"),
+        (PLAIN, "int cicc_embeds_its_input;\n", "a product of cicc names the scratch directory"),
+    ],
+)
+def test_what_would_be_another_the_next_time_is_not_recorded(
+    toolkit: Toolkit, line: str, text: str, reason: str
+) -> None:
+    toolkit.write("a.cu", text)
+    assert toolkit.compile(line).status == 0
+    assert reason in toolkit.told().reason_against_record
+    assert toolkit.answer(line) is None
+
+
+def test_without_a_base_directory_a_record_is_for_this_directory(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    assert toolkit.told().scope == "placed"
+
+
+@pytest.mark.parametrize(
+    ("text", "scope"),
+    [
+        ("int a;\n", "shared"),
+        ('const char *a = "@work@";\n', "placed"),
+        ("const char *a = __FILE__;\n", "shared"),
+    ],
+)
+def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, text: str, scope: str) -> None:
+    toolkit.write("a.cu", text.replace("@work@", str(toolkit.work)))
+    toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
+    assert toolkit.told().scope == scope
+    assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
+
+
+def test_a_product_that_names_the_checkout_keeps_the_record_here(toolkit: Toolkit) -> None:
+    """Though no text that was compiled names it."""
+    toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
+    toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
+    assert toolkit.told().scope == "placed"

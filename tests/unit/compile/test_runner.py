@@ -1,0 +1,95 @@
+"""The plan carried out: results in nvcc's order, up to the first that failed, or left to nvcc."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripted_toolkit import Toolkit, cubin, stages
+
+TWO = "-cubin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 a.cu"
+
+
+def for_each(text_of_80: str, text_of_90: str) -> str:
+    return f"#if __CUDA_ARCH__ == 800\n{text_of_80}\n#else\n{text_of_90}\n#endif\n"
+
+
+def test_messages_come_in_nvccs_order_whoever_ends_first(toolkit: Toolkit) -> None:
+    toolkit.will_do(*cubin(80, 90), messages="nvcc warning: old\n")
+    toolkit.write("a.cu", for_each("int cicc_takes_long, cicc_says;", "int cicc_says, ptxas_says;"))
+    expected = (
+        b"nvcc warning: old\n"
+        b"a.cu(1): cicc warns for compute_80\n"
+        b"a.cu(1): cicc warns for compute_90\n"
+        b"a.cu(1): ptxas warns\n"
+    )
+    for _ in ("run", "replayed"):
+        report = toolkit.compile(TWO, NVCCACHE_JOBS="4")
+        assert (report.status, report.leave_to_nvcc, report.stderr) == (0, "", expected)
+    assert all(is_hit for _, is_hit, _ in report.stages)
+
+
+def test_nothing_is_told_of_what_comes_after_a_failure(toolkit: Toolkit) -> None:
+    toolkit.will_do(*cubin(80, 90))
+    toolkit.write("a.cu", for_each("int cicc_takes_long, cicc_fails;", "int cicc_says;"))
+    report = toolkit.compile(TWO, NVCCACHE_JOBS="4")
+    assert (report.status, report.leave_to_nvcc) == (2, "")
+    assert report.stderr == b"a.cu(1): cicc rejects it\n"
+    assert list(toolkit.work.glob("*.cubin")) == []
+
+
+def test_what_came_before_a_failure_is_found_again(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int cicc_says, nvcc_has_the_last_word_as_ptxas_fails;\n")
+    first = toolkit.compile()
+    assert first.leave_to_nvcc == "odd_failure", "nvcc tells of a failure of ptxas in words of its own"
+    again = toolkit.compile()
+    assert stages(again) == ["(device_preprocess)", "(cicc)", "ptxas"]
+    assert again.stderr == first.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("cicc_fails", ""),
+        ("cicc_runs_out", "odd_failure"),
+        ("cicc_is_silent", "odd_failure"),
+        ("cicc_names_its_input_and_fails", "odd_failure"),
+    ],
+)
+def test_only_complaints_about_the_source_are_the_users(toolkit: Toolkit, what: str, reason: str) -> None:
+    """A full disk, a tool that ends without a word, and one that names our files are for nvcc to repeat."""
+    toolkit.write("a.cu", f"int {what};\n")
+    report = toolkit.compile()
+    assert report.status != 0
+    assert report.leave_to_nvcc == reason
+
+
+def test_a_failure_of_one_of_several_threads_is_left_to_nvcc(toolkit: Toolkit) -> None:
+    """Which then has a status of its own."""
+    toolkit.write("a.cu", "int cicc_fails;\n")
+    assert toolkit.compile("-cubin -arch=sm_80 -t 2 a.cu -o a.cubin").leave_to_nvcc == "odd_failure"
+
+
+def test_a_product_that_cannot_be_written_is_left_to_nvcc(toolkit: Toolkit) -> None:
+    toolkit.will_do(*[line.replace('"a.cubin"', '"gone/a.cubin"') for line in cubin()])
+    report = toolkit.compile("-cubin -arch=sm_80 a.cu -o gone/a.cubin")
+    assert report.leave_to_nvcc == "unwritable_output"
+
+
+def test_the_dependency_file_is_there_even_if_the_compile_fails(toolkit: Toolkit) -> None:
+    first, *others = cubin()
+    toolkit.will_do(first, "-- Filter Dependencies -- > a.d", *others)
+    toolkit.write("h.h", "int h;\n")
+    toolkit.write("a.cu", '#include "h.h"\nint cicc_fails;\n')
+    report = toolkit.compile("-cubin -arch=sm_80 a.cu -o a.cubin -MD -MF a.d")
+    assert (report.status, report.leave_to_nvcc) == (2, "")
+    assert (toolkit.work / "a.d").read_text().split()[-1] == "h.h"
+    (toolkit.work / "a.d").unlink()
+    (toolkit.work / "a.d").mkdir()
+    report = toolkit.compile("-cubin -arch=sm_80 a.cu -o a.cubin -MD -MF a.d")
+    assert report.leave_to_nvcc == "unwritable_output"
+
+
+def test_names_in_the_scratch_directory_are_told_as_the_products(toolkit: Toolkit) -> None:
+    toolkit.write_tool("ptxas", '#!/bin/sh\nfor out; do :; done\necho "wrote $out" >&2\ncat "$3" >"$out"\n')
+    report = toolkit.compile()
+    assert report.stderr == b"wrote a.cubin\n"

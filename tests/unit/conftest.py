@@ -1,0 +1,35 @@
+"""Where a test's cache is, the store in it, and a toolkit of scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvccache.store.store import Store
+from scripted_toolkit import Toolkit
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The cache directory, which does not exist."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def cache_dir(root: Path) -> str:
+    return str(root)
+
+
+@pytest.fixture
+def cache(root: Path) -> Store:
+    return Store(str(root))
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
+    """Called in its working directory, where `a.cu` is."""
+    made = Toolkit(tmp_path)
+    monkeypatch.chdir(made.work)
+    made.write("a.cu", "int a;\n")
+    return made

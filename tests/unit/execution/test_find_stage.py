@@ -1,0 +1,97 @@
+"""When a stage is found in the store: by the bytes it reads, by what they say, and by what it read beside."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache.store import store
+from scripted_toolkit import Toolkit, cubin, stages
+
+
+def test_a_touched_source_changes_nothing(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    os.utime("a.cu", (1, 1))
+    assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "(ptxas)"]
+
+
+def test_text_that_says_the_same_elsewhere_is_found(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    toolkit.write("a.cu", "// a comment\n\nint a;\n")
+    assert stages(toolkit.compile()) == ["device_preprocess", "(cicc)", "(ptxas)"]
+
+
+@pytest.mark.parametrize("text", ["int cicc_says;\n", "int a = __LINE__;\n"])
+def test_but_not_where_lines_show(toolkit: Toolkit, text: str) -> None:
+    """In a message, which names the line, or in the code."""
+    toolkit.write("a.cu", text)
+    toolkit.compile()
+    toolkit.write("a.cu", "// a comment\n\n" + text)
+    assert "cicc" in stages(toolkit.compile())
+
+
+def test_what_a_stage_gives_decides_about_the_next_one(toolkit: Toolkit) -> None:
+    toolkit.compile()
+    toolkit.write("a.cu", "int a; int for_cicc_alone;\n")
+    toolkit.write_tool(
+        "cicc",
+        (toolkit.folder / "bin" / "cicc").read_text().replace("s/for_", "s/ int for_cicc_alone;//; s/x"),
+    )
+    assert stages(toolkit.compile()) == ["device_preprocess", "cicc", "(ptxas)"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (cubin(options="-DUNUSED=1"), ["device_preprocess", "(cicc)", "(ptxas)"]),
+        (cubin(cicc_options="-ftz=1"), ["(device_preprocess)", "cicc", "(ptxas)"]),
+        (cubin(90), ["device_preprocess", "cicc", "ptxas"]),
+    ],
+)
+def test_an_option_counts_for_the_stages_that_have_it(
+    toolkit: Toolkit, lines: list[str], expected: list[str]
+) -> None:
+    toolkit.compile()
+    toolkit.will_do(*lines)
+    assert stages(toolkit.compile()) == expected
+
+
+@pytest.mark.parametrize("name", ["cicc", "ptxas"])
+def test_a_tool_that_is_replaced_runs(toolkit: Toolkit, name: str) -> None:
+    toolkit.compile()
+    toolkit.replace_tool(name)
+    assert [kind for kind in stages(toolkit.compile()) if kind[0] != "("] == [name]
+
+
+def test_a_header_is_known_from_what_the_preprocessor_was_observed_to_read(toolkit: Toolkit) -> None:
+    toolkit.will_do(*cubin(options="-Iearly -I."))
+    toolkit.write("h.h", "int h;\n")
+    toolkit.write("a.cu", "#include <h.h>\n")
+    toolkit.compile()
+    assert stages(toolkit.compile())[0] == "(device_preprocess)"
+    (toolkit.work / "early").mkdir()
+    toolkit.write("early/h.h", "int early;\n")
+    assert stages(toolkit.compile()) == ["device_preprocess", "cicc", "ptxas"]
+    assert (toolkit.work / "a.cubin").read_bytes() == b"int early;\n"
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+def test_an_entry_that_is_damaged_is_none(toolkit: Toolkit, damage: str) -> None:
+    toolkit.compile()
+    entries = list((toolkit.folder / "cache" / store.STAGE).glob("*/*"))
+    assert len(entries) == 3
+    for path in entries:
+        if damage == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-1])
+    assert stages(toolkit.compile()) == ["device_preprocess", "cicc", "ptxas"]
+    assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "(ptxas)"]
+
+
+def test_diagnostics_are_replayed(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int cicc_says, ptxas_says;\n")
+    first, again = toolkit.compile(), toolkit.compile()
+    assert stages(again) == ["(device_preprocess)", "(cicc)", "(ptxas)"]
+    assert again.stderr == first.stderr != b""

@@ -1,0 +1,60 @@
+"""What a stage gave is stored, unless it tells of this one call or cannot be known again."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripted_toolkit import Toolkit, stages
+
+
+def test_the_products_of_a_stage_are_stored_and_the_text_of_a_pass_is_not(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int a; int for_cicc_alone; int for_ptxas_alone;\n")
+    toolkit.compile()
+    assert set(toolkit.blobs().values()) == {b"int a; int ; int for_ptxas_alone;\n", b"int a; int ; int ;\n"}
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("ptxas_embeds_its_input", "a product of ptxas names the scratch directory"),
+        ("ptxas_names_the_product", "what ptxas says names its product"),
+        ("cicc_asks_for_the_time", "asks for the time"),
+    ],
+)
+def test_what_tells_of_this_call_is_not_stored(toolkit: Toolkit, what: str, reason: str) -> None:
+    toolkit.write("a.cu", f"int {what};\n")
+    log = toolkit.folder / "log"
+    assert toolkit.compile(NVCCACHE_LOG=str(log)).status == 0
+    tool = what.partition("_")[0]
+    assert f"store: {tool} is not stored" in log.read_text()
+    assert reason in log.read_text()
+    assert reason in toolkit.told().reason_against_record
+    assert tool in stages(toolkit.compile())
+
+
+@pytest.mark.parametrize("what", ["cicc_fails", "cicc_runs_out"])
+def test_a_failure_is_not_stored(toolkit: Toolkit, what: str) -> None:
+    toolkit.write("a.cu", f"int {what};\n")
+    for _ in range(2):
+        assert "cicc" in stages(toolkit.compile())
+    assert not toolkit.blobs()
+
+
+def test_a_stage_that_could_not_be_observed_is_not_stored(toolkit: Toolkit) -> None:
+    """These tools are scripts: what else they read is not known from their content."""
+    for _ in range(2):
+        report = toolkit.compile(NVCCACHE_OBSERVE="0")
+        assert "cicc" in stages(report)
+    assert "could not be observed" in toolkit.told().reason_against_record
+
+
+def test_what_a_talking_stage_gave_is_kept_for_these_very_bytes(toolkit: Toolkit) -> None:
+    """A message names lines; without one a result is good for all texts that say the same."""
+    toolkit.write("a.cu", "int ptxas_says;\n")
+    toolkit.compile()
+    toolkit.write("a.cu", "\n\nint ptxas_says;\n")
+    assert stages(toolkit.compile()) == ["device_preprocess", "(cicc)", "(ptxas)"]
+    toolkit.write("a.cu", "int cicc_says;\n")
+    toolkit.compile()
+    toolkit.write("a.cu", "\n\nint cicc_says;\n")
+    assert "cicc" in stages(toolkit.compile())

@@ -1,0 +1,72 @@
+"""A stage is run: what it reads is there, made again if need be, and what its tool is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripted_toolkit import Toolkit, cubin, stages
+
+
+def lose(toolkit: Toolkit, content: bytes) -> None:
+    lost = [path for path, found in toolkit.blobs().items() if found == content]
+    assert lost
+    for path in lost:
+        path.unlink()
+
+
+def test_what_a_stage_reads_comes_from_the_store(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
+    toolkit.compile()
+    toolkit.replace_tool("ptxas")
+    assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"]
+    assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
+
+
+def test_what_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
+    toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
+    toolkit.compile()
+    lose(toolkit, b"int a; int for_ptxas_alone;\n")
+    toolkit.replace_tool("ptxas")
+    report = toolkit.compile()
+    assert (report.status, report.leave_to_nvcc) == (0, "")
+    assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
+    assert b"int a; int for_ptxas_alone;\n" in toolkit.blobs().values(), "and is kept"
+
+
+def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
+    """Whether a stage was found does not say that its products are still there."""
+    toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
+    toolkit.compile()
+    for content in (b"int a; int for_ptxas_alone;\n", b"int a; int ;\n"):
+        lose(toolkit, content)
+    (toolkit.work / "a.cubin").unlink()
+    assert toolkit.compile().status == 0
+    assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
+
+
+def test_a_file_for_temporary_files_is_theirs_and_goes_with_the_call(toolkit: Toolkit) -> None:
+    toolkit.replace_tool("cicc", 'echo x >"$TMPDIR/left"\necho "$TMPDIR" >"$out"\n')
+    toolkit.compile()
+    directory = (toolkit.work / "a.cubin").read_text().strip()
+    assert Path(directory).parent.parent == toolkit.folder / "tmp"
+    assert not Path(directory).exists()
+
+
+def test_a_tool_gets_the_variables_that_nvcc_sets_for_it(toolkit: Toolkit) -> None:
+    toolkit.replace_tool("cicc", 'echo "$SET $GIVEN" >"$out"\n')
+    toolkit.will_do("SET=by nvcc", *cubin())
+    toolkit.compile(GIVEN="by the caller")
+    assert (toolkit.work / "a.cubin").read_text() == "by nvcc by the caller\n"
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_tool_that_writes_nothing_and_says_so_by_its_status_alone(toolkit: Toolkit, status: int) -> None:
+    toolkit.write_tool("cicc", f"#!/bin/sh\nexit {status}\n")
+    if status:
+        assert toolkit.compile().leave_to_nvcc == "odd_failure"
+    else:
+        with pytest.raises(FileNotFoundError):  # the shim has nvcc compile then
+            toolkit.compile()
+    assert not list((toolkit.folder / "tmp").iterdir())

@@ -1,0 +1,144 @@
+"""A call or its watchdog is killed at any moment: no tool, directory or token is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from subprocess import DEVNULL, PIPE
+
+import pytest
+
+from callers import wait_until
+from watched_calls import pipe, start
+
+__all__ = ["pipe", "start"]  # the fixtures
+
+# Many callers in a row, forked by one process that inherits and waits for whatever they leave behind.
+MANY = """
+import ctypes, os, random, signal, subprocess, sys, time
+from nvccache.machine import watchdog as watchdog, jobserver
+
+class Told(BaseException):
+    pass
+
+def tell(signum, frame):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Told
+
+def be_called(scratch, found):
+    environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
+    held = None
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        held = watchdog.Watchdog.start(scratch, found)
+        os.makedirs(f"{scratch}/tmp")
+        while True:
+            taken = [held.take_token() for _ in range(3)]
+            if ending == signal.SIGKILL:
+                subprocess.Popen(["sleep", "1000"], env=environ, stdout=subprocess.DEVNULL)
+            for _ in range(sum(taken)):
+                held.return_token()
+    except Told:
+        if held:
+            held.dismiss()
+        while True:  # what a call that was told to stop does: nothing may be left that does not end
+            os.waitpid(-1, 0)
+
+scratch, ending, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+found = jobserver.find(os.environ)
+signal.signal(signal.SIGTERM, tell)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+for number in range(rounds):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            be_called(f"{scratch}/{number}", found)
+        except ChildProcessError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    time.sleep(random.Random(number).random() ** 2 * 0.01)
+    os.kill(pid, ending)
+    status = os.waitpid(pid, 0)[1]
+    assert status == (ending if ending == signal.SIGKILL else 0), (number, status)
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        pass
+    tokens = list(iter(found.take, None))
+    assert sorted(tokens) == [b"a", b"b", b"c", b"d"], (number, tokens)
+    if ending == signal.SIGKILL:
+        assert not os.path.exists(f"{scratch}/{number}"), number
+    for token in tokens:
+        found.give_back(token)
+print("all well")
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_callers_may_be_killed_or_told_to_stop_at_any_moment(tmp_path, pipe, ending):
+    command = [sys.executable, "-c", MANY, str(tmp_path), str(int(ending)), "100"]
+    environ = {**os.environ, "MAKEFLAGS": f"-j5 --jobserver-auth={pipe[0]},{pipe[1]}"}
+    with subprocess.Popen(
+        command, env=environ, pass_fds=pipe, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    ) as many:
+        assert many.communicate(timeout=300) == (b"all well\n", b"")
+
+
+SLOW = """
+import os, sys, time
+from nvccache.machine import watchdog as watchdog, scratch
+
+original = os.setsid
+
+def slowly():
+    time.sleep(0.5)
+    original()
+
+os.setsid = slowly
+
+def work(held):
+    print(os.path.exists(sys.argv[1]), flush=True)
+    time.sleep(1000)
+
+scratch.within(sys.argv[1], None, work)
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_path, signum):
+    """Or a kill of the group would leave the directory, and a stop would keep it."""
+    path = tmp_path / "scratch"
+    command = [sys.executable, "-c", SLOW, str(path)]
+    with subprocess.Popen(command, stdout=PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == b"True\n"
+        os.killpg(process.pid, signum)
+        process.kill()
+    wait_until(lambda: not path.exists())
+
+
+KILLED_IN_MAKE = """
+import os, signal, sys
+from nvccache.machine import watchdog as watchdog, jobserver
+g = watchdog.Watchdog.start(sys.argv[1], jobserver.find(os.environ))
+print(sum(g.take_token() for _ in range(9)), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_make_gets_every_token_of_a_killed_job_back(tmp_path):
+    (tmp_path / "job.py").write_text(KILLED_IN_MAKE)
+    (tmp_path / "Makefile").write_text(f"all:\n\t+@{sys.executable} job.py {tmp_path}/scratch\n")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "-j3", "--no-print-directory"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=PIPE, stderr=PIPE, text=True) as make:
+        stdout, stderr = make.communicate(timeout=60)
+    assert stdout == "2\n"
+    assert make.returncode == 2
+    assert "INTERNAL" not in stderr

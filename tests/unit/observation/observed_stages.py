@@ -1,0 +1,73 @@
+"""Runs of tools as the observer tells of them, and the input records that follow: for tests of these."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from nvccache import environment
+from nvccache.files import signatures
+from nvccache.observation.observed_process import Process
+from nvccache.observation.observer_log import Observation
+from nvccache.observation.stage_inputs import ObservedInputs, Subject
+from nvccache.records.input_records import InputRecord
+from nvccache.store.store import Store
+from nvccache.toolkit import loader
+from nvccache.toolkit.loader import Loaded
+
+LATER = 60 * 10**9  # nanoseconds
+ENVIRON = {"PATH": "bin", "CPATH": "inc", "SECRET": "1"}
+FILE, PIPE, DEVICE = stat.S_IFREG | 0o644, stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o666
+PROGRAMS = ("cc1plus", "g++", "as", "cudafe++", "cicc", "ptxas", "sh", "python3", "cat", "wrapper", "clang")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """`a.h` and its copy `copy.h`, a library, and programs that need nothing, whatever they are called."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in PROGRAMS:
+        (tmp_path / "bin" / name).write_text(name)
+        (tmp_path / "bin" / name).chmod(0o755)
+    for name, text in (("a.h", "int a;"), ("copy.h", "int a;"), ("b.h", "int b;"), ("libx.so", "x")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch" / "a.ii").write_text("")
+    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
+    return tmp_path
+
+
+def inputs(place: Path, since_ns: int = 0) -> ObservedInputs:
+    cache = Store(str(place / "cache"))
+    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER)
+
+
+def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:
+    return Subject(environ, word, **more)
+
+
+def ran(name: str = "cc1plus", *argv: str, files=(), **seen) -> Process:
+    """A process that has read these files as they are now."""
+    program = os.path.realpath(f"bin/{name}")
+    read = {path: signatures.of(path) for path in files}
+    return Process(program, [name, *argv], os.getcwd(), files=read, **seen)
+
+
+def read_by(place: Path, *processes: Process, written=(), of: Subject | None = None) -> InputRecord:
+    return inputs(place).input_record(Observation([*processes], {*written}), of or subject())
+
+
+def kinds(made: InputRecord) -> dict[str, str]:
+    return {os.path.relpath(path): kind for path, kind in zip(made.files, made.kinds, strict=True)}
+
+
+def asked(made: InputRecord) -> set[str]:
+    return {name for name, _ in made.variables} - {
+        *environment.OF_LIBC,
+        *environment.OF_LOADER,
+        *environment.OF_DATES,
+    }

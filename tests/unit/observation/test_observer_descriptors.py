@@ -1,0 +1,102 @@
+"""The observer sees who reads a descriptor that the call was given."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import shutil
+import sys
+
+import pytest
+
+from observed_programs import run, the_observer_is_built
+
+__all__ = ["run", "the_observer_is_built"]  # the fixtures
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """The standard input of this process is a pipe, in which there is something; its device and inode."""
+    gc.collect()  # stores of other tests that are in circles keep theirs open, and the number has to be small
+    reads, writes = os.pipe()
+    os.write(writes, b"one\ntwo\n")
+    os.close(writes)
+    kept = os.dup(0)
+    os.dup2(reads, 0)
+    os.close(reads)
+    status = os.fstat(0)
+    yield status.st_dev, status.st_ino
+    os.dup2(kept, 0)
+    os.close(kept)
+
+
+READING = {
+    "a shell": ("bash", "-c", "read line"),
+    "a copy of the descriptor": ("bash", "-c", "exec 3<&0 0</dev/null; read line <&3"),
+    "cat": ("sh", "-c", "cat >/dev/null"),
+    "streams": ("sh", "-c", "awk 'END {}'"),
+    "Python": (sys.executable, "-IS", "-c", "import sys; sys.stdin.read(1)"),
+    "a child": ("sh", "-c", "(head -n 1 >/dev/null); :"),
+}
+
+
+@pytest.mark.parametrize("what", READING)
+def test_reading_the_standard_input(run, typed, what):
+    program, *argv = READING[what]
+    _, found = run(str(shutil.which(program)), *argv)
+    assert not found.incomplete
+    assert any(typed in process.inputs for process in found.processes)
+
+
+@pytest.mark.parametrize(
+    "text", ["read line <file", "cat file >out", "printf x | cat >out", "while read l; do :; done <file"]
+)
+def test_reading_another_standard_input(run, typed, text):
+    (run.directory / "file").write_text("x\n")
+    done, found = run(str(shutil.which("bash")), "-c", text)
+    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
+    assert not any(typed in process.inputs for process in found.processes)
+
+
+@pytest.fixture
+def handed_down():
+    """A pipe that this process hands on, with something in it: its number; and its device and inode."""
+    reads, writes = os.pipe()
+    os.write(writes, b"one\ntwo\n")
+    os.close(writes)
+    number = fcntl.fcntl(reads, fcntl.F_DUPFD, 3)
+    os.close(reads)
+    status = os.fstat(number)
+    yield number, (status.st_dev, status.st_ino)
+    os.close(number)
+
+
+READING_ANOTHER = {
+    "a shell": ("bash", "-c", "read line <&{}"),
+    "cat": ("bash", "-c", "cat <&{} >/dev/null"),
+    "a copy of the descriptor": ("bash", "-c", "exec 30<&{0} {0}</dev/null; read line <&30"),
+    "behind another pipe": ("bash", "-c", "echo x | {{ read x; read line <&{}; }}"),
+    "opened by its name": ("bash", "-c", "read line </dev/fd/{}"),
+    "opened by its name in the kernel": ("bash", "-c", "sort /proc/self/fd/{} >/dev/null"),
+    "a stream": (sys.executable, "-IS", "-c", "open({}).read()"),
+}
+
+
+@pytest.mark.parametrize("what", READING_ANOTHER)
+def test_reading_a_descriptor_that_was_handed_down(run, handed_down, what):
+    number, pipe = handed_down
+    assert number < 20, "beyond what the observer remembers"
+    program, *argv = READING_ANOTHER[what]
+    done, found = run(str(shutil.which(program)), *(word.format(number) for word in argv))
+    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
+    assert any(pipe in process.inputs for process in found.processes)
+
+
+def test_not_reading_a_descriptor_that_was_handed_down(run, handed_down):
+    number, pipe = handed_down
+    (run.directory / "file").write_text("x\n")
+    text = f"cat file | cat >out; read x <file; [ -p /dev/fd/{number} ] && exec cat file"
+    done, found = run(str(shutil.which("bash")), "-c", text)
+    assert (done.status, done.stdout, found.incomplete) == (0, b"x\n", "")
+    assert not any(pipe in process.inputs for process in found.processes)

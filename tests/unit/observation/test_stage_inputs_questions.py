@@ -1,0 +1,156 @@
+"""What tools ask of the kernel, the clock and the machine, in an input record or as a reason for none."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache.files import keys
+from nvccache.records import machine_facts
+from nvccache.records.input_records import UnreadableError
+from nvccache.store.store import Store
+from nvccache.toolkit import loader, processor
+from nvccache.toolkit.loader import Loaded
+from observed_stages import DEVICE, FILE, PIPE, place, ran, read_by, subject
+
+__all__ = ["place"]  # the fixtures
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "reason"),
+    [
+        ("cc1plus", ("time", 0, 1), "`cc1plus` asks for the time"),
+        ("python3", ("time", 0, 1), "`python3` asks for the time"),
+        ("wrapper", ("getrandom", 0, 0), "`wrapper` asks for random numbers"),
+        ("cat", ("clock_gettime", 0, 0), "`cat` asks for the time"),
+        ("cc1plus", ("gettimeofday", 0, 1), ""),
+        ("cicc", ("time", 0, 1), ""),
+        ("ptxas", ("time", 0, 1), ""),
+    ],
+)
+def test_who_asks_for_what_no_input_record_can_tell_has_none(place, name, question, reason):
+    process = ran(name, questions={question})
+    if reason:
+        with pytest.raises(UnreadableError, match=reason):
+            read_by(place, process)
+    else:
+        assert read_by(place, process)
+
+
+def test_the_file_that_asks_for_the_time_is_named(place):
+    (place / "b.h").write_text("const char *t = __TIME__;")
+    with pytest.raises(UnreadableError, match=r"\(`b.h` has `__TIME__`\)"):
+        read_by(place, ran(files=["a.h", "b.h"], questions={("time", 0, 1)}))
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "objecting"),
+    [
+        ("/proc/meminfo", 0, {"cat", "wrapper"}),
+        ("/proc/sys/kernel/hostname", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/uptime", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/environ", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/task/7/environ", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/status", 0, set()),
+        ("/proc/self/maps", FILE, set()),
+        ("/sys/class/net/eth0/address", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/cpuinfo", FILE, set()),
+        ("/dev/null", DEVICE, set()),
+        ("/dev/urandom", DEVICE, {"cat", "wrapper"}),
+        ("/dev/stdin", PIPE, {"cc1plus", "cicc"}),
+        ("/dev/fd/63", PIPE, {"cc1plus", "cicc"}),
+        ("pipe", PIPE, {"cc1plus", "cicc"}),
+    ],
+)
+def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode, objecting):
+    os.mkfifo("pipe")
+    found = set()
+    for name in ("cat", "wrapper", "cc1plus", "cicc", "ptxas"):
+        process = ran(name)
+        if mode:
+            process.others[path] = mode
+        else:
+            process.files[path] = (0, 0, 0, 0, 0)
+        try:
+            read_by(place, process)
+        except UnreadableError as error:
+            assert str(error) == f"`{name}` reads `{path}`"
+            found.add(name)
+    assert found == objecting
+
+
+@pytest.mark.parametrize(
+    ("process", "depends"),
+    [
+        (lambda: ran("g++", "-march=native"), True),
+        (lambda: ran("cc1plus", "--param", "l1-cache-size=48"), True),
+        (lambda: ran("g++", "-march=x86-64-v3", "-DX=nativeness"), False),
+        (lambda: ran("g++", "@options", files=["options"]), True),
+        (lambda: ran("g++", "@outer", files=["outer", "options"]), True),
+        (lambda: ran("g++", "@plain", files=["plain"]), False),
+        (lambda: ran("clang", files=["clang++.cfg"]), True),
+        (lambda: ran("cat", others={"/proc/cpuinfo": FILE}), True),
+        (lambda: ran("g++", others={"/sys/devices/system/cpu/online": FILE}), True),
+        (lambda: ran("cc1plus", files=["a.h"]), False),
+    ],
+)
+def test_what_depends_on_the_processor_says_so(place, process, depends):
+    for name, text in (
+        ("options", "-O2 -march=native"),
+        ("outer", "-O2\n@options -O3"),
+        ("plain", "-O2 @options"),  # it was not opened
+        ("clang++.cfg", "-mcpu=native\n"),
+        ("a.h", 'const char *s = "-march=native";'),
+    ):
+        (place / name).write_text(text)
+    answers = read_by(place, process()).machine
+    digest = keys.digest_bytes(processor.describe().encode())
+    assert answers == ([(machine_facts.NATIVE, "", digest)] if depends else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "topics"),
+    [
+        ("cc1plus", [], set()),
+        ("cat", [], set()),
+        ("sh", ["-c", "g++"], {machine_facts.HOST}),
+        ("sh", ["-c", "g++ -DX=$(pwd)"], {machine_facts.HOST, machine_facts.DIRECTORY}),
+        ("wrapper", [], {machine_facts.HOST, machine_facts.DIRECTORY, machine_facts.CALLER}),
+        ("sh", ["-c", "g++ -DX=$(umask)"], {machine_facts.HOST, machine_facts.CALLER}),
+        ("sh", ["-c", "[ -w x ] && g++ -x c++ -w x"], {machine_facts.HOST, machine_facts.CALLER}),
+        ("sh", ["-c", "g++ -x c++ -w x -t 5"], {machine_facts.HOST}),
+    ],
+)
+def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, argv, topics):
+    made = read_by(place, ran(name, *argv, questions={("uname", 0, 0)}))
+    assert {topic for topic, _, _ in made.machine} == topics
+    assert all(answer for _, _, answer in made.machine)
+
+
+def test_the_working_directory_has_two_names(place, monkeypatch):
+    cache = Store(str(place / "cache"))
+    here = [machine_facts.answer(machine_facts.DIRECTORY, "", {"PWD": pwd}, cache) for pwd in ("/a", "/b")]
+    monkeypatch.chdir(place / "bin")
+    here.append(machine_facts.answer(machine_facts.DIRECTORY, "", {"PWD": "/a"}, cache))
+    assert len({*here}) == 3
+
+
+def test_mathematics_depends_on_the_class_that_each_loader_shows(place, monkeypatch):
+    monkeypatch.setattr(machine_facts, "answer", lambda topic, subject, *_: f"{topic}{subject}")
+    monkeypatch.setattr(processor, "features", lambda *_, **__: "")
+    known = Loaded("/lib/ld.so", (f"{place}/libm.so.6",))
+    (place / "libm.so.6").write_text("")
+    monkeypatch.setattr(loader, "of_program", lambda *_: known)
+    made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
+    assert made.machine == [(machine_facts.FEATURES, "/lib/ld.so", "features/lib/ld.so")]
+    assert read_by(place, ran("ptxas"), of=subject("ptxas")).machine == []
+    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
+    made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
+    assert made.machine == [(machine_facts.NATIVE, "", "native")]
+
+
+def test_a_question_that_nobody_answers_leaves_no_input_record(place, monkeypatch):
+    monkeypatch.setattr(machine_facts, "answer", lambda *_: "")
+    with pytest.raises(UnreadableError, match="of the machine"):
+        read_by(place, ran("g++", "-march=native"))

@@ -1,0 +1,239 @@
+"""What shells, scripts and programs that are no compilers were observed to do, in an input record."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from nvccache.environment import WHOLE
+from nvccache.files import presence, signatures
+from nvccache.observation.observer_log import Observation
+from nvccache.observation.stage_inputs import ObservedInputs
+from nvccache.records import differences, machine_facts
+from nvccache.records.input_records import SOURCE, UnreadableError
+from nvccache.store.store import Store
+from observed_stages import (
+    DEVICE,
+    ENVIRON,
+    FILE,
+    LATER,
+    PIPE,
+    asked,
+    inputs,
+    kinds,
+    place,
+    ran,
+    read_by,
+    subject,
+)
+
+__all__ = ["place"]  # the fixtures
+
+
+@pytest.mark.parametrize("name", ["sh", "cat", "wrapper", "python3"])
+def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, name):
+    argv = ["-c", "x"] if name == "sh" else []
+    made = read_by(place, ran(name, *argv, found={"a.h": FILE, "b.h": 0}))
+    assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
+    assert made.dates == [("a.h", presence.status_of("a.h"))]
+    made = read_by(place, ran("cc1plus", found={"a.h": FILE}))
+    assert "a.h" not in kinds(made) and made.dates == []
+
+
+def test_of_a_script_the_variables_that_it_names_count(place):
+    (place / "script").write_text("exec g++ $FLAGS")
+    made = read_by(place, ran("sh", "./script", files=["./script"]))
+    assert {"FLAGS", "BASH_ENV"} < asked(made) and WHOLE not in asked(made)
+    made = read_by(place, ran("sh", "-ec", "exec g++ $OTHER"))
+    assert "OTHER" in asked(made)
+    (place / "script").write_text("eval x")
+    assert asked(read_by(place, ran("sh", "./script", files=["./script"]))) == {WHOLE}
+
+
+@pytest.mark.parametrize("text", ["", "x" * 4096, None, "long"])
+def test_a_shell_of_which_the_script_is_not_known_has_no_input_record(place, text):
+    """It came from its standard input, was cut, or the call has made it."""
+    (place / "sourced").write_text("x=1")
+    (place / "long").write_text("#" * (1 << 20))
+    if text == "long":
+        process = ran("sh", "long", files=["long"])
+    else:
+        process = ran("sh", *([] if text is None else ["-c", text] if text else ["made"]), files=["sourced"])
+    with pytest.raises(UnreadableError, match="what `sh` runs is not known"):
+        read_by(place, process)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-s", "--", "-I/usr/local/cuda/include", "-c"],
+        ["-s", "script"],
+        ["-e"],
+        ["-o", "script"],
+        ["other", "script"],
+    ],
+)
+def test_the_words_of_a_script_do_not_say_what_the_shell_runs(place, argv):
+    (place / "script").write_text("exec g++")
+    with pytest.raises(UnreadableError, match="what `sh` runs is not known"):
+        read_by(place, ran("sh", *argv, files=["script"]))
+
+
+def test_a_script_may_be_found_elsewhere(place):
+    (place / "bin" / "script").write_text("exec g++ $FLAGS")
+    for argv in (["script"], ["./bin/script"], ["bin/../bin/script"]):
+        process = ran("sh", *argv, files=[f"{place}/bin/script"])
+        assert "FLAGS" in asked(read_by(place, process))
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        *[("/dev/stdin", PIPE), ("/dev/stdin", 0), ("/dev/fd/63", PIPE), ("/proc/self/fd/9", FILE)],
+        *[("/proc/77/fd/9", PIPE), ("/proc/self/task/8/fd/9", PIPE), ("pipe", PIPE)],
+    ],
+)
+def test_a_shell_that_reads_what_may_be_text_of_no_file(place, path, mode):
+    """`source <(...)`."""
+    process = ran("sh", "-c", "x", others={path: mode} if mode else {})
+    if not mode:
+        process.files[path] = (0, 0, 0, 0, 0)
+    with pytest.raises(UnreadableError, match=f"`sh` reads `{path}`"):
+        read_by(place, process)
+    assert read_by(place, ran("sh", "-c", "x", others={"/dev/null": DEVICE, "/proc/self/status": FILE}))
+
+
+@pytest.mark.parametrize("name", ["sh", "python3", "wrapper", "cat"])
+def test_what_compilers_ignore_counts_for_who_asks_for_it(place, name):
+    text = "os.environ['MAKELEVEL']" if name in ("python3", "wrapper") else "exec g++ $MAKELEVEL"
+    (place / "script").write_text(text)
+    argv = ["script"] if name != "cat" else []
+    process = ran(name, *argv, files=argv, variables={"MAKELEVEL", "TMPDIR", "_"} if not argv else ())
+    assert asked(read_by(place, process)) >= {"MAKELEVEL"}
+    assert "TMPDIR" not in asked(read_by(place, process))
+    assert "MAKELEVEL" not in asked(read_by(place, ran("cc1plus", variables={"MAKELEVEL", "TMP"})))
+
+
+def test_what_the_file_that_a_shell_reads_first_is_called_by(place):
+    process = ran("sh", "-c", "exec g++")
+    assert WHOLE in asked(read_by(place, process, of=subject(environ={**ENVIRON, "BASH_ENV": "$X/y"})))
+    assert WHOLE not in asked(read_by(place, process, of=subject(environ={**ENVIRON, "BASH_ENV": "/y"})))
+
+
+def test_random_numbers_of_a_shell_are_known_by_their_name(place):
+    with pytest.raises(UnreadableError, match="RANDOM"):
+        read_by(place, ran("sh", "-c", "echo $RANDOM"))
+
+
+TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        *[("sh", ["-c", text]) for text in TESTS.values()],
+        *[("stat", ["sub"]), ("ls", ["-td"]), ("ls", ["-a", "--time=ctime"])],
+        *[("find", [".", "-newer", "x"]), ("find", [".", "-mtime", "1"]), ("find", [".", "-printf", "%T@"])],
+    ],
+)
+@pytest.mark.parametrize("what", ["directory", "FIFO", "link"])
+def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, what):
+    make = {"directory": os.mkdir, "FIFO": os.mkfifo, "link": lambda path: os.symlink("a.h", path)}[what]
+    make("sub")
+    (place / "bin" / name).write_text("")
+    mode = 0 if what == "link" else os.stat("sub").st_mode
+    process = ran(name, *argv, found={"sub": mode}, links={"sub"} if what == "link" else set())
+    made = read_by(place, process)
+    assert [path for path, _ in made.dates] == ["sub"]
+    answers = {(topic, what): answer for topic, what, answer in made.machine}
+
+    def unlike() -> list[tuple[str, str]]:
+        found = differences.differences(
+            made, differences.Present(ENVIRON), False, lambda *asked: answers[asked]
+        )
+        return [(one.what, one.path) for one in found]
+
+    assert unlike() == []
+    os.utime("sub", (1, 1), follow_symlinks=False)
+    assert unlike() == [("redated", "sub")]
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt"]), ("cat", ["sub"]), ("python3", [])],
+        *[("ls", ["-a", "sub-t"]), ("ls", ["-Fpd1", "--directory"]), ("find", [".", "-name", "*.h"])],
+    ],
+)
+def test_who_does_not_look_at_it(place, name, argv):
+    (place / "sub").mkdir()
+    (place / "bin" / name).write_text("")
+    assert read_by(place, ran(name, *argv, found={"sub": os.stat("sub").st_mode})).dates == []
+
+
+def test_where_a_shell_works_is_not_what_it_tests(place):
+    """It looks at these when it starts, and a directory changes with each product."""
+    (place / "sub").mkdir()
+    mode = os.stat("sub").st_mode
+    found = dict.fromkeys((".", str(place), f"{place}/sub"), mode)
+    process = ran("sh", "-c", "[ one -nt two ]", found=found)
+    of = subject(environ={**ENVIRON, "PWD": str(place), "OLDPWD": f"{place}/sub"})
+    assert read_by(place, process, of=of).dates == []
+
+
+def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_input_record(place):
+    for path in ("sub", "linked"):
+        os.mkdir("sub") if path == "sub" else os.symlink("a.h", "linked")
+        call = inputs(place, os.lstat(path).st_ctime_ns)
+        mode = os.stat("sub").st_mode if path == "sub" else 0
+        process = ran("sh", "-c", "[ x -nt y ]", found={path: mode}, links={"linked"})
+        with pytest.raises(UnreadableError, match="changed while"):
+            call.input_record(Observation([process], set()), subject())
+
+
+@pytest.mark.parametrize(
+    ("argv", "is_told"),
+    [
+        (["{}/one/a.cu"], True),
+        (["-I{}/one"], True),
+        (["{}/one/scratch/a.ii"], False),
+        (["a.cu", "/usr"], False),
+    ],
+)
+def test_a_script_that_is_told_where_the_checkouts_are(place, argv, is_told):
+    (place / "script").write_text('case $1 in *two*) x=1;; esac\nexec g++ "$@"')
+    process = ran("sh", "script", *(word.format("/base") for word in argv), files=["script"])
+    cache = Store(str(place / "cache"))
+    topics = []
+    for base in ("/base", ""):
+        call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, base)
+        made = call.input_record(Observation([process], set()), subject())
+        topics.append([topic for topic, _, _ in made.machine])
+    assert topics == [[machine_facts.DIRECTORY] if is_told else [], []]
+    (place / "script").write_text('exec g++ "$@"')
+    call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, "/base")
+    process.files["script"] = signatures.of("script")
+    assert not call.input_record(Observation([process], set()), subject()).machine
+
+
+def test_who_finds_an_empty_standard_input_depends_on_that(place):
+    kept = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    reads, writes = os.pipe()
+    try:
+        os.dup2(nothing, 0)
+        status = os.fstat(0)
+        process = ran("cat", inputs={(status.st_dev, status.st_ino)})
+        made = read_by(place, process)
+        assert differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "") == []
+        assert not [path for path, _ in read_by(place, ran("cat", inputs={(1, 2)})).links if "fd" in path]
+        os.dup2(reads, 0)
+        found = differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "")
+        assert [(one.what, one.path) for one in found] == [("moved", "/proc/self/fd/0")]
+        assert made.links[-1] not in read_by(place, process).links, "a tool has read /dev/null by its name"
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (kept, nothing, reads, writes):
+            os.close(descriptor)

@@ -1,0 +1,93 @@
+"""The input record of a call: what each of its stages read, together."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nvccache import environment
+from nvccache.environment import WHOLE
+from nvccache.files import signatures
+from nvccache.observation.observer_log import Observation
+from nvccache.observation.stage_inputs import ObservedInputs
+from nvccache.records import differences
+from nvccache.records.input_records import PROGRAM, SOURCE, InputRecord, UnreadableError
+from observed_stages import ENVIRON, FILE, asked, inputs, kinds, place, ran, subject
+
+__all__ = ["place"]  # the fixtures
+
+
+def two_stages(place: Path) -> tuple[ObservedInputs, list[InputRecord]]:
+    call = inputs(place)
+    one = ran(files=["a.h"], absent={"never.h"}, variables={"CPATH"}, links={"linked"})
+    other = ran(
+        "cat", files=["b.h"], absent={"other.h"}, variables={"SECRET"}, listed={"bin"}, found={"a.h": FILE}
+    )
+    (place / "linked").symlink_to("a.h")
+    return call, [call.input_record(Observation([process], set()), subject()) for process in (one, other)]
+
+
+def test_a_call_has_read_what_each_of_its_stages_did(place):
+    call, parts = two_stages(place)
+    made = call.union(parts, ENVIRON, ["copy.h"])
+    assert kinds(made) == {
+        "a.h": SOURCE, "b.h": SOURCE, "copy.h": SOURCE,
+        "bin/cat": PROGRAM, "bin/cc1plus": PROGRAM, "bin/g++": PROGRAM,
+    }  # fmt: skip
+    assert dict(zip(made.directories, made.names, strict=True))["."] == ["+linked", "-never.h", "-other.h"]
+    assert asked(made) == {"CPATH", "SECRET"}
+    assert {path for path, _ in made.links} == {"linked"}
+    assert {"bin"} == {directory for directory, _ in made.listings}
+    assert made.dates == parts[1].dates != []
+    assert (made.sought, made.search_path) == (["g++"], "bin")
+    assert differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "") == []
+
+
+def test_the_variables_of_a_call_are_those_that_it_was_given(place):
+    """nvcc sets some for its tools, as its profile says."""
+    call, parts = two_stages(place)
+    given = {"CPATH": "other", "PATH": "/usr/bin"}
+    made = call.union(parts, given)
+    assert dict(made.variables)["CPATH"] == environment.digest_of("CPATH", given)
+    assert not environment.is_set(dict(made.variables)["SECRET"])
+    assert made.search_path == "/usr/bin"
+
+
+def test_the_whole_environment_stands_for_all_variables(place):
+    call, parts = two_stages(place)
+    parts.append(call.input_record(Observation([ran("wrapper")], set()), subject()))
+    assert call.union(parts, ENVIRON).variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
+
+
+def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
+    """It held a moment ago; what has changed since the call began would show."""
+    made = InputRecord()
+    made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 32], [signatures.UNKNOWN]
+    found = inputs(place).union([made], ENVIRON)
+    assert (found.digests, found.signatures) == (["7" * 32], [signatures.of("a.h")])
+    with pytest.raises(UnreadableError, match="changed while"):
+        inputs(place, signatures.of("a.h")[4]).union([made], ENVIRON)
+
+
+def test_a_call_of_no_stages_has_read_nothing(place):
+    made = inputs(place).union([], ENVIRON)
+    assert (made.files, made.directories, made.variables, made.search_path) == ([], [], [], "")
+
+
+def test_what_one_stage_reads_another_need_not_have_looked_for(place):
+    call = inputs(place)
+    reads = call.input_record(Observation([ran(files=["a.h"])], set()), subject())
+    looks = ran(found={"a.h": stat.S_IFREG | 0o644, "b.h": stat.S_IFREG | 0o644}, links={"a.h", "b.h"})
+    looks = call.input_record(Observation([looks], set()), subject())
+    assert {"+a.h", "+b.h"} <= {*dict(zip(looks.directories, looks.names, strict=True))["."]}
+    made = call.union([reads, looks], ENVIRON)
+    names = {*dict(zip(made.directories, made.names, strict=True))["."]}
+    assert "+b.h" in names and "+a.h" not in names
+    assert "b.h" in made.plain and "a.h" not in made.plain
+    os.rename("a.h", "moved.h")
+    os.symlink("moved.h", "a.h")
+    found = differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "")
+    assert [(one.what, one.path) for one in found if one.path == "a.h"] == [("moved", "a.h")]
