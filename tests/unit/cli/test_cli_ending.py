@@ -24,9 +24,9 @@ import nvccache as package
 from nvccache.cli import ending, main
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
+from nvccache.compile import object_record
+from nvccache.compile.object_record import ObjectRecord
 from nvccache.files import keys
-from nvccache.store import journal_line
-from nvccache.store.journal_line import Call
 from nvccache.store.store import Store
 
 PROGRAM = "import sys; sys.argv[0] = 'nvccache'; from nvccache import shim; sys.exit(shim.main())"
@@ -36,7 +36,7 @@ LINES = {
     "stats": ["stats"],
     "clean": ["clean"],
     "config": ["config"],
-    "explain": ["explain"],
+    "explain": ["explain", "/tmp/a.o"],
     "install": ["install", "shims"],
     "demo": ["demo", "--help"],  # it compiles
     "doctor": ["doctor", "--help"],
@@ -50,13 +50,17 @@ ALL = [*LINES.values(), *[[name, "--help"] for name in COMMANDS if name not in L
 
 @pytest.fixture
 def filled(cache_dir, tmp_path, monkeypatch):
-    """A cache with a blob and a call that was counted, and an environment for processes."""
-    Store(cache_dir).add_blob(DIGEST, b"x" * 1000, compress=False)
-    call = Call("miss")
-    call.product = "/tmp/a.o"
-    journal_line.append(cache_dir, call)
+    """A cache with a blob, an object's record and a call that was counted; an environment for processes."""
+    cache = Store(cache_dir)
+    cache.add_blob(DIGEST, b"x" * 1000, compress=False)
+    record = ObjectRecord()
+    record.cause, record.outcome = "it is the first", "miss"
+    record.digest_key = record.record_key = record.scope = record.reason_against_record = ""
+    record.details, record.components, record.stages, record.stage_reasons = [], [], [], []
+    object_record.add(["/tmp/a.o"], record, cache)
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(package.__file__)))
     monkeypatch.chdir(tmp_path)
+    assert end(["/bin/true"]) == (0, "")
     return cache_dir
 
 
@@ -177,7 +181,13 @@ def of_others(filled, tmp_path, monkeypatch):
 def test_a_cache_of_somebody_else_ends_in_one_sentence(filled, of_others, mode):
     os.chmod(filled, mode)
     try:
-        for argv in (["stats"], ["clean", "--all"], ["explain"], ["verify"], ["config", "set", "jobs", "2"]):
+        for argv in (
+            ["stats"],
+            ["clean", "--all"],
+            ["explain", "/tmp/a.o"],
+            ["verify"],
+            ["config", "set", "jobs", "2"],
+        ):
             status, told = as_nobody(argv, of_others)
             lines = [line for line in told.splitlines() if not line.startswith(("nvccache: ", "Hint: "))]
             assert len(lines) == status and status in (0, 1), told
@@ -289,7 +299,7 @@ def test_every_command_can_print_json(nvccache, filled, name, monkeypatch):
     "argv",
     [["clean"], ["clean", "--dry-run", "--all"], ["clean", "--stage", "cicc"], ["config"], ["config", "path"],
      ["config", "set", "jobs", "3"], ["config", "unset", "jobs"], ["install", "shims"], ["verify"],
-     ["completion", "fish"], ["explain"]],
+     ["completion", "fish"], ["explain", "/tmp/a.o"]],
     ids=" ".join,
 )  # fmt: skip
 def test_json_is_one_object_of_ascii(nvccache, filled, argv):
