@@ -110,6 +110,14 @@ GUARDS = [
         "would_not_give",
     ),
     Guard(
+        "verify: programs that others name",
+        "contents.py",
+        "if not _is_own(cache, cache.name(bucket, key)):",
+        "if False:",
+        "test_contents.py",
+        "others",
+    ),
+    Guard(
         "clean: answers that rest on a stage",
         "contents.py",
         "calls = {key for key, basis in found.bases.items() if names & basis}",

@@ -99,7 +99,7 @@ def _named(
         return contents.of_stage(found, stage, cache), {}
     if matching is not None:
         names = contents.of_objects(found, matching, cache)
-        return names, {"unreadable_object_records": found.unreadable} if found.unreadable else {}
+        return names, {"object_records_of_others": found.of_others} if found.of_others else {}
     names, programs = contents.of_unused_toolchains(found, cache)
     return names, {"programs_not_there": programs}
 
@@ -123,6 +123,6 @@ def _show(pruned: Pruned, dry_run: bool, details: dict[str, object], settings: C
     programs = details.get("programs_not_there", [])
     assert isinstance(programs, list)
     say(*[f"  not there as it was: `{path}`" for path in programs])
-    others = details.get("unreadable_object_records")
+    others = details.get("object_records_of_others")
     if others:
         warn(f"{others} object records are of other users, and were not looked at")

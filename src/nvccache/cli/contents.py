@@ -58,7 +58,7 @@ class Contents:
     bases: dict[str, set[str]] = field(default_factory=dict)  # of calls: the files that they rest on
     replays: dict[str, list[str]] = field(default_factory=dict)  # digests of what is given
     objects: dict[str, ObjectRecord] = field(default_factory=dict)
-    unreadable: int = 0  # object records of others
+    of_others: int = 0  # object records of other users, which are not looked at
 
 
 def read(cache: Store, tell: Tell) -> Contents:
@@ -79,24 +79,33 @@ def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
         if entry:
             found.kinds[key], found.outputs[key] = kind_of(entry), list(entry.outputs.values())
     elif bucket == store.OBJECT:
-        told = object_record.read(key, cache)
-        if told:
-            found.objects[key] = told
-        else:
-            found.unreadable += not cache.directory.exists(cache.name(bucket, key))
+        # What somebody else has put there names a program and its arguments, and is not to be run.
+        if not _is_own(cache, cache.name(bucket, key)):
+            found.of_others += 1
+            return
+        record = object_record.read(key, cache)
+        if record:
+            found.objects[key] = record
     elif bucket in (store.INPUT_RECORD, store.BASIS, store.REPLAY):
-        record = cache.find_record(bucket, key)
-        if record is None:
+        encoded = cache.find_record(bucket, key)
+        if encoded is None:
             return
         try:
             if bucket == store.BASIS:
-                found.bases[key] = set(record.decode("ascii").split("\n"))
+                found.bases[key] = set(encoded.decode("ascii").split("\n"))
             elif bucket == store.REPLAY:
-                found.replays[key] = replay.blobs_in(record)
+                found.replays[key] = replay.blobs_in(encoded)
             else:
-                found.programs[key] = input_records.programs_in(record)
+                found.programs[key] = input_records.programs_in(encoded)
         except (ValueError, IndexError):
             return
+
+
+def _is_own(cache: Store, path: str) -> bool:
+    try:
+        return cache.directory.status(path).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def kind_of(entry: Entry) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
 
-from nvccache.cli import contents
+from nvccache.cli import contents, looking
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
+from nvccache.store import store
 from nvccache.store.entries import Entry
+from nvccache.store.store import Store
 
 PLANS = pathlib.Path(__file__).parents[2] / "golden" / "plans"
 
@@ -58,3 +61,22 @@ def test_the_paths_of_a_compile_follow_from_its_command_line(words, product, pat
     record = ObjectRecord()
     record.components = [("arguments", [(word, "") for word in words]), ("directory", [("/b", "")])]
     assert contents.paths_of(record, object_record.key_of(f"/b/{product}")) == paths
+
+
+def test_records_that_others_have_put_there_are_not_looked_at(cache_dir):
+    """In a directory that a group shares, they could name any program for `verify` to run."""
+    if os.geteuid() != 0:
+        pytest.skip("a file of another user can be made only by root")
+    record = ObjectRecord()
+    record.cause = record.outcome = record.digest_key = record.record_key = record.scope = ""
+    record.reason_against_record, record.details, record.stages, record.stage_reasons = "", [], [], []
+    record.components = [("nvcc", [("/tmp/anything", "")])]
+    cache = Store(cache_dir)
+    object_record.add(["/b/mine.o", "/b/theirs.o"], record, cache)
+    os.chmod(cache_dir, 0o777)
+    theirs = cache.path(store.OBJECT, object_record.key_of("/b/theirs.o"))
+    os.chmod(theirs, 0o644)
+    os.chown(theirs, 54321, 54321)
+    found = contents.read(looking.at(cache_dir), lambda done, total: None)
+    assert list(found.objects) == [object_record.key_of("/b/mine.o")]
+    assert found.of_others == 1
