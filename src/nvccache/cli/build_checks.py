@@ -23,8 +23,11 @@ _CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CM
 
 
 def of_build(directory: str) -> Iterator[Finding]:
+    path = os.path.join(directory, _FILE)
     try:
-        with open(os.path.join(directory, _FILE), encoding="utf-8", errors="surrogateescape") as stream:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "it is no regular file")  # a FIFO would wait for a writer
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             entries = dict(_ENTRY.findall(stream.read(_LARGEST)))
     except OSError as error:
         text = f"`{directory}` has no `{_FILE}` that can be read: {error.strerror}"

@@ -153,6 +153,10 @@ def test_a_build_directory(programs, entries, state, mend):
 def test_build_directories_that_say_nothing(programs):
     (found,) = build_checks.of_build(str(programs / "nowhere"))
     assert found.state == BAD
+    os.mkfifo(programs / "CMakeCache.txt")
+    (found,) = build_checks.of_build(str(programs))
+    assert found.state == BAD and "no regular file" in found.text
+    (programs / "CMakeCache.txt").unlink()
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/usr/bin/c++\n")
     (found,) = build_checks.of_build(str(programs))
     assert found.state == ODD and "no CUDA" in found.text
