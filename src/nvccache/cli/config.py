@@ -11,6 +11,7 @@ from nvccache import wrong_settings
 from nvccache.cli import settings as our_settings
 from nvccache.cli import settings_editor
 from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, warn
+from nvccache.cli.suggesting import SuggestingGroup
 from nvccache.cli.units import size_words
 from nvccache.escaping import printable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
 
 
-@click.group(invoke_without_command=True, no_args_is_help=False)
+@click.group(cls=SuggestingGroup, invoke_without_command=True, no_args_is_help=False)
 @json_option
 @click.pass_context
 def config(ctx: click.Context, as_json: bool) -> None:

@@ -9,17 +9,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from nvccache import __version__
-from nvccache.cli import misspelt
 from nvccache.cli.ending import told_in_one_sentence
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import WrongUsage, escaped_errors, json_option, say, say_json
+from nvccache.cli.suggesting import SuggestingGroup
 
 _IS_COMPILING = "nvccache.is_compiling"  # in a context that completes: its first word is no command
-_NO_COMMAND = "`nvccache --help` lists the commands; a compiler is named by a path or a name such as `nvcc`"
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group whose commands are the modules that `names` lists."""
+
+    hint = "`nvccache --help` lists the commands; a compiler is named by a path or a name such as `nvcc`"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -34,14 +35,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named; what is none and no option is told with what was most likely meant."""
-        word = args[0]
-        if ctx.resilient_parsing and word not in COMMANDS:
+        """The command that is named first; where words are completed it may be a compiler."""
+        if ctx.resilient_parsing and args[0] not in COMMANDS:
             ctx.meta[_IS_COMPILING] = True
-        elif word not in COMMANDS and word[:1] != "-":
-            near = misspelt.nearest(word)
-            meant = f"; did you mean `{near}`?" if near else ""
-            raise WrongUsage(f"no such command `{word}`{meant}", _NO_COMMAND, ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

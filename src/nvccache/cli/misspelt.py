@@ -13,7 +13,7 @@ from nvccache.cli.names import COMMANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _ALIKE = 0.75
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.
@@ -24,11 +24,11 @@ _COMPILERS = (
 _SEPARATORS = re.compile(r"[^a-z+]+")
 
 
-def nearest(word: str) -> str:
+def nearest(word: str, names: Iterable[str] = COMMANDS) -> str:
     """The command whose name is most like the word; empty if none is."""
     import difflib
 
-    found = difflib.get_close_matches(word.lower(), COMMANDS, 1, _ALIKE)
+    found = difflib.get_close_matches(word.lower(), list(names), 1, _ALIKE)
     return found[0] if found else ""
 
 

@@ -258,7 +258,7 @@ def test_a_damaged_journal_is_no_fault(filled):
         (["verify", "--recompile", "0"], "`--recompile`: 0 is not in the range x>=1"),
         (["verify", "--repair", "--", "nvcc"], "a command line goes with no other option"),
         (["config", "set", "jobs"], "VALUE is missing"),
-        (["config", "sett", "jobs", "1"], "No such command 'sett'"),
+        (["config", "sett", "jobs", "1"], "no such command `sett`; did you mean `set`?"),
         (["completion", "tcsh"], "`[bash|zsh|fish]`: 'tcsh' is not one of 'bash', 'zsh', 'fish'"),
         (["install"], "DIR is missing"),
         (["--verbose"], "`--verbose` goes with `--version` or behind a command"),
