@@ -54,6 +54,11 @@ class Stage:
         return tool_of(self.grammar.kind)
 
     @property
+    def is_located_anywhere(self) -> bool:
+        """Whether the content of its tool, and of what that loads, stands for what the command does."""
+        return self.tool.is_located_anywhere and not self.grammar.runs_programs
+
+    @property
     def is_preprocessor(self) -> bool:
         return self.tool.is_preprocessor
 

@@ -80,7 +80,7 @@ def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.
 
     Raises OSError.
     """
-    if not stage.tool.is_located_anywhere:
+    if not stage.is_located_anywhere:
         return None
     known = loader.of_program(toolchain.resolve(stage.argv[0], environ.get("PATH", "")), environ, store)
     return known if known.is_known else None
@@ -97,7 +97,7 @@ def key_of(components: Sequence[KeyComponent]) -> str:
 
 def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
     """The files that a command names or finds whose content is in the key; of some only device code."""
-    if not stage.tool.is_located_anywhere:
+    if not stage.is_located_anywhere:
         return []
     return [*stage.possible_files, *stage.tool.found_files(stage.argv, environ)]
 

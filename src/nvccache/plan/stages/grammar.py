@@ -41,6 +41,7 @@ class Grammar:
     sees_output_names: bool = False  # so do, beside them, those of the outputs
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
     dates_what_it_names: bool = False  # as above, of sources that only its outputs name; see line_table.py
+    runs_programs: bool = False  # others than its own: then its content does not stand for what it does
     is_cached: bool = True
     may_include: bool = False  # reads headers again, which no option names
     stays_in_order: bool = False  # runs when all before it in nvcc's order is done

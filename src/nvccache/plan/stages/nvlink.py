@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DIRECTORIES = ("-L", "--library-path")
 _LIBRARIES = ("-l", "--library")
 _COMPILER_PATH = "-nvvmpath"
+_HOST_LINKER_SCRIPT = "--gen-host-linker-script"
 # Loaded as a library, and what it may read; the latter is built in since CUDA 11.8.
 _COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
 
@@ -40,6 +41,8 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         # Such names may mean a file as it is called, which was not looked into.
         and not any(mark in name for name in _values(argv, _LIBRARIES) for mark in ":/"),
         dates_what_it_names=compiles(argv),
+        # The host's linker is asked, by way of a shell, for the script that it has built in.
+        runs_programs=any(word.startswith(_HOST_LINKER_SCRIPT) for word in argv),
     )
 
 

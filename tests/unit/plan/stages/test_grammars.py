@@ -137,3 +137,9 @@ def test_the_container_is_kept_only_where_it_is_the_product():
     by_the_way = grammar_of(["fatbinary", "--create=/s/a.fatbin", "--embedded-fatbin=/s/a.fatbin.c"])
     assert product and not product.unread
     assert by_the_way and by_the_way.unread == {"fatbin"}
+
+
+@pytest.mark.parametrize(("option", "runs"), [("--gen-host-linker-script=lcs-abs", True), ("-dlto", False)])
+def test_an_nvlink_that_asks_the_hosts_linker_is_known_by_more_than_its_content(option, runs):
+    argv = ["/cuda/bin/nvlink", "-m64", option, "-o", "/tmp/x.lds", "--host-ccbin", "gcc"]
+    assert grammar_of(argv).runs_programs is runs
