@@ -13,6 +13,7 @@ import sys
 import click
 
 from nvccache import config, outcomes
+from nvccache.cli.ending import STATUSES
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
@@ -107,12 +108,31 @@ def command_page() -> str:
         "| `nvcc ARGS...` | the same, if `nvccache install` wrote this `nvcc` or it links to `nvccache` |",
         "| `nvccache COMMAND ...` | one of the commands below |",
         "| `nvccache --version`, `nvccache --help` | the version; the list of commands |",
+        "| `nvccache --version --verbose` | what a report of a bug should tell: versions, system, settings |",
+        "",
+        "Every command takes `--json` and then prints [JSON](json.md) on standard output, for scripts;",
+        "what is wrong is told on standard error all the same. Text is for people, and may change. Colours",
+        "are for terminals: `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` turn them off, `CLICOLOR_FORCE=1` turns",
+        "them on. What corresponds to the commands of ccache and sccache is in",
+        "[a page of its own](commands-compared.md).",
+        "",
+        "## Exit statuses",
+        "",
+        "A compile ends with the status of nvcc, or of the signal that ended it. Where there is no compiler",
+        "to run it ends with 127, and with 126 for one that cannot be run, as in a shell. A command ends",
+        "with",
+        "",
+        "| status | meaning |",
+        "|---|---|",
+        *[f"| {status} | {meaning} |" for status, meaning in STATUSES.items()],
     ]
     context = click.Context(commands, info_name="nvccache")
     for name in COMMANDS:
         command = commands.get_command(context, name)
         assert command is not None
         lines += ["", f"## nvccache {name}", "", *command_lines(name, command)]
+        for below, one in command.commands.items() if isinstance(command, click.Group) else []:
+            lines += ["", f"### nvccache {name} {below}", "", *command_lines(f"{name} {below}", one)]
     return "\n".join(lines) + "\n"
 
 
@@ -121,7 +141,7 @@ def command_lines(name: str, command: click.Command) -> list[str]:
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     usage = ["nvccache", name, *(["[OPTIONS]"] if options else [])]
     usage += [argument.metavar or "" for argument in arguments]
-    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").strip())
+    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").replace("\b\n", "").strip())
     lines = ["    " + " ".join(usage), "", text]
     if options:
         lines += ["", "| option | meaning |", "|---|---|"]
@@ -130,7 +150,7 @@ def command_lines(name: str, command: click.Command) -> list[str]:
         if isinstance(option.type, click.Choice):
             value = "\\|".join(map(str, option.type.choices))
         words = f"{', '.join(option.opts)} {value}".rstrip()
-        default = f" Default: `{option.default}`." if isinstance(option.type, click.Choice) else ""
+        default = f" Default: `{option.default}`." if isinstance(option.default, str) else ""
         lines.append(f"| `{words}` | {option.help}{default} |")
     return lines
 

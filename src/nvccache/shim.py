@@ -103,7 +103,13 @@ def _compile(typed: str, arguments: list[str]) -> int:
 def _is_compiler(word: str) -> bool:
     if word.startswith("-"):
         return False
-    return any(part in word for part in _COMPILER_NAMES)
+    if "nvcc" in word:
+        return True
+    if not any(part in word for part in _COMPILER_NAMES):
+        return False
+    from nvccache.cli import misspelt  # `cleen` has the name of a compiler in it
+
+    return not misspelt.is_command(word, os.environ)
 
 
 def _compile_or_become(typed: str, arguments: list[str]) -> int:

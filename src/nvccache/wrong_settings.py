@@ -17,8 +17,8 @@ def sentences(config: Config) -> list[str]:
 def _sentence(problem: Problem, config: Config) -> str:
     said = f"{problem.where}: {problem.text}"
     if problem.setting == UNKNOWN:
-        nearest = _nearest(problem.word)
-        return f"{said}; did you mean `{nearest}`?" if nearest else said
+        meant = nearest(problem.word)
+        return f"{said}; did you mean `{meant}`?" if meant else said
     if problem.setting == FILE:
         return said
     return f"{said}; {_instead(config, problem.setting)}"
@@ -33,7 +33,7 @@ def _instead(config: Config, name: str) -> str:
     return "the default is in force"
 
 
-def _nearest(word: str) -> str:
+def nearest(word: str) -> str:
     """The name that was most likely meant, in the form in which it was written."""
     found = difflib.get_close_matches(word.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
     if not found:

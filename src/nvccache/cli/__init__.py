@@ -8,9 +8,14 @@ from __future__ import annotations
 
 def main(arguments: list[str] | None = None) -> int:
     """Run `nvccache ARGUMENTS` and return its exit status; without arguments those of the process."""
-    from nvccache.cli.group import commands
-
     try:
-        commands.main(args=arguments, prog_name="nvccache")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        from nvccache.cli import ending
+
+        return ending.run(arguments)
+    except KeyboardInterrupt:  # also one that comes while modules are loaded
+        import signal
+
+        from nvccache.machine import process
+
+        process.die_of(signal.SIGINT)
+        return 128 + signal.SIGINT

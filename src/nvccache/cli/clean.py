@@ -6,10 +6,17 @@ import os
 
 import click
 
+from nvccache.cli import contents, looking, progress
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import say
+from nvccache.cli.output import WrongUsage, json_option, say, say_json, warn
 from nvccache.cli.units import age_option, count_words, size_option, size_words
-from nvccache.store import eviction
+from nvccache.store import directory, eviction
+from nvccache.store.eviction import Pruned
+from nvccache.store.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.config import Config
 
 
 @click.command()
@@ -23,26 +30,99 @@ from nvccache.store import eviction
     "--older-than", callback=age_option, metavar="AGE", help="Remove what was not used for this long."
 )
 @click.option("--all", "everything", is_flag=True, help="Remove all entries; the counts of `stats` stay.")
-def clean(max_size: int | None, older_than: float | None, everything: bool) -> None:
+@click.option(
+    "--stage",
+    type=click.Choice(contents.KINDS),
+    help="Remove the results of one tool, and the answers that rest on them: it will run anew.",
+)
+@click.option(
+    "--matching",
+    metavar="GLOB",
+    help="Remove what is kept of your compiles whose object or source matches: they will run anew.",
+)
+@click.option(
+    "--unused-toolchains",
+    is_flag=True,
+    help="Remove what only programs can use that are gone or were replaced.",
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; say what would be removed.")
+@json_option
+def clean(
+    max_size: int | None,
+    older_than: float | None,
+    everything: bool,
+    stage: str | None,
+    matching: str | None,
+    unused_toolchains: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Remove entries from the cache.
 
     SIZE is written as `10G` or `500M`, never without a unit; AGE as `30d`, `12h` or `90m`. Without an option
-    the size limit that is set is enforced.
+    the size limit that is set is enforced. GLOB is a shell pattern between quotation marks, for base names
+    (`'conv*.cu'`) or, with a slash, for whole paths (`'src/*/conv.cu'`).
     """
-    if everything and (max_size is not None or older_than is not None):
-        raise click.UsageError("`--all` goes with no other option")
+    by_age_or_size = max_size is not None or older_than is not None
+    if everything + bool(stage) + (matching is not None) + unused_toolchains + by_age_or_size > 1:
+        raise WrongUsage(
+            "only `--max-size` and `--older-than` go together; say the others one at a time",
+            ctx=click.get_current_context(),
+        )
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
     if not settings.dir or not os.path.lexists(settings.dir):
-        say(
-            f"There is no cache in `{settings.dir}`" if settings.dir else f"No cache: {our_settings.NO_CACHE}"
-        )
+        _say_that_there_is_none(settings, as_json)
         return
-    if everything:
-        pruned = eviction.clear(settings.dir)
+    details: dict[str, object] = {}
+    with progress.bar("cleaning") as tell:
+        if everything:
+            pruned = eviction.clear(settings.dir, dry_run, tell)
+        elif stage or matching is not None or unused_toolchains:
+            names, details = _named(looking.at(settings.dir), stage, matching, tell)
+            pruned = eviction.remove(settings.dir, names, dry_run, tell)
+        else:
+            if not by_age_or_size:
+                our_settings.refuse_if_wrong(settings, "max_size")
+                max_size = settings.max_size or None
+            pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, tell)
+    _show(pruned, dry_run, details, settings, as_json)
+
+
+def _named(
+    cache: Store, stage: str | None, matching: str | None, tell: contents.Tell
+) -> tuple[set[str], dict[str, object]]:
+    """The files that are asked for, and what is to be told of how they were found."""
+    with eviction.told_in_one_sentence(directory.at(cache.directory)):
+        found = contents.read(cache, tell)
+    if stage:
+        return contents.of_stage(found, stage, cache), {}
+    if matching is not None:
+        names = contents.of_objects(found, matching, cache)
+        return names, {"object_records_of_others": found.of_others} if found.of_others else {}
+    names, programs = contents.of_unused_toolchains(found, cache)
+    return names, {"programs_not_there": programs}
+
+
+def _say_that_there_is_none(settings: Config, as_json: bool) -> None:
+    if as_json:
+        say_json({"cache": settings.dir, "dry_run": False, "files": 0, "bytes": 0})
+    elif settings.dir:
+        say(f"There is no cache in `{settings.dir}`")
     else:
-        if max_size is None and older_than is None:
-            our_settings.refuse_if_wrong(settings, "max_size")
-            max_size = settings.max_size or None
-        pruned = eviction.prune(settings.dir, max_size, older_than)
-    say(f"removed {count_words(pruned.files, 'file')}, {size_words(pruned.bytes)}")
+        say(f"No cache: {our_settings.NO_CACHE}")
+
+
+def _show(pruned: Pruned, dry_run: bool, details: dict[str, object], settings: Config, as_json: bool) -> None:
+    if as_json:
+        counts = {"files": pruned.files, "bytes": pruned.bytes}
+        say_json({"cache": settings.dir, "dry_run": dry_run, **counts, **details})
+        return
+    verb = "would remove" if dry_run else "removed"
+    say(f"{verb} {count_words(pruned.files, 'file')}, {size_words(pruned.bytes)}")
+    programs = details.get("programs_not_there", [])
+    assert isinstance(programs, list)
+    say(*[f"  not there as it was: `{path}`" for path in programs])
+    others = details.get("object_records_of_others")
+    if others:
+        warn(f"{others} object records are of other users, and were not looked at")

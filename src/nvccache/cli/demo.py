@@ -14,7 +14,7 @@ import click
 from nvccache import outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.install import private_launcher
-from nvccache.cli.output import say, warn
+from nvccache.cli.output import Failure, json_option, say, say_json, warn
 from nvccache.cli.units import seconds_words
 from nvccache.plan import stages
 from nvccache.toolkit.discovery import find_nvcc, release_of, why_none
@@ -61,7 +61,8 @@ class DemoError(Exception):
 
 
 @click.command()
-def demo() -> None:
+@json_option
+def demo(as_json: bool) -> None:
     """Compile a CUDA program with and without the cache, and show what was reused.
 
     Uses a temporary directory and a cache of its own. Needs an nvcc and a host compiler, but no GPU.
@@ -69,17 +70,24 @@ def demo() -> None:
     settings = our_settings.load()
     nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
-        raise click.ClickException(why_none(settings.nvcc, settings.origins["nvcc"], os.environ))
-    say(f"nvcc {release_of(nvcc)} at `{nvcc}`, a program of 7 kernels for float and double", "")
+        raise Failure(why_none(settings.nvcc, settings.origins["nvcc"], os.environ))
+    release = release_of(nvcc)
+    if not as_json:
+        say(f"nvcc {release} at `{nvcc}`, a program of 7 kernels for float and double", "")
+    shown = []
     with tempfile.TemporaryDirectory(prefix="nvccache-demo-") as folder:
         environ = _environment(folder)
         try:
             for number, step in enumerate(STEPS, 1):
-                say(f"{number}. {step.title}")
-                _run_step(step, nvcc, folder, environ)
+                if not as_json:
+                    say(f"{number}. {step.title}")
+                shown.append(_run_step(step, nvcc, folder, environ, as_json))
         except DemoError as error:
             warn(*error.details)
-            raise click.ClickException(str(error)) from None
+            raise Failure(str(error)) from None
+    if as_json:
+        say_json({"nvcc": nvcc, "release": release, "steps": shown, "objects_are_equal": True})
+        return
     say("", "All objects are the ones that nvcc makes, byte for byte (compared with `nvcc -keep`)")
 
 
@@ -94,8 +102,15 @@ def _environment(folder: str) -> dict[str, str]:
     return environ | {"NVCCACHE_DIR": os.path.join(folder, "cache"), "XDG_CONFIG_HOME": folder}
 
 
-def _run_step(step: Step, nvcc: str, folder: str, environ: dict[str, str]) -> None:
+def _run_step(
+    step: Step, nvcc: str, folder: str, environ: dict[str, str], is_silent: bool
+) -> dict[str, object]:
     """Compile with plain nvcc and through the cache, print both, compare; raises DemoError."""
+
+    def tell(title: str, text: str) -> None:
+        if not is_silent:
+            say(f"   {title:<10}  {text}")
+
     _write_program(folder, step.edits_comment)
     flags = [f"-gencode=arch=compute_{sm},code=sm_{sm}" for sm in step.real_architectures]
     # Only with -keep does nvcc make the same bytes twice: else the object names a temporary file.
@@ -107,17 +122,26 @@ def _run_step(step: Step, nvcc: str, folder: str, environ: dict[str, str]) -> No
     ours = private_launcher(folder)
     cached = [*ours, nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
-    say(f"   plain nvcc  {seconds_words(plain_seconds)}")
+    tell("plain nvcc", seconds_words(plain_seconds))
     cached_seconds = _compile(cached, folder, environ)
-    say(f"   nvccache    {seconds_words(cached_seconds)}")
+    tell("nvccache", seconds_words(cached_seconds))
     counts = _take_counts(ours, folder, environ)
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
-    say(f"   reused      {'the whole compile, no tool ran' if is_direct else _stage_words(counts, 'hit')}")
-    say(f"   ran         {_stage_words(counts, 'miss')}")
-    say(f"   saved       {seconds_words(counts['seconds_saved'])} of tool time")
+    tell("reused", "the whole compile, no tool ran" if is_direct else _stage_words(counts, "hit"))
+    tell("ran", _stage_words(counts, "miss"))
+    tell("saved", f"{seconds_words(counts['seconds_saved'])} of tool time")
     _check(step, counts)
     if _bytes_of(actual) != _bytes_of(expected):
         raise DemoError("the object from the cache is not the one that nvcc makes")
+    return {
+        "title": step.title,
+        "nvcc_seconds": round(plain_seconds, 3),
+        "nvccache_seconds": round(cached_seconds, 3),
+        "is_direct_hit": is_direct,
+        "reused": _numbers(counts, "hit"),
+        "ran": _numbers(counts, "miss"),
+        "tool_seconds_saved": counts["seconds_saved"],
+    }
 
 
 def _write_program(folder: str, edits_comment: bool) -> None:
@@ -149,6 +173,14 @@ def _take_counts(ours: list[str], folder: str, environ: dict[str, str]) -> Total
         raise DemoError(f"`nvccache stats` ended with status {error.returncode}") from None
     counts: Totals = json.loads(shown)
     return counts
+
+
+def _numbers(counts: Totals, result: Literal["hit", "miss"]) -> dict[str, int]:
+    return {
+        stage: counts["stages"][stage][result]
+        for stage in stages.counted()
+        if counts["stages"][stage][result]
+    }
 
 
 def _stage_words(counts: Totals, result: Literal["hit", "miss"]) -> str:

@@ -8,14 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 
 import click
 
-from nvccache import outcomes
-from nvccache.cli import cache_checks, findings
-from nvccache.cli import settings as our_settings
+from nvccache import config, outcomes
+from nvccache.cli import build_checks, cache_checks, findings, path_checks, progress
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding, show
 from nvccache.cli.install import private_launcher
+from nvccache.cli.output import json_option, say_json
 from nvccache.cli.units import seconds_words
 from nvccache.config import PREFIX
 from nvccache.toolkit import discovery
@@ -31,25 +32,37 @@ _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 
 
 @click.command()
-def doctor() -> None:
-    """Check nvcc, the host compiler and the cache directory, and compile with and without the cache.
+@click.argument("build_directory", metavar="[BUILD_DIRECTORY]", required=False, default="")
+@json_option
+def doctor(build_directory: str, as_json: bool) -> None:
+    """Look for what is wrong, and say what mends it.
 
-    Ends with status 1 if something is bad.
+    Checks nvcc, the host compiler, settings and the cache directory, and compiles with and without the cache.
+    With a build directory of CMake, what it says of launchers is looked at as well. Whatever is wrong is
+    told with the command that mends it. Ends with status 1 if something is bad.
     """
     environ = dict(os.environ)
-    settings = our_settings.load()
-    is_bad = False
-    for finding in _all(settings, environ):
-        is_bad |= finding.state == BAD
-        show(finding)
+    settings = config.load(environ)
+    found = []
+    for finding in _all(settings, environ, build_directory):
+        found.append(finding)
+        if not as_json:
+            show(finding)
+    is_bad = any(finding.state == BAD for finding in found)
+    if as_json:
+        say_json({"findings": [asdict(finding) for finding in found], "is_bad": is_bad})
     if is_bad:
         sys.exit(1)
 
 
-def _all(settings: Config, environ: dict[str, str]) -> Iterator[Finding]:
-    yield from findings.of_settings(settings)
+def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Iterator[Finding]:
+    yield from path_checks.of_settings(settings, environ)
     yield from findings.of_launcher()
     yield from findings.of_nvcc(settings, environ)
+    yield from path_checks.of_path(settings, environ)
+    yield from path_checks.of_variables(environ)
+    if build_directory:
+        yield from build_checks.of_build(os.path.abspath(build_directory))
     yield from cache_checks.of_cache(settings)
     yield from findings.of_observer(settings)
     yield from findings.of_machine(settings)
@@ -105,7 +118,8 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counted: Tota
 def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[float, str | None]:
     """The seconds it took, and what it said if it failed."""
     started = time.monotonic()
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
+    with progress.bar("compiling a small program", is_long=True):
+        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
     seconds = time.monotonic() - started
     said = (done.stderr + done.stdout).decode(errors="replace").strip()
     return seconds, (said or f"status {done.returncode}") if done.returncode else None

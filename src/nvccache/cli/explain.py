@@ -8,7 +8,7 @@ import click
 
 from nvccache import outcomes
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import say, warn
+from nvccache.cli.output import Failure, json_option, say, say_json, warn
 from nvccache.compile import miss_reason, object_record
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.store import journal
@@ -21,7 +21,8 @@ _LINKED = "nothing has changed that its device code depends on, and the host's l
 
 @click.command()
 @click.argument("product", metavar="[OBJECT]", required=False, default="")
-def explain(product: str) -> None:
+@json_option
+def explain(product: str, as_json: bool) -> None:
     """Say what became of the last compile of OBJECT, and why.
 
     Without OBJECT it is the last compile of all. The first line is the answer; below it stand further
@@ -37,14 +38,35 @@ def explain(product: str) -> None:
     if not settings.counts_calls:
         warn(our_settings.why_not_counted(settings))
     if call is None and record is None:
-        raise click.ClickException(
-            f"no compile of `{product}` is known" if product else "no compile is known"
-        )
+        raise Failure(f"no compile of `{product}` is known" if product else "no compile is known")
     shown = product or (call.product if call else "")
-    say(*_lines(shown, call, record))
+    if as_json:
+        say_json(_document(path or shown, call, record))
+    else:
+        say(*_lines(shown, call, record))
 
 
-def _lines(shown: str, call: Call | None, record: ObjectRecord | None) -> list[str]:
+def _document(path: str, call: Call | None, record: ObjectRecord | None) -> dict[str, object]:
+    outcome, cause, details, reasons = _explained(call, record)
+    return {
+        "product": path,
+        "outcome": outcome,
+        "cause": cause,
+        "details": details,
+        "stage_reasons": [{"stage": stage, "why": why} for stage, why in reasons],
+        "store_fault": call.store_fault if call else "",
+        "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
+        "stages": [
+            {"kind": stage, "result": "hit" if is_hit else "ran", "seconds": seconds}
+            for stage, is_hit, seconds in (call.stages if call else [])
+        ],
+    }
+
+
+def _explained(
+    call: Call | None, record: ObjectRecord | None
+) -> tuple[str, str, list[str], list[tuple[str, str]]]:
+    """The outcome, its cause, further differences, and why stages ran."""
     outcome = call.outcome if call else record.outcome if record else ""
     details: list[str] = []
     reasons: list[tuple[str, str]] = []
@@ -66,6 +88,11 @@ def _lines(shown: str, call: Call | None, record: ObjectRecord | None) -> list[s
         reasons = record.stage_reasons if record else []
         if record and record.reason_against_record and record.reason_against_record not in cause:
             details.append(f"no direct record is kept: {record.reason_against_record}")
+    return outcome, cause, details, reasons
+
+
+def _lines(shown: str, call: Call | None, record: ObjectRecord | None) -> list[str]:
+    outcome, cause, details, reasons = _explained(call, record)
     lines = [f"`{shown}`: {outcome.replace('_', ' ')}, because {cause}"]
     lines += [f"  also: {line}" for line in details]
     lines += [f"  {stage} ran: {clause}" for stage, clause in reasons]

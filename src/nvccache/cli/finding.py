@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvccache.cli.output import say
+from nvccache.cli.output import GREEN, RED, YELLOW, say, say_parts
 
 GOOD, ODD, BAD = "ok", "note", "bad"
+_COLOURS = {GOOD: GREEN, ODD: YELLOW, BAD: RED}
 _TOPIC_WIDTH = 14
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How it is (GOOD, ODD or BAD), what it is about, what was found, and lines of details: what to do."""
+    """How it is (GOOD, ODD or BAD), what it is about, what was found, lines of details, and what mends it.
+
+    `mend` are command lines, each of which does it.
+    """
 
     state: str
     topic: str
     text: str
     details: tuple[str, ...] = ()
+    mend: tuple[str, ...] = ()
 
 
 def show(finding: Finding) -> None:
-    say(f"{finding.state:<5} {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
+    state = (f"{finding.state:<5}", _COLOURS[finding.state])
+    say_parts(state, f" {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
+    lines = [*finding.details, *(f"to mend it: `{command}`" for command in finding.mend)]
     # No line but the first begins with a state, whatever is quoted in it.
-    say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in finding.details])
+    say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in lines])

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 
-from nvccache import real_nvcc, wrong_settings
+from nvccache import config, real_nvcc
+from nvccache.cli import observable
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
+from nvccache.commandline.invocation import Bypass
 from nvccache.files import elf
 from nvccache.machine import slots
 from nvccache.observation import observer
@@ -33,20 +35,19 @@ _VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
 
 
 def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The nvcc that a call would run, and whether calls of `nvcc` come to the cache."""
+    """The nvcc that a call would run."""
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        yield Finding(BAD, "nvcc", why)
+        mend = ("pip install 'nvccache[toolkit]'",) if not settings.nvcc else _mend_setting(settings)
+        yield Finding(BAD, "nvcc", why, (), mend)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
-    first = shutil.which("nvcc", path=environ.get("PATH"))
-    if first and real_nvcc.is_ours(first):
-        yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{first}`")
-    else:
-        yield Finding(
-            GOOD, "on PATH", "`nvcc` is not nvccache: it is used as a launcher, or see `nvccache install`"
-        )
+
+
+def _mend_setting(settings: Config) -> tuple[str, ...]:
+    origin = settings.origins["nvcc"]
+    return ("nvccache config unset nvcc",) if origin == config.FILE else (f"unset {origin}",)
 
 
 def of_launcher() -> Iterator[Finding]:
@@ -84,10 +85,7 @@ def _first_bytes(path: str) -> bytes:
 def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The tools that this nvcc starts, by its own dry run, and whether they are of one release."""
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        source = os.path.join(folder, "probe.cu")
-        with open(source, "w", encoding="utf-8") as stream:
-            stream.write(SOURCE)
-        found = dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+        found = _dry_run(nvcc, folder, environ)
     if not isinstance(found, Transcript):
         yield Finding(BAD, "dry run", f"`nvcc --dryrun` was not understood: {found.reason} {found.detail}")
         return
@@ -96,10 +94,9 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     library = os.path.join(found.variables.get("TOP", ""), "nvvm", "lib64", "libnvvm.so")
     if not os.path.isfile(library):
         yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
-    for command in found.steps:
-        if isinstance(command, Command) and "-E" in command.argv:
-            yield from _host_compiler(command.argv[0], everything)
-            break
+    word = _host_word(found)
+    if word:
+        yield from _host_compiler(word, everything)
 
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -130,6 +127,28 @@ def _is_below(path: str, directory: str) -> bool:
     return os.path.normpath(path).startswith(top.rstrip("/") + "/")
 
 
+def host_compiler_of(nvcc: str, environ: Mapping[str, str]) -> str:
+    """The path of the host compiler that this nvcc starts; empty if its dry run does not say."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        found = _dry_run(nvcc, folder, environ)
+    if not isinstance(found, Transcript):
+        return ""
+    return toolchain.resolve(_host_word(found), {**environ, **found.variables}.get("PATH", "")) or ""
+
+
+def _dry_run(nvcc: str, folder: str, environ: Mapping[str, str]) -> Transcript | Bypass:
+    source = os.path.join(folder, "probe.cu")
+    with open(source, "w", encoding="utf-8") as stream:
+        stream.write(SOURCE)
+    return dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+
+
+def _host_word(found: Transcript) -> str:
+    """The host compiler as a dry run names it, from the first command that preprocesses."""
+    commands = [command for command in found.steps if isinstance(command, Command)]
+    return next((command.argv[0] for command in commands if "-E" in command.argv), "")
+
+
 def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     driver = toolchain.resolve(word, environ.get("PATH", ""))
     if not driver:
@@ -138,6 +157,27 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     shown = subprocess.run([driver, "--version"], capture_output=True, check=False)
     version = shown.stdout.decode(errors="replace").partition("\n")[0]
     yield Finding(GOOD, "host compiler", f"{version or '?'} at `{driver}`")
+    for program in (driver, *_programs_of(driver)):
+        obstacle = observable.obstacle(program)
+        if obstacle:
+            details = (
+                "what it reads cannot be seen: no compile is answered at once, but its stages are cached",
+            )
+            mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
+            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", details, mend)
+
+
+def _programs_of(driver: str) -> list[str]:
+    """The programs that a driver like gcc starts, as far as it tells."""
+    found = []
+    for name in ("cc1plus", "as"):
+        asked = [driver, f"-print-prog-name={name}"]
+        shown = subprocess.run(asked, capture_output=True, check=False).stdout
+        path = os.fsdecode(shown.strip())
+        path = path if "/" in path else shutil.which(path) or ""
+        if os.path.isfile(path):
+            found.append(path)
+    return found
 
 
 def of_observer(settings: Config) -> Iterator[Finding]:
@@ -149,12 +189,6 @@ def of_observer(settings: Config) -> Iterator[Finding]:
         yield Finding(ODD, "observer", f"{obstacle}: no compile is answered without running tools")
     else:
         yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`")
-
-
-def of_settings(settings: Config) -> Iterator[Finding]:
-    """What the user has set and nvccache does not understand."""
-    for text in wrong_settings.sentences(settings):
-        yield Finding(BAD, "settings", text)
 
 
 def of_machine(settings: Config) -> Iterator[Finding]:

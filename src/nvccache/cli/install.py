@@ -15,11 +15,12 @@ import sys
 import click
 
 from nvccache import config
+from nvccache.cli.output import Failure, json_option, say, say_json
 from nvccache.real_nvcc import SHIM_MARK, is_ours
 from nvccache.toolkit.discovery import find_nvcc
 
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
-_IMPORTED = ("nvccache", "xxhash", "zstandard", "filelock", "click", "tomli")
+_IMPORTED = ("nvccache", "xxhash", "zstandard", "filelock", "click", "rich", "tomli", "tomlkit")
 
 # Python keeps no compiled form of a script, so what is seldom needed stays a string.
 _BODY = """\
@@ -70,7 +71,8 @@ def given_environment():
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
-def install(folder: str) -> None:
+@json_option
+def install(folder: str, as_json: bool) -> None:
     """Write an executable named nvcc into DIR that compiles through the cache.
 
     DIR is made when it does not exist. An nvcc that is there already is replaced only if `install` wrote it.
@@ -78,14 +80,17 @@ def install(folder: str) -> None:
     folder = os.path.abspath(folder)
     path = os.path.join(folder, "nvcc")
     if os.path.lexists(path) and (os.path.islink(path) or not is_ours(path)):
-        raise click.ClickException(f"`{path}` exists and was not written by nvccache")
+        raise Failure(f"`{path}` exists and was not written by nvccache")
     try:
         os.makedirs(folder, exist_ok=True)
         _write_executable(path, _shim_text(_interpreter(), _import_folders()))
     except OSError as error:
-        raise click.ClickException(f"cannot write `{path}`: {error.strerror}") from None
-    click.echo(f"wrote `{path}`")
-    click.echo("\n".join(_usage(folder)))
+        raise Failure(f"cannot write `{path}`: {error.strerror}") from None
+    if as_json:
+        nvcc = find_nvcc(os.environ, config.load(os.environ).nvcc)
+        say_json({"shim": path, "nvcc": nvcc, "cmake_launcher": _words_for_cmake()})
+        return
+    say(f"wrote `{path}`", *_usage(folder))
 
 
 def _interpreter() -> str:

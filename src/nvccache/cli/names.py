@@ -9,4 +9,6 @@ COMMANDS = {
     "install": "nvccache.cli.install",
     "demo": "nvccache.cli.demo",
     "doctor": "nvccache.cli.doctor",
+    "verify": "nvccache.cli.verify",
+    "completion": "nvccache.cli.completion",
 }

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 
-import click
-
 from nvccache import config, wrong_settings
-from nvccache.cli.output import warn
+from nvccache.cli.output import Failure, warn
 from nvccache.config import Config
 
 NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
@@ -23,7 +21,7 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
     """End a command that removes something, where a default would say what, in place of what was set."""
     for problem in settings.problems:
         if problem.setting in names:
-            raise click.ClickException(f"{problem.where}: {problem.text}; nothing was removed")
+            raise Failure(f"{problem.where}: {problem.text}; nothing was removed")
 
 
 def why_not_counted(settings: Config) -> str:

@@ -174,7 +174,11 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
 
 def find(product: str, cache: Store) -> ObjectRecord | None:
     """What is known of the last compile of an object; None if nothing is."""
-    key = key_of(product)
+    return read(key_of(product), cache)
+
+
+def read(key: str, cache: Store) -> ObjectRecord | None:
+    """As `find`, by the key of the product."""
     encoded = cache.find_record(store.OBJECT, key)
     if encoded is None:
         return None

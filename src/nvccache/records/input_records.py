@@ -239,6 +239,13 @@ def _groups(input_record: InputRecord, name: str) -> Iterable[tuple[str, ...]]:
     return ((value,) for value in values) if width == 1 else values
 
 
+def programs_in(record: bytes) -> list[tuple[str, str]]:
+    """The programs that were run, with their digests, paths as they are kept; raises ValueError."""
+    values = _RECORD.decode(record)
+    read = zip(values["files"], values["kinds"], values["digests"], strict=True)
+    return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
+
+
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
     """Drop the hints that could outlive a change made a moment after they were taken.
 

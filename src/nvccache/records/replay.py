@@ -248,3 +248,9 @@ def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence
     return names.are_given(made, dependency_file) and not output_names.are_read(
         [*made, dependency_file], read
     )
+
+
+def blobs_in(record: bytes) -> list[str]:
+    """The digests of what a record gives or has linked; raises ValueError."""
+    answer = _answer(_RECORD.decode(record))
+    return [digest for _, digest, _ in answer.products] + [digest for _, digest in answer.intermediates]

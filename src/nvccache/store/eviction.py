@@ -18,7 +18,9 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Container, Iterator
+
+    Tell = Callable[[int, int], None]
 
 _ROOM = 0.9  # evict down to this part of the limit, so that not every call evicts
 _STALE_SECONDS = 24 * 3600  # after which a temporary file belongs to nobody
@@ -53,20 +55,28 @@ class _File:
 
 def usage(place: str | Directory) -> Usage:
     """What the directory holds now, counted file by file; raises StoreError."""
-    with _told_in_one_sentence(directories.at(place)) as root:
+    with told_in_one_sentence(directories.at(place)) as root:
         files = _files(root)
         beside = sum(size for _, size, _ in layout.beside(root))
     return Usage(sum(file.size for file in files) + beside, len(files))
 
 
-def prune(place: str | Directory, max_bytes: int | None = None, older_than: float | None = None) -> Pruned:
+def prune(
+    place: str | Directory,
+    max_bytes: int | None = None,
+    older_than: float | None = None,
+    is_dry_run: bool = False,
+    tell: Tell | None = None,
+) -> Pruned:
     """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
 
-    Raises StoreError when the directory cannot be used.
+    Raises StoreError when the directory cannot be used. `tell` hears how many of how many are done; of
+    a dry run it is only returned what would be removed.
     """
     now = time.time()
-    with _told_in_one_sentence(directories.at(place)) as root:
-        sweep(root, now)
+    with told_in_one_sentence(directories.at(place)) as root:
+        if not is_dry_run:
+            sweep(root, now)
         files = sorted(_files(root), key=lambda file: file.used)
         held = total = sum(file.size for file in files) + sum(size for _, size, _ in layout.beside(root))
         doomed = []
@@ -75,14 +85,35 @@ def prune(place: str | Directory, max_bytes: int | None = None, older_than: floa
             if is_old or (max_bytes is not None and total > max_bytes):
                 doomed.append(file)
                 total -= file.size
-        pruned = _remove(root, doomed)
+        if is_dry_run:
+            return _sum_of(doomed)
+        pruned = _remove(root, doomed, tell)
         _write_usage(root, held - pruned.bytes, now)
     return pruned
 
 
-def clear(place: str | Directory) -> Pruned:
+def remove(
+    place: str | Directory, names: Container[str], is_dry_run: bool = False, tell: Tell | None = None
+) -> Pruned:
+    """Remove the files in buckets that are named; raises StoreError. The rest as `prune`."""
+    with told_in_one_sentence(directories.at(place)) as root:
+        doomed = [file for file in _files(root) if file.path in names]
+        if is_dry_run:
+            return _sum_of(doomed)
+        pruned = _remove(root, doomed, tell)
+        held, swept = _read_usage(root)
+        if held is not None:
+            _write_usage(root, max(0, held - pruned.bytes), swept)
+    return pruned
+
+
+def _sum_of(files: list[_File]) -> Pruned:
+    return Pruned(sum(file.size for file in files), len(files))
+
+
+def clear(place: str | Directory, is_dry_run: bool = False, tell: Tell | None = None) -> Pruned:
     """Remove everything in the buckets; raises StoreError."""
-    return prune(place, max_bytes=-1)
+    return prune(place, max_bytes=-1, is_dry_run=is_dry_run, tell=tell)
 
 
 def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) -> str:
@@ -127,7 +158,7 @@ def _files(root: Directory) -> list[_File]:
 
 
 @contextlib.contextmanager
-def _told_in_one_sentence(root: Directory) -> Iterator[Directory]:
+def told_in_one_sentence(root: Directory) -> Iterator[Directory]:
     """Have what keeps the directory from being used told as StoreError."""
     try:
         root.list()
@@ -142,8 +173,8 @@ def _told_in_one_sentence(root: Directory) -> Iterator[Directory]:
         raise StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
-def _remove(root: Directory, doomed: Iterable[_File]) -> Pruned:
-    removed_bytes = removed_files = 0
+def _remove(root: Directory, doomed: list[_File], tell: Tell | None = None) -> Pruned:
+    removed_bytes = removed_files = seen = 0
     by_shard: dict[str, list[_File]] = {}
     for file in doomed:
         by_shard.setdefault(file.shard, []).append(file)
@@ -154,6 +185,9 @@ def _remove(root: Directory, doomed: Iterable[_File]) -> Pruned:
                     if _unlink_if_unused_since(root, file):
                         removed_bytes += file.size
                         removed_files += 1
+            seen += len(files[start : start + _AT_ONCE])
+            if tell:
+                tell(seen, len(doomed))
     return Pruned(removed_bytes, removed_files)
 
 

@@ -26,6 +26,8 @@ def nvccache(cache_dir):
     """Runs one command line of nvccache in this process."""
 
     def run(*arguments, **environ):
-        return CliRunner().invoke(commands, arguments, prog_name="nvccache", env=environ)
+        result = CliRunner().invoke(commands, arguments, prog_name="nvccache", env=environ)
+        assert "nvccache has a bug" not in result.output
+        return result
 
     return run

@@ -1,6 +1,13 @@
 from __future__ import annotations
 
+import errno
+import json
 import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
 
 from nvccache import config
 
@@ -35,3 +42,128 @@ def test_values_are_shown_as_they_are_written(nvccache, monkeypatch):
     )
     monkeypatch.setattr(config, "home_of", lambda environ: "")
     assert nvccache("config").output.endswith("\nfile: none, since there is no home directory\n")
+
+
+@pytest.fixture
+def file(cache_dir):
+    path = config.config_file(os.environ)
+    os.makedirs(os.path.dirname(path))
+    return pathlib.Path(path)
+
+
+TEXT = '# mine\nmax_size = "1G"  # enough\n\n"jobs" = 3\r\n# the rest\n[table]\nmax_size = 1\n'
+
+
+def test_a_setting_is_changed_and_all_else_stays(nvccache, file):
+    file.write_bytes(TEXT.encode())
+    file.chmod(0o640)
+    result = nvccache("config", "set", "max_size", "20G")
+    assert result.output == f"`max_size` is `20G` in `{file}`\n"
+    assert file.read_bytes() == TEXT.replace('"1G"', '"20G"').encode()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert nvccache("config", "unset", "jobs").exit_code == 0
+    assert file.read_bytes() == TEXT.replace('"1G"', '"20G"').replace('"jobs" = 3\r\n', "").encode()
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_new_setting_comes_before_any_table(nvccache, file):
+    file.write_text(TEXT)
+    for name, value in (("umask", "002"), ("readonly", "on"), ("NVCCACHE_BASE_DIR", "~/src"), ("jobs", "7")):
+        assert nvccache("config", "set", name, value).exit_code == 0
+    loaded = config.load({**os.environ, "HOME": "/home/x", "XDG_CONFIG_HOME": str(file.parent.parent)})
+    assert (loaded.umask, loaded.readonly, loaded.base_dir, loaded.jobs) == (2, True, "/home/x/src", 7)
+    assert file.read_text().endswith("[table]\nmax_size = 1\n") and "# enough" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("max_size", "ten", "`ten` is not a size"),
+        ("jobs", "many", "`many` is not a number of jobs"),
+        ("readonly", "perhaps", "`perhaps` is neither on"),
+        ("umask", "9", "`9` is not a mask"),
+        ("dir", "cache", "`cache` is not a path from the root"),
+        ("log", " ", "cannot be set to nothing"),
+    ],
+)
+def test_a_wrong_value_leaves_the_file_as_it_is(nvccache, file, name, value, told):
+    file.write_bytes(TEXT.encode())
+    result = nvccache("config", "set", name, value)
+    assert result.exit_code == 1
+    assert told in result.output.splitlines()[0]
+    assert file.read_bytes().decode() == TEXT
+
+
+def test_a_name_that_is_none_is_refused_with_the_nearest(nvccache, cache_dir):
+    result = nvccache("config", "set", "max_sise", "1G")
+    assert result.exit_code == 2
+    assert result.output.splitlines()[0] == "Error: there is no setting `max_sise`; did you mean `max_size`?"
+    assert not os.path.exists(config.config_file(os.environ))
+
+
+def test_a_file_that_is_not_toml_is_left_alone(nvccache, file):
+    file.write_text('max_size = "1G"\njobs 3\n')
+    result = nvccache("config", "set", "max_size", "2G")
+    assert result.exit_code == 1
+    assert f"`{file}` line 2 is not TOML" in result.output
+    assert file.read_text() == 'max_size = "1G"\njobs 3\n'
+
+
+def test_a_link_to_the_file_stays_one(nvccache, file, tmp_path):
+    (tmp_path / "dotfile").write_text("jobs = 1\n")
+    file.symlink_to(tmp_path / "dotfile")
+    assert nvccache("config", "set", "jobs", "2").exit_code == 0
+    assert file.is_symlink() and (tmp_path / "dotfile").read_text() == "jobs = 2\n"
+
+
+def test_there_need_not_be_a_file(nvccache, cache_dir):
+    path = config.config_file(os.environ)
+    assert nvccache("config", "unset", "jobs").output == f"`jobs` is not set in `{path}`\n"
+    assert not os.path.exists(os.path.dirname(path))
+    assert nvccache("config", "path").output == f"{path}\n"
+    assert nvccache("config", "set", "jobs", "2").exit_code == 0
+    assert pathlib.Path(path).read_text() == "jobs = 2\n"
+    result = nvccache("config", "set", "jobs", "4", NVCCACHE_JOBS="1")
+    assert result.stderr == "nvccache: `NVCCACHE_JOBS` is set in the environment, which goes first\n"
+
+
+def test_changes_at_once_are_all_kept(nvccache, cache_dir, monkeypatch):
+    program = "import sys; from nvccache.cli import main; sys.exit(main(sys.argv[1:]))"
+    values = {"jobs": "2", "max_size": "1G", "readonly": "on", "umask": "002", "recache": "on", "log": "/l"}
+    started = [
+        subprocess.Popen([sys.executable, "-c", program, "config", "set", name, value])
+        for name, value in values.items()
+    ]
+    assert [each.wait() for each in started] == [0] * len(values)
+    with open(config.config_file(os.environ)) as stream:
+        assert {line.partition(" ")[0] for line in stream} == set(values)
+
+
+def test_without_a_home_directory_there_is_no_file(nvccache, monkeypatch):
+    monkeypatch.setattr(config, "home_of", lambda environ: "")
+    for argv in (["path"], ["set", "jobs", "1"], ["unset", "jobs"]):
+        result = nvccache("config", *argv)
+        assert result.exit_code == 1
+        assert result.output.startswith("Error: there is no settings file")
+
+
+def test_as_json_every_setting_has_its_value_and_origin(nvccache, cache_dir):
+    shown = json.loads(nvccache("config", "--json", NVCCACHE_JOBS="3", NVCCACHE_UMASK="x").stdout)
+    assert shown["settings"].keys() == config.SETTINGS.keys()
+    assert shown["settings"]["jobs"] == {"value": 3, "origin": "NVCCACHE_JOBS", "variable": "NVCCACHE_JOBS"}
+    assert shown["settings"]["umask"]["value"] is None
+    assert shown["problems"][0]["setting"] == "umask"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_file_as_it_is(nvccache, file, monkeypatch, step):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file.write_bytes(TEXT.encode())
+    monkeypatch.setattr(os, step, fail)
+    result = nvccache("config", "set", "jobs", "9")
+    assert result.exit_code == 1
+    assert result.output == f"Error: cannot write `{file}`: No space left on device\n"
+    assert file.read_bytes() == TEXT.encode()
+    assert os.listdir(file.parent) == [file.name]

@@ -47,10 +47,27 @@ def test_help_names_every_command(nvccache):
 def test_unknown_command_is_refused(nvccache):
     result = nvccache("compile")
     assert result.exit_code == 2
-    assert "No such command" in result.output
+    assert result.output.startswith("Error: no such command `compile`\nHint: ")
 
 
 def test_main_returns_the_status(capsys):
     assert cli.main(["--version"]) == 0
     assert cli.main(["no-such-command"]) == 2
     assert capsys.readouterr().out == f"nvccache {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "argv", [["stats"], ["clean"], ["config"], ["verify"], ["completion", "bash"]], ids=" ".join
+)
+def test_what_draws_and_edits_is_loaded_only_where_it_is_needed(nvccache, cache_dir, argv):
+    os.makedirs(cache_dir)
+    program = "import sys; from nvccache.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", program, *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "nvccache.cli.group" in loaded
+    assert not any(name.startswith(("rich", "tomlkit", "zstandard")) for name in loaded)

@@ -21,17 +21,24 @@ from nvccache.store.store import Store
 HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
 COMMAND_LINES = {
     "stats": [["stats"], ["stats", "--format", "json"], ["stats", "--format", HOSTILE]],
-    "explain": [["explain"], ["explain", HOSTILE]],
-    "config": [["config"]],
+    "explain": [["explain"], ["explain", HOSTILE], ["explain", HOSTILE, "--json"]],
+    "config": [
+        ["config"],
+        ["config", "--json"],
+        ["config", "set", HOSTILE, "1"],
+    ],
     "clean": [
         ["clean"],
         ["clean", "--max-size", HOSTILE],
         ["clean", "--older-than", HOSTILE],
         ["clean", HOSTILE],
+        ["clean", "--stage", HOSTILE],
     ],
     "install": [["install", "--" + HOSTILE]],
     "demo": [["demo"]],
-    "doctor": [["doctor"]],
+    "doctor": [["doctor"], ["doctor", HOSTILE]],
+    "verify": [["verify"], ["verify", "--json"], ["verify", "--recompile", HOSTILE]],
+    "completion": [["completion", HOSTILE]],
 }
 
 

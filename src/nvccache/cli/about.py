@@ -1,0 +1,121 @@
+"""`nvccache --version --verbose`: all that a report of a bug should tell, and no secret.
+
+Paths below the home directory are shown with `~`. Of the settings those are shown that are not the defaults;
+none of them can hold a secret but for names of directories.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+
+from nvccache import __version__, config
+from nvccache.cli import findings
+from nvccache.cli import settings as our_settings
+from nvccache.cli.install import launcher
+from nvccache.cli.output import say, say_json
+from nvccache.files import filesystems
+from nvccache.machine import slots
+from nvccache.toolkit import discovery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.config import Config
+
+_NOT_FOUND = "not found"
+
+
+def show(as_json: bool) -> None:
+    settings = our_settings.load()
+    facts = facts_of(settings)
+    changed = _changed(settings)
+    if as_json:
+        say_json({"version": __version__, **facts, "settings": changed})
+        return
+    say(f"nvccache {__version__}", "")
+    width = max(map(len, facts)) + 2
+    say(*[f"{name.replace('_', ' ') + ':':<{width}}{value}" for name, value in facts.items()])
+    say("", "settings that are not the default:" if changed else "all settings are the defaults")
+    say(*[f"  {name} = {value}" for name, value in changed.items()])
+
+
+def facts_of(settings: Config) -> dict[str, str]:
+    nvcc = discovery.find_nvcc(os.environ, settings.nvcc)
+    return {
+        "started_as": _short(launcher()) or "python -m nvccache",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "nvcc": f"{_version_of(nvcc)} at {_short(nvcc)}" if nvcc else _NOT_FOUND,
+        "host_compiler": _host_compiler(nvcc),
+        "system": _system(),
+        "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
+        "libc": " ".join(platform.libc_ver()) or "?",
+        "cores": str(slots.available_cores()),
+        "cache": _short(settings.dir) or our_settings.NO_CACHE,
+        "file_system": _file_system(settings.dir),
+    }
+
+
+def _version_of(nvcc: str) -> str:
+    shown = _said([nvcc, "--version"])
+    lines = [line for line in shown.splitlines() if "release" in line]
+    return lines[0].strip() if lines else "an nvcc that does not tell its version"
+
+
+def _host_compiler(nvcc: str | None) -> str:
+    """The one that nvcc starts, by its own dry run; where it cannot say, the one on PATH."""
+    path = findings.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
+    if not path:
+        return _NOT_FOUND
+    return f"{_said([path, '--version']).partition(chr(10))[0].strip() or '?'} at {_short(path)}"
+
+
+def _said(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    except OSError:
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _file_system(directory: str) -> str:
+    """What kind of file system the cache lies on, or would."""
+    while directory and not os.path.exists(directory):
+        directory = os.path.dirname(directory)
+    if not directory:
+        return "none"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
+            kind = filesystems.kinds_in(stream.read()).get(os.stat(directory).st_dev, "unknown")
+    except OSError:
+        kind = "unknown"
+    usage = shutil.disk_usage(directory)
+    return f"{kind}, {100 * usage.used // max(1, usage.total)} % full"
+
+
+def _changed(settings: Config) -> dict[str, str]:
+    found = {}
+    for name in config.SETTINGS:
+        if settings.origins[name] != "default":
+            value = getattr(settings, name)
+            shown = f"{value:03o}" if name == "umask" and isinstance(value, int) else _short(str(value))
+            found[name] = f"{shown} ({settings.origins[name]})"
+    for problem in settings.problems:
+        if problem.setting in config.SETTINGS:
+            found[problem.setting] = f"wrong: {problem.text}"
+    return found
+
+
+def _short(path: str | None) -> str:
+    home = config.home_of(os.environ)
+    if path and home and (path + "/").startswith(home.rstrip("/") + "/"):
+        return "~" + path[len(home.rstrip("/")) :]
+    return path or ""

@@ -1,0 +1,380 @@
+"""How commands end when something is against them: one sentence, the right status, no traceback.
+
+Each runs as a process of its own, since much of this happens only while an interpreter starts or ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import pathlib
+import pkgutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+import nvccache as package
+from nvccache.cli import ending, main
+from nvccache.cli.group import commands
+from nvccache.cli.names import COMMANDS
+from nvccache.compile import object_record
+from nvccache.compile.object_record import ObjectRecord
+from nvccache.files import keys
+from nvccache.store.store import Store
+
+PROGRAM = "import sys; sys.argv[0] = 'nvccache'; from nvccache import shim; sys.exit(shim.main())"
+DIGEST = keys.digest_bytes(b"x" * 1000)
+NOBODY_AT_ALL = 54321
+LINES = {
+    "stats": ["stats"],
+    "clean": ["clean"],
+    "config": ["config"],
+    "explain": ["explain", "/tmp/a.o"],
+    "install": ["install", "shims"],
+    "demo": ["demo", "--help"],  # it compiles
+    "doctor": ["doctor", "--help"],
+    "verify": ["verify"],
+    "completion": ["completion", "bash"],
+    "version": ["--version"],
+    "help": ["--help"],
+}
+ALL = [*LINES.values(), *[[name, "--help"] for name in COMMANDS if name not in LINES]]
+
+
+@pytest.fixture
+def filled(cache_dir, tmp_path, monkeypatch):
+    """A cache with a blob, an object's record and a call that was counted; an environment for processes."""
+    cache = Store(cache_dir)
+    cache.add_blob(DIGEST, b"x" * 1000, compress=False)
+    record = ObjectRecord()
+    record.cause, record.outcome = "it is the first", "miss"
+    record.digest_key = record.record_key = record.scope = record.reason_against_record = ""
+    record.details, record.components, record.stages, record.stage_reasons = [], [], [], []
+    object_record.add(["/tmp/a.o"], record, cache)
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(package.__file__)))
+    monkeypatch.chdir(tmp_path)
+    assert end(["/bin/true"]) == (0, "")
+    return cache_dir
+
+
+def start(argv, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *argv], stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def end(argv, **options):
+    process = start(argv, **options)
+    _, told = process.communicate()
+    assert "Traceback" not in told and "Exception ignored" not in told, told
+    return process.returncode, told
+
+
+def test_every_status_is_documented():
+    path = pathlib.Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
+    text = path.read_text()
+    for status, meaning in ending.STATUSES.items():
+        assert f"| {status} | {meaning} |" in text
+
+
+@pytest.mark.parametrize("argv", ALL, ids=" ".join)
+def test_a_full_disk_is_told_in_one_sentence(filled, argv):
+    with open("/dev/full", "w") as full:
+        status, told = end(argv, stdout=full)
+    assert (status, told) == (1, "Error: cannot write the output: No space left on device\n")
+
+
+@pytest.mark.parametrize("argv", ALL, ids=" ".join)
+def test_whoever_reads_no_more_is_told_nothing(filled, argv):
+    reading, writing = os.pipe()
+    os.close(reading)
+    status, told = end(argv, stdout=writing)
+    os.close(writing)
+    assert (status, told) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize("argv", ALL, ids=" ".join)
+def test_streams_that_are_closed_or_full_are_no_fault(filled, argv):
+    for redirection in (">&-", "2>/dev/full", "2>&- >&-", "<&-"):
+        line = f'exec "$@" {redirection}'
+        if ">&-" not in redirection.split():
+            line += " >/dev/null"
+        started = subprocess.run(
+            ["/bin/sh", "-c", line, "sh", sys.executable, "-c", PROGRAM, *argv],
+            capture_output=True,
+            check=False,
+        )
+        assert (started.returncode, started.stderr) == (0, b""), redirection
+
+
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"LANG": "en_US.ISO-8859-1"}])
+def test_names_that_the_locale_does_not_have_are_no_fault(filled, locale, monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith(("LC_", "LANG"))]:
+        monkeypatch.delenv(name)
+    environ = {**os.environ, **locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    environ["NVCCACHE_DIR"] = str(tmp_path / "Grüße-\udcff")
+    for argv in (["stats"], ["config"], ["clean", "--json"], ["explain", "ü.o"], ["install", "ü\udcff"]):
+        status, told = end(argv, stdout=subprocess.DEVNULL, env=environ)
+        assert status == (1 if argv[0] == "explain" else 0), told
+
+
+def test_an_interrupted_command_dies_of_it(filled):
+    os.makedirs(f"{filled}/locks", exist_ok=True)
+    with open(f"{filled}/locks/{DIGEST[0]}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = start(["clean", "--all"], stdout=subprocess.PIPE)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        shown, told = process.communicate(timeout=10)
+    assert (process.returncode, shown, told.strip()) == (-signal.SIGINT, "", "")
+    assert Store(filled).has_blob(DIGEST)
+
+
+def as_nobody(argv, environ):
+    """Run a command as a user who is in no list. The interpreter may be out of that user's reach: no exec."""
+    if os.geteuid() != 0:
+        pytest.skip("another user can be made only by root")
+    for module in pkgutil.walk_packages(package.__path__, "nvccache."):
+        importlib.import_module(module.name)
+    for name in ("tomlkit", "zstandard", "traceback", "encodings.unicode_escape"):
+        importlib.import_module(name)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            status = 99
+            os.dup2(writing, 2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.stdout, sys.stderr = (os.fdopen(stream, "w", closefd=False) for stream in (1, 2))
+            os.setgroups([])
+            os.setgid(NOBODY_AT_ALL)
+            os.setuid(NOBODY_AT_ALL)
+            os.environ.clear()
+            os.environ.update(environ)
+            status = main(argv)
+            sys.stderr.flush()
+        os._exit(status)
+    os.close(writing)
+    with open(reading) as stream:
+        told = stream.read()
+    assert "Traceback" not in told
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), told
+
+
+@pytest.fixture
+def of_others(filled, tmp_path, monkeypatch):
+    """The environment of a user who is in no list, without a home."""
+    for folder in [tmp_path, *tmp_path.parents]:
+        if folder.stat().st_uid == os.getuid() and "pytest" in str(folder):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    return {name: value for name, value in os.environ.items() if name != "HOME"}
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o555, 0o711])
+def test_a_cache_of_somebody_else_ends_in_one_sentence(filled, of_others, mode):
+    os.chmod(filled, mode)
+    try:
+        for argv in (
+            ["stats"],
+            ["clean", "--all"],
+            ["explain", "/tmp/a.o"],
+            ["verify"],
+            ["config", "set", "jobs", "2"],
+        ):
+            status, told = as_nobody(argv, of_others)
+            lines = [line for line in told.splitlines() if not line.startswith(("nvccache: ", "Hint: "))]
+            assert len(lines) == status and status in (0, 1), told
+            assert all(line.startswith("Error: ") for line in lines)
+    finally:
+        os.chmod(filled, 0o700)
+    assert Store(filled).has_blob(DIGEST)
+
+
+def test_without_a_home_there_is_no_cache_and_no_fault(filled, of_others):
+    del of_others["NVCCACHE_DIR"]
+    for argv, status in (
+        (["stats"], 0),
+        (["clean"], 0),
+        (["config"], 0),
+        (["config", "path"], 1),
+        (["verify"], 1),
+    ):
+        assert as_nobody(argv, of_others)[0] == status
+
+
+def test_a_working_directory_that_is_gone_is_no_fault(filled, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    for argv in (
+        ["stats"],
+        ["config", "--json"],
+        ["clean"],
+        ["verify"],
+        ["install", "x"],
+        ["explain", "a.o"],
+    ):
+        line = f'cd {gone}; rmdir {gone}; exec "$@" >/dev/null'
+        done = subprocess.run(
+            ["/bin/sh", "-c", line, "sh", sys.executable, "-c", PROGRAM, *argv],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        gone.mkdir()
+        assert "Traceback" not in done.stderr
+        assert done.stderr.count("Error: ") == done.returncode <= 1, done.stderr
+
+
+def test_a_damaged_journal_is_no_fault(filled):
+    for damage in (b"\xff\0garbage\n" * 20, b"", b"{}", b"[" * 100_000):
+        for name in os.listdir(f"{filled}/journal"):
+            with open(f"{filled}/journal/{name}", "wb") as stream:
+                stream.write(damage)
+        assert end(["stats"], stdout=subprocess.DEVNULL)[0] == 0
+        assert end(["clean"], stdout=subprocess.DEVNULL)[0] == 0
+        status, told = end(["explain"], stdout=subprocess.DEVNULL)
+        assert (status, told.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["stats", "--formt", "json"], "no such option `--formt`; did you mean `--format`?"),
+        (["stats", "--format", "xml"], "`--format`: 'xml' is not one of 'text', 'json'"),
+        (["clean", "--max-size", "much"], "`--max-size`: `much` is not a size"),
+        (["clean", "--older-than", "soon"], "`--older-than`: `soon` is not an age"),
+        (["clean", "--stage", "linker"], "`--stage`: 'linker' is not one of 'preprocess', "),
+        (["clean", "--all", "--stage", "cicc"], "only `--max-size` and "),
+        (["clean", "--stage", "cicc", "--older-than", "1d"], "only `--max-size` and "),
+        (["clean", "--matching"], "Option '--matching' requires an argument"),
+        (["clean", "everything"], "Got unexpected extra argument (everything)"),
+        (["verify", "--recompile", "0"], "`--recompile`: 0 is not in the range x>=1"),
+        (["verify", "--repair", "--", "nvcc"], "a command line goes with no other option"),
+        (["config", "set", "jobs"], "VALUE is missing"),
+        (["config", "sett", "jobs", "1"], "no such command `sett`; did you mean `set`?"),
+        (["completion", "tcsh"], "`[bash|zsh|fish]`: 'tcsh' is not one of 'bash', 'zsh', 'fish'"),
+        (["install"], "DIR is missing"),
+        (["--verbose"], "`--verbose` goes with `--version` or behind a command"),
+        (["--version", "stats"], "`--version` goes with no command"),
+        (["--frobnicate"], "no such option `--frobnicate`"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_told_in_one_sentence_with_a_hint(filled, nvccache, argv, told):
+    result = nvccache(*argv)
+    assert result.exit_code == 2
+    error, hint = result.output.splitlines()
+    assert error.startswith(f"Error: {told}")
+    assert hint.startswith("Hint: ")
+
+
+def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
+    def fail(*_):
+        raise KeyError("colour")
+
+    monkeypatch.setattr("nvccache.cli.clean._show", fail)
+    result = CliRunner().invoke(commands, ["clean"])
+    error, hint = result.output.splitlines()
+    assert result.exit_code == 1
+    assert error.startswith("Error: nvccache has a bug: KeyError: 'colour', in test_cli_ending.py line ")
+    assert "`nvccache --version --verbose`" in hint
+    strict = CliRunner().invoke(commands, ["clean"], env={"NVCCACHE_STRICT": "1"})
+    assert isinstance(strict.exception, KeyError)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_every_command_can_print_json(nvccache, filled, name, monkeypatch):
+    """`stats` has its own word for it as well."""
+    command = commands.get_command(None, name)
+    assert name == "stats" or any("--json" in option.opts for option in command.params)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["clean"], ["clean", "--dry-run", "--all"], ["clean", "--stage", "cicc"], ["config"], ["config", "path"],
+     ["config", "set", "jobs", "3"], ["config", "unset", "jobs"], ["install", "shims"], ["verify"],
+     ["completion", "fish"], ["explain", "/tmp/a.o"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_json_is_one_object_of_ascii(nvccache, filled, argv):
+    result = nvccache(*argv, "--json")
+    assert result.exit_code == 0, result.output
+    assert isinstance(json.loads(result.stdout), dict)
+    assert result.stdout.isascii() and result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_terminal", "is_coloured"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"CLICOLOR": "0"}, True, False),
+        ({"CLICOLOR_FORCE": "1"}, False, True),
+        ({"CLICOLOR_FORCE": "0"}, False, False),
+        ({"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colours_are_for_terminals_whose_user_wants_them(
+    filled, variables, is_terminal, is_coloured, monkeypatch
+):
+    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    environ = {**os.environ, "TERM": "xterm", **variables}
+    shown = on_terminal(["verify"], environ) if is_terminal else through_pipe(["verify"], environ)
+    assert shown.replace("\r\n", "\n").startswith("\x1b[32m\x1b[1mgood\x1b[0m" if is_coloured else "good  ")
+    assert is_coloured == ("\x1b" in shown)
+
+
+def through_pipe(argv, environ):
+    return start(argv, stdout=subprocess.PIPE, env=environ).communicate()[0]
+
+
+def on_terminal(argv, environ):
+    """What a command prints where only its output is a terminal."""
+    ours, theirs = os.openpty()
+    process = start(argv, stdout=theirs, env=environ)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    process.stderr.close()
+    return shown.decode()
+
+
+def with_stderr_on_terminal(program, *argv):
+    """What is drawn on a terminal, and what is printed beside it."""
+    ours, theirs = os.openpty()
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    started = [sys.executable, "-c", program, *argv]
+    done = subprocess.run(started, stdout=subprocess.PIPE, stderr=theirs, env=environ, check=True)
+    os.set_blocking(ours, False)
+    drawn = b""
+    with contextlib.suppress(OSError):
+        drawn = os.read(ours, 1 << 16)
+    os.close(theirs)
+    os.close(ours)
+    return drawn.decode(), done.stdout
+
+
+def test_a_progress_bar_is_for_terminals_and_leaves_no_trace(filled):
+    impatient = PROGRAM.replace(
+        "import sys;", "import sys; from nvccache.cli import progress; progress.PATIENCE = 0;"
+    )
+    drawn, shown = with_stderr_on_terminal(impatient, "verify")
+    assert "verifying" in drawn and drawn.rstrip().endswith("\x1b[2K")
+    assert shown.startswith(b"good") and b"\x1b" not in shown
+    assert with_stderr_on_terminal(PROGRAM, "verify") == ("", shown)  # it did not take long
+    quiet = subprocess.run([sys.executable, "-c", impatient, "verify"], capture_output=True, check=True)
+    assert (quiet.stdout, quiet.stderr) == (shown, b"")
