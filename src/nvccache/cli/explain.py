@@ -10,8 +10,8 @@ from nvccache import outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import say, warn
 from nvccache.compile import miss_reason
-from nvccache.store import journal
-from nvccache.store.journal_line import Call
+from nvccache.store import events
+from nvccache.store.event_line import Event
 from nvccache.store.store import Store
 
 _UNCHANGED = "nothing it depends on has changed"
@@ -28,7 +28,7 @@ def explain(product: str) -> None:
     """
     settings = our_settings.load()
     path = os.path.abspath(product) if product else ""
-    call = journal.last_call(settings.journal_root, path) if settings.journal_root else None
+    call = events.last_call(settings.journal_root, path) if settings.journal_root else None
     told = None
     if settings.dir:
         cache = Store(settings.dir, settings.readonly)
@@ -43,7 +43,7 @@ def explain(product: str) -> None:
     say(*_lines(shown, call, told))
 
 
-def _lines(shown: str, call: Call | None, told: miss_reason.Told | None) -> list[str]:
+def _lines(shown: str, call: Event | None, told: miss_reason.Told | None) -> list[str]:
     outcome = call.outcome if call else told.outcome if told else ""
     details: list[str] = []
     if outcome == outcomes.DIRECT_HIT:
@@ -69,6 +69,6 @@ def _lines(shown: str, call: Call | None, told: miss_reason.Told | None) -> list
         lines.append(f"  the cache could not be used as it should: {fault}")
     if call and call.wrong_settings:
         lines.append(f"  with a setting that is wrong: {call.wrong_settings}")
-    for stage, is_hit, seconds in call.stages if call else []:
-        lines.append(f"  {stage}: {'saved' if is_hit else 'ran'} {seconds:.3f} s")
+    for stage in call.stages if call else []:
+        lines.append(f"  {stage.kind}: {'saved' if stage.is_hit else 'ran'} {stage.seconds:.3f} s")
     return lines

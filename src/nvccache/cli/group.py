@@ -10,7 +10,7 @@ import click
 from nvccache import __version__
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import escaped_errors
-from nvccache.store.journal import JournalError
+from nvccache.store.events import JournalError
 from nvccache.store.store import StoreError
 
 

@@ -11,7 +11,7 @@ from nvccache import __version__, config, outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import say, warn
 from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.store import eviction, journal
+from nvccache.store import event_totals, eviction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         max_bytes: int
         entries: int
 
-    class Statistics(journal.Totals):
+    class Statistics(event_totals.Totals):
         version: str
         store: StoreSize
 
@@ -57,14 +57,14 @@ def stats(form: str, reset: bool) -> None:
         say(f"counted in `{settings.stats_dir}`")
 
 
-def _totals(settings: config.Config, reset: bool) -> journal.Totals:
+def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:
     root = settings.journal_root
     if not root:
-        return journal.nothing()
+        return event_totals.nothing()
     if reset:
         our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
-        return journal.reset(root)
-    return journal.totals(root)
+        return event_totals.reset(root)
+    return event_totals.read(root)
 
 
 def _where(settings: config.Config, exists: bool) -> str:
@@ -116,7 +116,7 @@ def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> l
     return lines
 
 
-def _stages(stages: dict[str, journal.StageTotals]) -> list[str]:
+def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
     lines = ["", f"{'stages':<18}{'hits':>9}{'misses':>9}{'spent':>14}{'saved':>14}"]
     for stage, counts in stages.items():
         spent, saved = seconds_words(counts["seconds"]), seconds_words(counts["seconds_saved"])

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import stat
 
-from nvccache.store import cachedir_tag, inflight, journal, locks, store
+from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
 from nvccache.store.directory import TEMPORARY, Directory
-from nvccache.store.journal_line import FOLDER as JOURNAL
+from nvccache.store.event_line import FOLDER as JOURNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")
 BESIDE = {
     "": re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
-    JOURNAL: re.compile(r"(?:calls|recent|folding|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
+    JOURNAL: re.compile(r"(?:calls|recent|folding|events|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
     inflight.FOLDER: re.compile(r"[0-9a-f]{32}"),
 }
@@ -53,7 +53,7 @@ def is_left_behind(path: str) -> bool:
     """Whether a file beside the buckets is of no use, once nobody has touched it for long."""
     folder, _, name = path.rpartition("/")
     if folder == JOURNAL:
-        return not journal.is_current(name) and path != USAGE
+        return not event_totals.is_current(name) and path != USAGE
     return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
 
 

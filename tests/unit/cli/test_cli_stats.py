@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from made_events import event
 from nvccache import __version__, outcomes
-from nvccache.store import journal_line, store
-from nvccache.store.journal_line import Call
+from nvccache.store import event_line, store
 from unprivileged import read_only, unreadable
 
 
@@ -16,11 +16,11 @@ def used_cache(cache_dir):
     """A cache with one blob and a few calls."""
     store.Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
-    journal_line.append(cache_dir, Call(outcomes.PARTIAL_HIT, stages=stages, seconds_saved=1.5))
-    journal_line.append(cache_dir, Call(outcomes.BYPASS, "library"))
-    last = Call(outcomes.BYPASS, "of_tomorrow")
+    event_line.append(cache_dir, event(outcomes.PARTIAL_HIT, stages=stages, tool_saved=1.5))
+    event_line.append(cache_dir, event(outcomes.BYPASS, "library"))
+    last = event(outcomes.BYPASS, "of_tomorrow")
     last.store_fault, last.wrong_settings = "disk_full", "max_size,unknown"
-    journal_line.append(cache_dir, last)
+    event_line.append(cache_dir, last)
     return cache_dir
 
 
