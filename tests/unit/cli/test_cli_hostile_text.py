@@ -19,7 +19,13 @@ from nvccache.store.store import Store
 
 HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
 COMMAND_LINES = {
-    "stats": [["stats"], ["stats", "--format", "json"], ["stats", "--format", HOSTILE]],
+    "stats": [
+        ["stats"],
+        *([["stats", "--format", form] for form in ("json", "prometheus", "github", HOSTILE)]),
+        *([["stats", "--by", by] for by in ("source", "reason", "architecture", "directory", HOSTILE)]),
+        ["stats", "--since", HOSTILE],
+    ],
+    "events": [["events"], ["events", "--json"], ["events", "--since", HOSTILE]],
     "explain": [["explain"], ["explain", HOSTILE]],
     "config": [["config"]],
     "clean": [
@@ -52,6 +58,8 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):
         call = event(outcome, word, [(word, True, 1.0)])
         call.product, call.store_fault, call.wrong_settings = product, word, word
+        call.directory, call.sources, call.cause = product, [product], HOSTILE
+        call.stages[0].architecture, call.stages[0].why = word, HOSTILE
         event_line.append(root, call)
     for variable in ("NVCCACHE_MAX_SIZE", "NVCCACHE_JOBS", "NVCCACHE_UMASK", f"NVCCACHE_{HOSTILE}"):
         monkeypatch.setenv(variable, HOSTILE)
