@@ -286,7 +286,10 @@ def _record(config: Config, event: Event, began: float) -> None:
         event.directory = _working_directory()
         root = directory.Directory(config.journal_root, config.umask)
         event_line.append(root, event)
-        event_line.fold_if_large(root)
+        if event_line.is_large(root):
+            from nvccache.store import event_totals
+
+            event_totals.fold(root)
 
 
 def _working_directory() -> str:

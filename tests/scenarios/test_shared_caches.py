@@ -13,7 +13,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import event_line, event_totals, eviction, locks, store
+from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.store.store import STAGE, Store
 from scenarios.primed_cache import check_compiles, compile_cached, primed, shared
@@ -27,7 +27,7 @@ HOLDER = """
 import sys, time
 from nvccache.store import locks
 from nvccache.store.directory import Directory
-with locks.shard_lock(Directory(sys.argv[1]), sys.argv[2]):
+with locks.to_publish(Directory(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -129,6 +129,6 @@ def test_a_lock_that_cannot_be_given_up_does_not_undo_what_was_done(tmp_path: Pa
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as broken:
-        broken.setattr(locks.fcntl, "flock", fail)
+        broken.setattr("fcntl.flock", fail)
         claims.give_up(claim)
         assert claims.take(OTHER_KEY) is None

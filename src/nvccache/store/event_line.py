@@ -119,17 +119,12 @@ def append(place: str | Directory, event: Event) -> None:
         pass
 
 
-def fold_if_large(place: str | Directory) -> None:
-    """Keep the event log bounded, at the price of one stat; what folding needs is loaded once a MiB."""
-    root = directory.at(place)
+def is_large(place: str | Directory) -> bool:
+    """Whether the log is to be folded, at the price of one stat."""
     try:
-        if root.status(f"{FOLDER}/{LOG}").st_size < LARGE:
-            return
+        return directory.at(place).status(f"{FOLDER}/{LOG}").st_size >= LARGE
     except OSError:
-        return
-    from nvccache.store import event_totals
-
-    event_totals.fold(root)
+        return False
 
 
 def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:

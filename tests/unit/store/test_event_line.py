@@ -10,7 +10,7 @@ import pytest
 
 from made_events import event
 from nvccache import outcomes
-from nvccache.store import event_line, event_totals
+from nvccache.store import event_line
 
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 
@@ -20,22 +20,21 @@ def cache_dir(tmp_path):
     return str(tmp_path / "cache")
 
 
-def test_only_a_large_log_is_folded_on_a_miss(cache_dir, monkeypatch):
-    log = os.path.join(cache_dir, "journal", "calls-v4.log")
+def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
+    log = os.path.join(cache_dir, "journal", event_line.LOG)
     event_line.append(cache_dir, MISS)
-    event_line.fold_if_large(cache_dir)
-    assert os.path.exists(log)
-    monkeypatch.setattr(event_line, "LARGE", 10)
-    event_line.fold_if_large(cache_dir)
-    assert not os.path.exists(log)
-    assert event_totals.read(cache_dir)["calls"]["miss"] == 1
+    assert not event_line.is_large(cache_dir)
+    monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log))
+    assert event_line.is_large(cache_dir)
+    monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log) + 1)
+    assert not event_line.is_large(cache_dir)
 
 
 def test_unusable_directory_is_silent_for_a_call(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     event_line.append(str(in_the_way), MISS)
-    event_line.fold_if_large(str(in_the_way))
+    assert not event_line.is_large(str(in_the_way))
     assert in_the_way.read_text() == ""
 
 

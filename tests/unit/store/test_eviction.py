@@ -12,8 +12,8 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import entries, event_line, eviction, inflight, store
-from nvccache.store.directory import Directory
+from nvccache.store import entries, event_line, eviction, inflight
+from nvccache.store.directory import Directory, StoreError
 from nvccache.store.entries import Entry
 from nvccache.store.store import BLOB, REPLAY, Store
 
@@ -237,22 +237,22 @@ def test_a_total_that_cannot_be_kept_disturbs_no_build(root):
 
 @pytest.mark.parametrize("action", [eviction.usage, eviction.clear])
 def test_a_directory_that_is_none_is_told_in_one_sentence(tmp_path, action):
-    with pytest.raises(store.StoreError, match="there is no cache directory"):
+    with pytest.raises(StoreError, match="there is no cache directory"):
         action(str(tmp_path / "missing"))
     (tmp_path / "file").write_text("x")
-    with pytest.raises(store.StoreError, match="is not a directory"):
+    with pytest.raises(StoreError, match="is not a directory"):
         action(str(tmp_path / "file"))
 
 
 def test_a_directory_that_cannot_be_changed_is_told_in_one_sentence(root):
     _add(root, 1)
-    with unprivileged.read_only(root) as copy, pytest.raises(store.StoreError, match="cannot"):
+    with unprivileged.read_only(root) as copy, pytest.raises(StoreError, match="cannot"):
         eviction.clear(copy)
 
 
 def test_a_directory_that_cannot_be_read_is_told_in_one_sentence(root):
     _add(root, 1)
-    with unprivileged.unreadable(root) as copy, pytest.raises(store.StoreError):
+    with unprivileged.unreadable(root) as copy, pytest.raises(StoreError):
         eviction.usage(copy)
 
 
