@@ -33,7 +33,7 @@ from workbench import OBJECT, OURS, Bench
 
 from nvccache import outcomes
 from nvccache.plan import stages
-from nvccache.store import journal
+from nvccache.store import event_totals
 from nvccache.toolkit import discovery, dryrun
 
 _OWN = "links"  # the directory below --keep that is made anew
@@ -178,7 +178,7 @@ def _content(path: Path, case: Case) -> bytes:
 
 
 def _outcomes(bench: Bench) -> Counter[str]:
-    return Counter(journal.totals(str(bench.cache))["calls"])
+    return Counter(event_totals.read(str(bench.cache))["calls"])
 
 
 def heading() -> str:

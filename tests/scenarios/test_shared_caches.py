@@ -13,7 +13,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import eviction, journal, journal_line, store
+from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.store.store import STAGE, Store
 from scenarios.primed_cache import check_compiles, compile_cached, primed, shared
@@ -47,7 +47,7 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
     try:
         first = Store(str(root))
         first.add_record(STAGE, KEY, b"of the first")
-        journal_line.append(str(root), journal_line.Call("miss"))
+        event_line.append(str(root), event_line.Event("miss"))
         claim = Claims(str(root)).take(KEY)
         assert claim and not first.trouble
         os.seteuid(unprivileged.NOBODY)
@@ -56,8 +56,8 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
         second.add_record(STAGE, KEY, b"of the second")
         second.add_record(STAGE, OTHER_KEY, b"of the second")
         assert not second.trouble
-        journal_line.append(str(root), journal_line.Call("miss"))
-        assert journal.totals(str(root))["calls"]["miss"] == 2
+        event_line.append(str(root), event_line.Event("miss"))
+        assert event_totals.read(str(root))["calls"]["miss"] == 2
         assert eviction.clear(str(root)).files == 2
         second.add_record(STAGE, KEY, b"of the second")
     finally:
@@ -108,14 +108,14 @@ def test_a_holder_that_was_stopped_costs_one_wait_and_is_counted(primed: tuple[W
             holders.append(holder)
             assert holder.stdout and holder.stdout.read(5) == b"held\n"
             holder.send_signal(signal.SIGSTOP)
-        journal.reset(str(workspace.cache))
+        event_totals.reset(str(workspace.cache))
         assert compile_cached(workspace).status == 0
     finally:
         for holder in holders:
             holder.kill()
             holder.wait()
             holder.stdout.close()
-    assert journal.totals(str(workspace.cache))["store_faults"] == {"lock_timeout": 1}
+    assert event_totals.read(str(workspace.cache))["store_faults"] == {"lock_timeout": 1}
     workspace.write("a.cu", SOURCE)
     check_compiles(workspace, expected)
 

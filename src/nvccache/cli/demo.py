@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Literal
 
-    from nvccache.store.journal import Totals
+    from nvccache.store.event_totals import Totals
 
 _COMPILING = tuple(kind for kind in stages.counted() if not stages.TOOLS[kind].is_preprocessor)
 _DEVICE_CODE = tuple(kind for kind, tool in stages.TOOLS.items() if tool.compiles_device_code)

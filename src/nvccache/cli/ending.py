@@ -18,7 +18,7 @@ import click
 
 from nvccache.cli.output import Failure, OutputError
 from nvccache.store.directory import StoreError
-from nvccache.store.journal import JournalError
+from nvccache.store.events import JournalError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, json_option, say, say_json, warn
 from nvccache.compile import miss_reason, object_record
 from nvccache.compile.object_record import ObjectRecord
-from nvccache.store import journal
-from nvccache.store.journal_line import Call
+from nvccache.store import events
+from nvccache.store.event_line import Event
 from nvccache.store.store import Store
 
 _UNCHANGED = "nothing it depends on has changed"
@@ -30,7 +30,7 @@ def explain(product: str, as_json: bool) -> None:
     """
     settings = our_settings.load()
     path = os.path.abspath(product) if product else ""
-    call = journal.last_call(settings.journal_root, path) if settings.journal_root else None
+    call = events.last_call(settings.journal_root, path) if settings.journal_root else None
     record = None
     if settings.dir:
         cache = Store(settings.dir, settings.readonly)
@@ -46,7 +46,7 @@ def explain(product: str, as_json: bool) -> None:
         say(*_lines(shown, call, record))
 
 
-def _document(path: str, call: Call | None, record: ObjectRecord | None) -> dict[str, object]:
+def _document(path: str, call: Event | None, record: ObjectRecord | None) -> dict[str, object]:
     outcome, cause, details, reasons = _explained(call, record)
     return {
         "product": path,
@@ -57,14 +57,20 @@ def _document(path: str, call: Call | None, record: ObjectRecord | None) -> dict
         "store_fault": call.store_fault if call else "",
         "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
         "stages": [
-            {"kind": stage, "result": "hit" if is_hit else "ran", "seconds": seconds}
-            for stage, is_hit, seconds in (call.stages if call else [])
+            {
+                "kind": stage.kind,
+                "architecture": stage.architecture,
+                "result": stage.result,
+                "why": stage.why,
+                "seconds": stage.seconds,
+            }
+            for stage in (call.stages if call else [])
         ],
     }
 
 
 def _explained(
-    call: Call | None, record: ObjectRecord | None
+    call: Event | None, record: ObjectRecord | None
 ) -> tuple[str, str, list[str], list[tuple[str, str]]]:
     """The outcome, its cause, further differences, and why stages ran."""
     outcome = call.outcome if call else record.outcome if record else ""
@@ -91,7 +97,7 @@ def _explained(
     return outcome, cause, details, reasons
 
 
-def _lines(shown: str, call: Call | None, record: ObjectRecord | None) -> list[str]:
+def _lines(shown: str, call: Event | None, record: ObjectRecord | None) -> list[str]:
     outcome, cause, details, reasons = _explained(call, record)
     lines = [f"`{shown}`: {outcome.replace('_', ' ')}, because {cause}"]
     lines += [f"  also: {line}" for line in details]
@@ -101,6 +107,6 @@ def _lines(shown: str, call: Call | None, record: ObjectRecord | None) -> list[s
         lines.append(f"  the cache could not be used as it should: {fault}")
     if call and call.wrong_settings:
         lines.append(f"  with a setting that is wrong: {call.wrong_settings}")
-    for stage, is_hit, seconds in call.stages if call else []:
-        lines.append(f"  {stage}: {'saved' if is_hit else 'ran'} {seconds:.3f} s")
+    for stage in call.stages if call else []:
+        lines.append(f"  {stage.kind}: {'saved' if stage.is_hit else 'ran'} {stage.seconds:.3f} s")
     return lines

@@ -12,7 +12,7 @@
       digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v1/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
       object-v3/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
-      journal/                   see journal.py
+      journal/                   see events.py
       journal/usage-v3           bytes, as counted so far, and when was last swept
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py

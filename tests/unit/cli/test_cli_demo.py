@@ -6,14 +6,14 @@ import pytest
 
 from nvccache.cli import demo
 from nvccache.plan import stages
-from nvccache.store.journal import totals
+from nvccache.store import event_totals
 from nvccache.toolkit.discovery import find_nvcc
 
 
 @pytest.fixture
 def counts(tmp_path):
     """What `stats` says of one call that missed."""
-    empty = totals(str(tmp_path / "none"), stages.counted())
+    empty = event_totals.read(str(tmp_path / "none"), stages.counted())
     empty["calls"]["miss"] = 1
     return empty
 

@@ -12,7 +12,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import entries, eviction, inflight, journal_line
+from nvccache.store import entries, event_line, eviction, inflight
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.entries import Entry
 from nvccache.store.store import BLOB, REPLAY, Store
@@ -156,11 +156,11 @@ def test_what_killed_calls_and_older_versions_leave_is_swept(root, name, is_swep
 def test_what_is_in_use_is_not_swept(root):
     claim = inflight.Claims(str(root)).take("0" * 32)
     os.utime(root / "locks" / "running" / ("0" * 32), (1, 1))
-    journal_line.append(str(root), journal_line.Call("miss"))
-    os.utime(root / "journal" / journal_line.LOG, (1, 1))
+    event_line.append(str(root), event_line.Event("miss"))
+    os.utime(root / "journal" / event_line.LOG, (1, 1))
     eviction.prune(str(root))
     assert claim and (root / "locks" / "running" / ("0" * 32)).exists()
-    assert (root / "journal" / journal_line.LOG).exists()
+    assert (root / "journal" / event_line.LOG).exists()
 
 
 def test_a_cache_is_swept_once_a_day_though_it_is_within_its_limit(root):

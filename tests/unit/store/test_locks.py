@@ -9,9 +9,9 @@ import sys
 import filelock
 import pytest
 
-from nvccache.store import eviction, journal, journal_line, locks
+from nvccache.store import event_line, event_totals, eviction, locks
 from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
-from nvccache.store.journal_line import Call
+from nvccache.store.event_line import Event
 from nvccache.store.store import STAGE, Store
 
 KEY = "ab" * 16
@@ -75,16 +75,16 @@ def test_only_who_removes_or_folds_loads_filelock(directory):
     """It takes a miss a tenth longer to load it."""
     script = """
 import sys
-from nvccache.store import eviction, journal, journal_line, locks, store
+from nvccache.store import event_line, event_totals, eviction, locks, store
 cache = store.Store(sys.argv[1])
 cache.add_record(store.STAGE, "ab" * 16, b"body")
 eviction.count_and_limit(sys.argv[1], 4, 0)
-journal_line.append(sys.argv[1], journal_line.Call("miss"))
+event_line.append(sys.argv[1], event_line.Event("miss"))
 print("filelock" in sys.modules)
 getattr(sys.modules["nvccache.store." + sys.argv[2]], sys.argv[3])(sys.argv[1])
 print("filelock" in sys.modules)
 """
-    for words in (["eviction", "clear"], ["journal", "fold"], ["journal", "totals"]):
+    for words in (["eviction", "clear"], ["event_totals", "fold"], ["event_totals", "read"]):
         argv = [sys.executable, "-c", script, directory.path, *words]
         assert subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout == b"False\nTrue\n"
 
@@ -92,13 +92,13 @@ print("filelock" in sys.modules)
 def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory):
     cache = Store(directory)
     cache.add_record(STAGE, KEY, b"body")
-    journal_line.append(directory, Call("miss"))
+    event_line.append(directory, Event("miss"))
     other = Directory(directory.path)
     with locks.to_publish(directory, KEY[0]), pytest.raises(LockTimeoutError):
         eviction.clear(other)
     assert cache.find_record(STAGE, KEY) == b"body"
     with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):
-        journal.fold(other)
-        assert os.path.getsize(f"{directory.path}/journal/calls-v3.log")
-    journal.fold(other)
-    assert not os.path.exists(f"{directory.path}/journal/calls-v3.log")
+        event_totals.fold(other)
+        assert os.path.getsize(f"{directory.path}/journal/calls-v4.log")
+    event_totals.fold(other)
+    assert not os.path.exists(f"{directory.path}/journal/calls-v4.log")

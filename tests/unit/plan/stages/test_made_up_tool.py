@@ -14,7 +14,7 @@ from nvccache.compile import schedule
 from nvccache.compile.tasks import Tasks
 from nvccache.machine import memory
 from nvccache.plan import stage_key, stages
-from nvccache.store import journal
+from nvccache.store import event_totals
 from nvccache.store.store import Store
 from nvccache.values import replace
 from workspaces import Result, Workspace
@@ -67,7 +67,7 @@ def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
     journal.reset(str(place.cache))
     nvcc = place.directory / "bin" / "nvcc"
     done = place.run([sys.executable, "-c", WITH_TOOL, nvcc, *ARGV.split()], **variables)
-    counted = journal.totals(str(place.cache), stages.counted())["stages"][TOOL.kind]
+    counted = event_totals.read(str(place.cache), stages.counted())["stages"][TOOL.kind]
     return done, {result: counted[result] for result in ("hit", "miss")}
 
 
