@@ -18,7 +18,7 @@ import time
 from nvccache import outcomes, real_nvcc
 from nvccache.config import Config, load
 from nvccache.store import directory, event_line
-from nvccache.store.event_line import HIT, RAN, Event, StageEvent
+from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def _cached_compile(
 def _hand_over(found: CallResult, config: Config, started: float) -> NoReturn:
     """Finish a direct hit."""
     event = Event(outcomes.DIRECT_HIT)
-    event.tool_saved = found.seconds_saved
+    event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
+    event.sources, event.replayed = found.sources, found.stages
     event.product = os.path.abspath(found.products[0][0]) if found.products else ""
     _log(config, f"direct hit {event.product}")
     _record(config, event, started)
@@ -220,6 +221,7 @@ def _carry_out(request: Request, config: Config) -> int:
     started = time.monotonic()
     report = _make(request, config)
     record = Event(outcomes.BYPASS)
+    record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     record.store_fault = report.store_fault
     if report.leave_to_nvcc == "odd_failure":
@@ -236,9 +238,12 @@ def _carry_out(request: Request, config: Config) -> int:
         _record(config, record, started)
         _become(nvcc, arguments, request.environ)
     record.outcome = report.outcome
-    record.stages = [StageEvent(kind, HIT if hit else RAN, seconds) for kind, hit, seconds in report.stages]
+    record.stages, record.cause = report.stages, report.cause
+    for stage in record.stages if report.began else ():
+        stage.start += report.began - started
     record.reason = outcomes.LINKED if report.is_linked else ""
-    record.tool_saved = report.seconds_saved
+    record.tool_saved = report.tool_saved
+    record.wall_saved = report.wall_saved
     _record(config, record, started)
     _write(1, report.stdout)
     _write(2, report.stderr)
@@ -288,6 +293,7 @@ def _record(config: Config, event: Event, began: float) -> None:
     if config.counts_calls:
         event.wrong_settings = config.wrong_settings
         event.seconds = time.monotonic() - began
+        event.wall_saved -= event.seconds
         event.started = time.time() - event.seconds
         event.directory = _working_directory()
         root = directory.Directory(config.journal_root, config.umask)

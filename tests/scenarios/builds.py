@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.plan.stages import tool_of
 from nvccache.store import event_totals, events
-from nvccache.store.event_line import LOG, Event
+from nvccache.store.event_line import LOG, Event, StageEvent
 from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.linking import device_sections
 from scenarios.rebuilds import CCBIN, toolkit_of
@@ -159,8 +160,12 @@ def outcomes(calls: Sequence[Event]) -> dict[str, str]:
     return found
 
 
+def _is_counted(stage: StageEvent) -> bool:
+    return not stage.is_hit and tool_of(stage.kind).is_counted
+
+
 def stages_run(calls: Sequence[Event]) -> list[str]:
-    return sorted(stage.kind for call in calls for stage in call.stages if not stage.is_hit)
+    return sorted(stage.kind for call in calls for stage in call.stages if _is_counted(stage))
 
 
 def prepare(workspace: Workspace, system: System, tmp_path: Path) -> None:

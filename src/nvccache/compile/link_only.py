@@ -15,7 +15,7 @@ from nvccache.commandline import host_options
 from nvccache.compile.report import Report
 from nvccache.machine import process, scratch
 from nvccache.records import call_result
-from nvccache.store import directory
+from nvccache.store import directory, events
 from nvccache.store.store import Store
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Command, Transcript
@@ -73,7 +73,7 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
         known.stderr + scratch.hide(completed.stderr, path, request.environ),
     )
     report.is_linked = True
-    report.stages = [(kind, True, seconds) for kind, seconds in known.stages]
+    report.stages = [stage for stage in map(events.stage_of, known.stages) if stage]
     report.products = tuple(argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o")
     return report
 

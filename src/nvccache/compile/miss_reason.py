@@ -161,6 +161,7 @@ def note(
     record.record_key, record.scope = recorded.key, recorded.scope
     record.reason_against_record = recorded.reason_against_record
     record.stage_reasons = reasons.reasons(former, case.is_recaching)[:_MOST_DETAILS]
+    report.cause = cause[0]
     if former and report.status != 0:
         # What is known of the stages that it did not get to can only be compared under the same key.
         record.digest_key = digest_key = former.digest_key

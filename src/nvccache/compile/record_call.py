@@ -12,12 +12,13 @@ from nvccache.files import keys, presence, signatures
 from nvccache.module_id import ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
+from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, direct, input_records, manifest, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
-from nvccache.store import basis
+from nvccache.store import basis, event_line
 from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from nvccache.execution.execution import Execution, Known
     from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
+    from nvccache.store.event_line import StageEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,10 @@ class Recorder:
             given.dependency_file = step.path
             given.rule = depfile.rule(self.entered(), self.invocation)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
-        given.seconds_saved = sum(seconds for _, _, seconds in self._report.stages)
+        given.seconds_saved = sum(stage.seconds for stage in self._counted())
+        given.wall_seconds = sum(stage.wall for stage in self._counted())
+        given.stages = list(map(event_line.text_of_hit, self._counted()))
+        given.sources = list(self.invocation.inputs)
         if execution.plan.host_link:
             self._leave_out(execution.plan.host_link, given)
         return given
@@ -113,7 +118,10 @@ class Recorder:
         for path in dict.fromkeys(link.inputs):
             name = os.path.relpath(path, self.execution.plan.scratch)
             given.intermediates.append((name, self.execution.workspace.digest_of(path)))
-        given.stages = [(kind, seconds) for kind, _, seconds in self._report.stages]
+
+    def _counted(self) -> list[StageEvent]:
+        """The stages that a replay saves: all but a link that has to run."""
+        return [stage for stage in self._report.stages if tool_of(stage.kind).is_counted]
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.execution.plan.dependency_files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvccache import outcomes
+from nvccache.store.event_line import StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,17 +14,22 @@ if TYPE_CHECKING:
 class StageLookup:
     """What is known of the keys of a stage that has ended; `lookup` is None for one that is not cached."""
 
-    __slots__ = ("has_run", "lookup", "stage")
+    __slots__ = ("event", "lookup", "stage")
 
-    def __init__(self, stage: Stage, lookup: Lookup | None, has_run: bool) -> None:
+    def __init__(self, stage: Stage, lookup: Lookup | None, event: StageEvent) -> None:
         self.stage = stage
         self.lookup = lookup
-        self.has_run = has_run
+        self.event = event
+
+    @property
+    def has_run(self) -> bool:
+        return not self.event.is_hit
 
 
 class Report:
-    """Exit code, output, and what each stage cost or saved: (kind, whether it was a hit, seconds).
+    """Exit code, output, and what became of each stage. `cause` is why the call was not replayed.
 
+    The stages' times count from `began`, by the monotonic clock; `busy` are the seconds in which a tool ran.
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
     link_only.py; `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or
     empty. `told_before_link` are standard output and error up to there, where a program is linked.
@@ -31,6 +37,9 @@ class Report:
     """
 
     __slots__ = (
+        "began",
+        "busy",
+        "cause",
         "is_linked",
         "leave_to_nvcc",
         "looked_up",
@@ -50,7 +59,9 @@ class Report:
         self.stdout = stdout
         self.stderr = stderr
         self.leave_to_nvcc = leave_to_nvcc
-        self.stages: list[tuple[str, bool, float]] = []
+        self.stages: list[StageEvent] = []
+        self.cause = ""
+        self.began = self.busy = 0.0
         self.looked_up: list[StageLookup] = []
         self.products = ()
         self.is_linked = False
@@ -59,19 +70,25 @@ class Report:
         self.store_fault = ""
 
     @property
-    def seconds_saved(self) -> float:
-        return sum(seconds for _, is_hit, seconds in self.stages if is_hit)
+    def tool_saved(self) -> float:
+        return sum(stage.seconds for stage in self.stages if stage.is_hit)
+
+    @property
+    def wall_saved(self) -> float:
+        """What the stages that were found took, and the time in which tools ran: all but what we cost."""
+        return sum(stage.wall for stage in self.stages if stage.is_hit) + self.busy
 
     @property
     def outcome(self) -> str:
         """The word for it in `nvccache stats`."""
         if self.status != 0:
             return outcomes.FAILED
-        if all(hit for _, hit, _ in self.stages):
+        if all(stage.is_hit for stage in self.stages):
             return outcomes.STAGE_HIT
         from nvccache.plan.stages import tool_of  # loaded by then, where any stage ran
 
-        counted = [hit for kind, hit, _ in self.stages if not tool_of(kind).is_preprocessor]
+        tools = [(tool_of(stage.kind), stage.is_hit) for stage in self.stages]
+        counted = [is_hit for tool, is_hit in tools if tool.is_counted and not tool.is_preprocessor]
         if all(counted):
             return outcomes.STAGE_HIT
         return outcomes.PARTIAL_HIT if any(counted) else outcomes.MISS

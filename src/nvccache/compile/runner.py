@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 
+from nvccache.compile import stage_names
 from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule
+from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
 from nvccache.execution import unlike_ids
 from nvccache.execution.execution import Execution
@@ -19,6 +21,7 @@ from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products
 from nvccache.records.products import Product
 from nvccache.store import store
+from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -66,12 +69,13 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
     before = tried = None
     ran: set[str] = set()
+    clock = StageClock()
     while True:
         execution = Execution(context, relies_on_ids, ignores_lines)
         if before:
             execution.workspace.take_over(before.workspace)
         try:
-            way = _Run(execution, surroundings, ran)
+            way = _Run(execution, surroundings, ran, clock)
             report = way.carry_out()
             if tried and report.status == 0:
                 unlike_ids.remember(tried, execution, way.known)
@@ -89,11 +93,13 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
 class _Run:
     """One way through the plan. `ran` are the stages, by what they write, that have run for this call."""
 
-    def __init__(self, execution: Execution, surroundings: Surroundings, ran: set[str]) -> None:
+    def __init__(
+        self, execution: Execution, surroundings: Surroundings, ran: set[str], clock: StageClock
+    ) -> None:
         self._execution = execution
         self._invocation = surroundings.invocation
         self._progress = surroundings.progress
-        self._schedule = Schedule(execution, surroundings.slots, surroundings.claims)
+        self._schedule = Schedule(execution, surroundings.slots, surroundings.claims, clock)
         self.known = self._schedule.known
         self._tasks = {task.number: task for task in self._schedule.tasks.all}
         self._report = Report(stderr=surroundings.messages)
@@ -121,12 +127,29 @@ class _Run:
             raise
         self._schedule.finish()
         for task in self._ended():
-            if task.completed and task.stage.tool.is_counted:
-                is_hit = task.is_hit and _written_by(task) not in self._ran
-                self._report.stages.append((task.stage.kind, is_hit, task.completed.seconds))
+            event = self._event_of(task)
+            self._report.stages.append(event)
+            if task.stage.tool.is_counted:
                 lookup = task.lookup if task.lookup and task.lookup.is_cached else None
-                self._report.looked_up.append(StageLookup(task.stage, lookup, not is_hit))
+                self._report.looked_up.append(StageLookup(task.stage, lookup, event))
+        self._report.began, self._report.busy = self._schedule.clock.began, self._schedule.clock.busy
         return self._report
+
+    def _event_of(self, task: Task) -> StageEvent:
+        """What became of a stage. One that ran in an earlier way through the plan has run."""
+        assert task.completed
+        clock, entry = self._schedule.clock, task.lookup.entry if task.lookup else None
+        is_hit = task.is_hit and _written_by(task) not in self._ran
+        found = SHARED if task.was_elsewhere else HIT
+        event = StageEvent(
+            task.stage.kind,
+            found if is_hit else FAILED if task.has_failed else RAN,
+            task.completed.seconds,
+            entry.wall if entry and is_hit else clock.share_of(task),
+            stage_names.architecture_of(task.stage, self._execution.plan.stages),
+        )
+        event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
+        return event
 
     def _advance(self) -> None:
         """Look up and start what can be, but nothing if what is found is a reason to begin again."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import signal
 
 from nvccache.compile.jobs import Background, Job, Jobs
+from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State, Task, Tasks
 from nvccache.execution.execution import Known
 from nvccache.machine import memory, watchdog
@@ -18,6 +19,7 @@ from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
 from nvccache.store import inflight
 from nvccache.store.inflight import Claims, Wait
+from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +89,10 @@ class Room:
 class Schedule:
     """The stages of one call; for the main thread only."""
 
-    def __init__(self, execution: Execution, slots: Slots, claims: Claims | None) -> None:
+    def __init__(
+        self, execution: Execution, slots: Slots, claims: Claims | None, clock: StageClock | None = None
+    ) -> None:
+        self.clock = clock or StageClock()
         self.tasks = Tasks(execution.plan, execution.read_by)
         self.known = Known()
         self._execution = execution
@@ -169,6 +174,7 @@ class Schedule:
         task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds)
         task.is_hit = True
         task.state = State.DONE
+        self.clock.note(task)
         return True
 
     def _look_elsewhere(self, task: Task) -> None:
@@ -191,6 +197,8 @@ class Schedule:
         if stage.kind == OPAQUE:
             self._background.finish()  # it may change what is about to be stored
         task.state = State.RUNNING
+        task.slot_number = task.slot.number if task.slot else -1
+        self.clock.start(task)
         task.job = self._jobs.start(lambda handle: self._execution.run(stage, handle))
 
     def _claim(self, task: Task) -> bool:
@@ -200,6 +208,7 @@ class Schedule:
         if isinstance(claim, Wait):
             task.wait = claim
             task.state = State.ELSEWHERE
+            task.was_elsewhere = True
             return False
         task.claim = claim
         if self._look_up(task):  # it may have been stored since it was looked for
@@ -219,6 +228,7 @@ class Schedule:
         if task.again or self._lacks_input(task) or not self._has_room(task):
             return
         stage = task.stage
+        self.clock.start(task)
         task.again = self._jobs.start(lambda handle: self._execution.runs.run_again(stage, handle))
 
     def _has_room(self, task: Task) -> bool:
@@ -227,6 +237,7 @@ class Schedule:
     def _end(self, job: Job) -> Task | None:
         """Take a job's result; raises what it raised."""
         task = self.tasks.of_job(job)
+        self.clock.end(task)
         self._room.give_back(task)
         if job.handle.is_ended:
             return None
@@ -251,9 +262,11 @@ class Schedule:
         if not lookup or not lookup.is_cached or not made or task.has_failed:
             return
 
+        timed = replace(made, wall=self.clock.share_of(task))
+
         def publish() -> None:
             try:
-                self._published.append((task.stage, self._execution.publish(task.stage, lookup, made)))
+                self._published.append((task.stage, self._execution.publish(task.stage, lookup, timed)))
             finally:
                 self._give_claim_up(task)
 

@@ -18,7 +18,7 @@ class StageClock:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._began = self._last = now()
+        self.began = self._last = now()
         self._running: set[Hashable] = set()
         self._starts: dict[Hashable, float] = {}
         self._shares: dict[Hashable, float] = {}
@@ -27,7 +27,7 @@ class StageClock:
         """A tool begins to run for this stage, perhaps once more."""
         self._pass()
         self._running.add(stage)
-        self._starts.setdefault(stage, self._last - self._began)
+        self._starts.setdefault(stage, self._last - self.began)
         self._shares.setdefault(stage, 0.0)
 
     def end(self, stage: Hashable) -> None:
@@ -35,9 +35,13 @@ class StageClock:
         self._pass()
         self._running.discard(stage)
 
+    def note(self, stage: Hashable) -> None:
+        """It was found now, and needs no tool."""
+        self._starts.setdefault(stage, self._now() - self.began)
+
     def start_of(self, stage: Hashable) -> float:
-        """When its tool began to run; for one that did not, now."""
-        return self._starts.get(stage, self._now() - self._began)
+        """When its tool began to run, or when it was found; 0 if neither."""
+        return self._starts.get(stage, 0.0)
 
     def share_of(self, stage: Hashable) -> float:
         """What of the call's wall time the stage took until now."""

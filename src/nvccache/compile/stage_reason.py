@@ -7,7 +7,7 @@ record; where they are the same, what it read then with what is there now. Names
 from __future__ import annotations
 
 from nvccache.commandline import redaction
-from nvccache.compile import difference_text, object_record
+from nvccache.compile import difference_text, object_record, stage_names
 from nvccache.compile.object_record import StageKeys
 from nvccache.files import key_differences
 from nvccache.records import differences, machine_facts, manifest
@@ -30,7 +30,6 @@ FIRST = "first compile of this stage"
 NOT_CACHED = "its results are not cached"
 LOST = "its result is no longer in the cache"
 RECACHED = "NVCCACHE_RECACHE is set"
-_ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
@@ -47,7 +46,7 @@ class StageReasons:
     def __init__(self, execution: Execution, looked_up: Sequence[StageLookup], now: Present) -> None:
         self._execution = execution
         self._looked_up = looked_up
-        self._names = _names_of(execution.plan.stages)
+        self._names = stage_names.names_of(execution.plan.stages)
         self._now = now.in_environment(execution.environ)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
 
@@ -77,7 +76,10 @@ class StageReasons:
                     clauses[name] = [FIRST]
                 else:
                     clauses[name] = self._unlike(one, former, known[name])
-        return [(name, _sentence(found)) for name, found in clauses.items()]
+        sentences = {name: _sentence(found) for name, found in clauses.items()}
+        for one in self._looked_up:
+            one.event.why = sentences.get(self._names[id(one.stage)], "")
+        return list(sentences.items())
 
     def _keys_of(self, one: StageLookup, digest_key: str) -> StageKeys:
         lookup = one.lookup
@@ -129,8 +131,10 @@ class StageReasons:
         producer, _ = self._execution.outputs[path]
         if producer.is_preprocessor:
             return _TEXT
-        architecture = "" if _architecture(reader) else _architecture(producer)
-        return f"{_tool(producer)}'s output" + (f" for {architecture}" if architecture else "")
+        architecture = "" if stage_names.named_by(reader) else stage_names.named_by(producer)
+        return f"{stage_names.tool_name(producer)}'s output" + (
+            f" for {architecture}" if architecture else ""
+        )
 
     def _unlike(self, one: StageLookup, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
@@ -196,40 +200,6 @@ class StageReasons:
         read = found.input_record
         unlike = differences.differences(read, self._now, False, ask)
         return [difference_text.of_input_record(difference, read, environ) for difference in unlike] or [LOST]
-
-
-def _names_of(stages: Iterable[Stage]) -> dict[int, str]:
-    """What each stage is called, by its identity: `ptxas for sm_80`; a second one of a name has a number."""
-    stages = list(stages)
-    found: dict[int, str] = {}
-    for stage in stages:
-        architecture = _architecture(stage)
-        if stage.is_preprocessor and not architecture:
-            # That of the only one which reads it. The macro does not tell compute_90 from compute_90a.
-            written = {output.path for output in stage.outputs}
-            readers = [other for other in stages if not written.isdisjoint(other.inputs)]
-            architecture = next(filter(None, map(_architecture, readers)), "the host")
-        name = f"{_tool(stage)} for {architecture}" if architecture else _tool(stage)
-        count = sum(known.partition(" (")[0] == name for known in found.values())
-        found[id(stage)] = f"{name} ({count + 1})" if count else name
-    return found
-
-
-def _tool(stage: Stage) -> str:
-    """The name that an engineer knows: of a tool of NVIDIA's its own, of the host compiler what it does."""
-    if stage.is_preprocessor:
-        return "preprocessing"
-    program = stage.argv[0].rpartition("/")[2]
-    return program if program.startswith(stage.kind) else stage.kind.replace("_", " ")
-
-
-def _architecture(stage: Stage) -> str:
-    """The architecture that a command names for its tool, or empty."""
-    for word, following in zip(stage.argv, (*stage.argv[1:], ""), strict=True):
-        name, _, value = word.partition("=")
-        if name in _ARCHITECTURE:
-            return value or following
-    return ""
 
 
 def _of_tool(difference: ComponentDifference) -> str:

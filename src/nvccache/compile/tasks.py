@@ -45,9 +45,11 @@ class Task:
         "number",
         "shares",
         "slot",
+        "slot_number",
         "stage",
         "state",
         "wait",
+        "was_elsewhere",
     )
 
     def __init__(self, number: int, stage: Stage) -> None:
@@ -65,6 +67,8 @@ class Task:
         self.job: Job | None = None
         self.again: Job | None = None
         self.memory = 0
+        self.slot_number = -1  # of the one that it ran in
+        self.was_elsewhere = False  # whether another process ran it meanwhile
 
     @property
     def has_failed(self) -> bool:

@@ -104,6 +104,7 @@ class Publisher:
             completed.seconds,
             facts=made.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {},
             text=lookup.text,
+            wall=made.wall,
         )
         entries.add(self._store, key, entry)
 

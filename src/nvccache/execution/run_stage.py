@@ -39,6 +39,7 @@ class Made:
     passes: Mapping[str, Pass] = field(default_factory=dict)
     changed: Sequence[str] = ()
     is_repeatable: bool = False
+    wall: float = 0.0  # of the call's wall time, in seconds; see stage_clock.py
 
 
 class StageRuns:

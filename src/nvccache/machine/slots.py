@@ -60,10 +60,11 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
 class PoolSlot:
     """One slot of the pool, taken until it is released or this process dies."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "number")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, number: int = -1) -> None:
         self._descriptor = descriptor
+        self.number = number
 
     def release(self) -> None:
         """Give the slot up; again is once."""
@@ -86,18 +87,18 @@ class Pool:
         if not self._directory:
             return None
         for number in range(self.size):
-            found = _lock(f"{self._directory}/slot-{number}")
+            found = _lock(f"{self._directory}/slot-{number}", number)
             if found:
                 return found
         return None
 
 
-def _lock(path: str) -> PoolSlot | None:
+def _lock(path: str, number: int) -> PoolSlot | None:
     try:
         # Opened anew each time: the lock belongs to the open file, so this process excludes itself as well.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if flock.take_or_close(descriptor):
-            return PoolSlot(descriptor)
+            return PoolSlot(descriptor, number)
     except OSError:
         return None
     os.close(descriptor)
@@ -121,6 +122,11 @@ class Slot:
     def is_in_pool(self) -> bool:
         """Whether others see that it is in use."""
         return self._of_pool is not None
+
+    @property
+    def number(self) -> int:
+        """That of the pool's slot, or -1."""
+        return self._of_pool.number if self._of_pool else -1
 
     def occupy(self, of_pool: PoolSlot | None) -> None:
         """Let others see, by a slot of the pool if one is free, that it is in use."""

@@ -21,8 +21,9 @@ class CallResult:
     """`products` are (destination, digest of its content, whether an existing file is unlinked first).
 
     `rule` is the content of the dependency file, None where the call asks for none. Where a host's link has
-    to follow (link_only.py), `intermediates` are what it reads of the scratch directory, (base name, digest),
-    and `stages` what came before it, (kind, seconds).
+    to follow (link_only.py), `intermediates` are what it reads of the scratch directory, (base name, digest).
+    For the event log: `stages` are what it saves, as event_line.py writes them, `seconds_saved` the time of
+    their tools, `wall_seconds` what they took of the wall clock, and `sources` the inputs as they were typed.
     """
 
     __slots__ = (
@@ -31,9 +32,11 @@ class CallResult:
         "products",
         "rule",
         "seconds_saved",
+        "sources",
         "stages",
         "stderr",
         "stdout",
+        "wall_seconds",
     )
 
     products: list[tuple[str, str, bool]]
@@ -43,23 +46,23 @@ class CallResult:
     stderr: bytes
     seconds_saved: float
     intermediates: list[tuple[str, str]]
-    stages: list[tuple[str, float]]
+    stages: list[str]
+    sources: list[str]
+    wall_seconds: float
 
     def __init__(self) -> None:
         self.products = []
         self.dependency_file, self.rule = "", None
         self.stdout, self.stderr = b"", b""
-        self.seconds_saved = 0.0
-        self.intermediates, self.stages = [], []
+        self.seconds_saved = self.wall_seconds = 0.0
+        self.intermediates, self.stages, self.sources = [], [], []
 
-    def take_parts_of_link(
-        self, intermediates: list[tuple[str, str]], stages: list[tuple[str, float]]
-    ) -> None:
-        """Take what a record says of what comes before a link; raises ValueError."""
+    def take_intermediates(self, intermediates: list[tuple[str, str]]) -> None:
+        """Take what a record says a link reads; raises ValueError."""
         for name, _ in intermediates:
             if "/" in name or name in ("", ".", ".."):
                 raise ValueError("no name of a file in a directory")
-        self.intermediates, self.stages = intermediates, stages
+        self.intermediates = intermediates
 
 
 def give(answer: CallResult, cache: Store) -> str:

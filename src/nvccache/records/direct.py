@@ -42,7 +42,8 @@ _ANSWER = sections.Schema(
     ("stderr", sections.BYTES),
     ("seconds_saved", sections.NUMBER),
     ("intermediates", sections.PAIRS),
-    ("stages", sections.TIMES),
+    ("stages", sections.STRINGS),
+    ("wall_seconds", sections.NUMBER),
 )
 # They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
 _OF_OUTPUTS = frozenset(
@@ -144,6 +145,7 @@ def attach(
         "seconds_saved": answer.seconds_saved,
         "intermediates": answer.intermediates,
         "stages": answer.stages,
+        "wall_seconds": answer.wall_seconds,
     }
     return _ANSWER.encode(values)
 
@@ -174,7 +176,9 @@ def answer_of(found: Found, invocation: Invocation, relocation: Relocation) -> C
             answer.rule = depfile.rule(listed, invocation)
         answer.stdout, answer.stderr = values["stdout"], values["stderr"]
         answer.seconds_saved = values["seconds_saved"]
-        answer.take_parts_of_link(values["intermediates"], values["stages"])
+        answer.stages, answer.wall_seconds = values["stages"], values["wall_seconds"]
+        answer.sources = list(invocation.inputs)
+        answer.take_intermediates(values["intermediates"])
     except (ValueError, IndexError):
         return None
     made = [destination for destination, _, _ in answer.products]

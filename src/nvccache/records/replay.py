@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _RECORD = sections.Schema(
-    "replay-5",
+    "replay-6",
     ("paths", sections.PATHS),
     ("signatures", sections.BYTES),
     ("absent", sections.PATHS),
@@ -60,7 +60,9 @@ _RECORD = sections.Schema(
     ("stderr", sections.BYTES),
     ("seconds_saved", sections.NUMBER),
     ("intermediates", sections.PAIRS),
-    ("stages", sections.TIMES),
+    ("stages", sections.STRINGS),
+    ("wall_seconds", sections.NUMBER),
+    ("sources", sections.STRINGS),
 )
 _OF_PROCESS = ("host", "caller")  # topics of machine_facts.py whose answer may be another in each process
 
@@ -148,7 +150,9 @@ def _answer(values: Mapping[str, Any]) -> CallResult:
     answer.rule = values["rule"] if answer.dependency_file else None
     answer.stdout, answer.stderr = values["stdout"], values["stderr"]
     answer.seconds_saved = values["seconds_saved"]
-    answer.take_parts_of_link(values["intermediates"], values["stages"])
+    answer.stages, answer.wall_seconds = values["stages"], values["wall_seconds"]
+    answer.sources = values["sources"]
+    answer.take_intermediates(values["intermediates"])
     return answer
 
 
@@ -188,6 +192,8 @@ def add(
         "seconds_saved": answer.seconds_saved,
         "intermediates": answer.intermediates,
         "stages": answer.stages,
+        "wall_seconds": answer.wall_seconds,
+        "sources": answer.sources,
     }
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
     cache.add_record(store.REPLAY, key, _RECORD.encode(values), lock=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class Entry:
     """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
 
+    `wall` is what it took of the wall clock, beside others of its call; 0 where that is not known.
     `redirect` is set in an entry without outputs, and says what else the result depends on; see
     seeding.py and unlike_ids.py.
     `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
@@ -29,6 +30,7 @@ class Entry:
     redirect: str = ""
     facts: dict[str, object] = field(default_factory=dict)
     text: tuple[str, ...] = ()
+    wall: float = 0.0
 
 
 def find(cache: Store, key: str) -> Entry | None:
@@ -46,6 +48,7 @@ def find(cache: Store, key: str) -> Entry | None:
             redirect=str(values["redirect"]),
             facts=dict(values["facts"]),
             text=tuple(map(str, values["text"])),
+            wall=float(values.get("wall", 0.0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         cache.remove_damaged(store.STAGE, key)
@@ -61,5 +64,6 @@ def add(cache: Store, key: str, entry: Entry) -> None:
         "redirect": entry.redirect,
         "facts": entry.facts,
         "text": entry.text,
+        "wall": round(entry.wall, 6),
     }
     cache.add_record(store.STAGE, key, json.dumps(values).encode())

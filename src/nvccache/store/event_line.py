@@ -69,7 +69,7 @@ class Event:
     call was not replayed, a clause. `wall_saved` is what the stages that did not run took of the wall clock
     when they ran, less what nvccache itself took; `tool_saved` is what their tools took. `store_fault` is a
     word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings that are wrong, so that
-    their defaults were in force, with commas between them.
+    their defaults were in force, with commas between them. `replayed` are further stages, as texts.
     """
 
     __slots__ = (
@@ -79,6 +79,7 @@ class Event:
         "pid",
         "product",
         "reason",
+        "replayed",
         "seconds",
         "sources",
         "stages",
@@ -104,6 +105,7 @@ class Event:
         self.wall_saved = 0.0
         self.tool_saved = 0.0
         self.stages: list[StageEvent] = []
+        self.replayed: list[str] = []
 
 
 def append(place: str | Directory, event: Event) -> None:
@@ -158,7 +160,14 @@ def line_of(event: Event) -> bytes:
         f"{event.tool_saved:.6f}",
     ]
     fields += map(_text_of_stage, event.stages)
+    fields += [text for text in event.replayed if "\t" not in text and "\n" not in text]
     return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
+
+
+def text_of_hit(stage: StageEvent) -> str:
+    """A stage as it is in the events of the calls that replay it."""
+    hit = StageEvent(stage.kind, HIT, stage.seconds, stage.wall, stage.architecture)
+    return _text_of_stage(hit)
 
 
 def _text_of_stage(stage: StageEvent) -> str:

@@ -175,6 +175,14 @@ def cause(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
+def stage_of(text: str) -> StageEvent | None:
+    """The inverse of event_line.text_of_hit; None for what is no stage."""
+    try:
+        return _stage_of(text)
+    except ValueError:
+        return None
+
+
 def _logs(root: Directory) -> list[str]:
     """The logs, the newest last: their names begin with when they were taken out of use."""
     found = names(root)

@@ -124,14 +124,6 @@ def _encode_flag(flag: bool) -> bytes:
     return b"1" if flag else b""
 
 
-def _encode_times(times: list[tuple[str, float]]) -> bytes:
-    return join([string for name, seconds in times for string in (name, f"{seconds:.6f}")])
-
-
-def _decode_times(section: bytes) -> list[tuple[str, float]]:
-    return [(name, float(seconds)) for name, seconds in split_tuples(section, 2)]
-
-
 # Types of fields: how a value becomes a section, and how it is had back, which raises ValueError.
 BYTES: FieldType = (_as_it_is, _as_it_is)
 STRING: FieldType = (os.fsencode, os.fsdecode)
@@ -142,4 +134,3 @@ PAIRS: FieldType = tuples_of(2)
 TRIPLES: FieldType = tuples_of(3)
 NUMBER: FieldType = (_encode_number, float)
 FLAG: FieldType = (_encode_flag, bool)
-TIMES: FieldType = (_encode_times, _decode_times)  # pairs of a name and seconds

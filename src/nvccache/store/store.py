@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v5/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      replay-v6/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
       manifest-v4/ab/<key>       the input records of a command, newest first
       input-record-v6/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v5/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
@@ -33,7 +33,7 @@ from nvccache.store import directory
 from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v5", "input-record-v6", "object-v3", "digest-v1"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v6", "input-record-v6", "object-v3", "digest-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"

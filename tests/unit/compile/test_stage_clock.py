@@ -52,7 +52,9 @@ def test_a_stage_that_runs_again_keeps_its_start_and_takes_more():
     assert (found.start_of("a"), found.share_of("a")) == (0, 2)
 
 
-def test_a_stage_that_never_ran_takes_nothing():
+def test_a_stage_that_is_found_takes_nothing():
     now, found = clock()
     now.seconds += 3
+    found.note("a")
+    now.seconds += 1
     assert (found.start_of("a"), found.share_of("a"), found.busy) == (3, 0, 0)

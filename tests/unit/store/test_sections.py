@@ -153,7 +153,6 @@ SCHEMA = sections.Schema(
     ("triples", sections.TRIPLES),
     ("seconds", sections.NUMBER),
     ("is_so", sections.FLAG),
-    ("stages", sections.TIMES),
 )
 VALUES = {
     "name": "n\udcff",
@@ -164,7 +163,6 @@ VALUES = {
     "triples": [("a", "b", "c")],
     "seconds": 1.25,
     "is_so": True,
-    "stages": [("cicc", 2.5)],
 }
 
 

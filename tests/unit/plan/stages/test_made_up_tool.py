@@ -64,7 +64,7 @@ def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
     place.forget_calls()
     (place.directory / "a.cubin").unlink(missing_ok=True)
     time.sleep(0.1)
-    journal.reset(str(place.cache))
+    event_totals.reset(str(place.cache))
     nvcc = place.directory / "bin" / "nvcc"
     done = place.run([sys.executable, "-c", WITH_TOOL, nvcc, *ARGV.split()], **variables)
     counted = event_totals.read(str(place.cache), stages.counted())["stages"][TOOL.kind]
@@ -117,7 +117,7 @@ def test_its_key_has_its_components(added, tmp_path):
 
 def test_it_is_counted(added):
     assert stages.counted()[-1] == "weave"
-    assert journal.nothing(stages.counted())["stages"]["weave"]["hit"] == 0
+    assert event_totals.nothing(stages.counted())["stages"]["weave"]["hit"] == 0
 
 
 def test_its_results_are_found_until_its_component_changes(added, place):
