@@ -17,7 +17,6 @@ from nvccache.cli.output import say, warn
 from nvccache.cli.report_page import calls as of_events
 from nvccache.cli.report_page import figures, kept, page, trace
 from nvccache.cli.units import age_option, count_words
-from nvccache.store.store import StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,8 +120,10 @@ def _kept(settings: Config) -> Kept | None:
         return None
     try:
         return kept.of(settings.dir)
-    except (OSError, StoreError) as error:
-        warn(f"what is kept is left out: {error}")
+    except FileNotFoundError:
+        return None  # nothing was stored yet
+    except OSError as error:
+        warn(f"what is kept is left out: {error.strerror or error}")
         return None
 
 

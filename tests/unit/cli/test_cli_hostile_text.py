@@ -31,6 +31,7 @@ COMMAND_LINES = {
     "install": [["install", "--" + HOSTILE]],
     "demo": [["demo"]],
     "doctor": [["doctor"]],
+    "report": [["report", "-o", "-"], ["report", "--since", HOSTILE], ["report", "--from", HOSTILE]],
 }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ANSWERED = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHED = (*_ANSWERED, outcomes.PARTIAL_HIT, outcomes.MISS)
-LONGEST_LIST = 25  # rows of each list of the slowest
+LONGEST_LIST = 15  # rows of each list of the slowest
 
 
 @dataclass(slots=True)
@@ -118,7 +118,10 @@ def _whys(calls: Iterable[Call]) -> dict[str, Tally]:
     for call in calls:
         for stage in call.stages:
             if stage.why and stage.result != HIT:
-                _add(found.setdefault(stage.why, Tally(f"{stage.kind} of {call.source}")), stage)
+                _add(
+                    found.setdefault(stage.why, Tally(f"{stage.kind.replace('_', ' ')} of {call.source}")),
+                    stage,
+                )
     return found
 
 

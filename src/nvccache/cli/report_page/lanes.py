@@ -41,12 +41,13 @@ class Lanes:
 
 def lay_out(calls: Sequence[Call]) -> Lanes:
     """The calls must be sorted by start."""
+    first = calls[0].started if calls else 0.0
     keys: dict[tuple[str, int], list[tuple[float, float, int, int]]] = {}
     for number, call in enumerate(calls):
         for index, stage in enumerate(call.stages):
             if stage.result != HIT:
                 where = "" if stage.where in LOCAL else stage.where
-                begun = call.started + stage.start
+                begun = call.started - first + stage.start
                 entry = (begun, begun + stage.seconds, number, index)
                 keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
     lanes: list[Lane] = []
@@ -58,7 +59,8 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
         for (_, _, number, index), row in zip(entries, rows, strict=True):
             of_stages[number][index] = len(lanes) + row
         lanes += [_lane(where, slot, row) for row in range(max(rows) + 1)]
-    rows = pack((call.started, call.ended) for call in calls)
+    begins = [call.started - first for call in calls]
+    rows = pack((begun, begun + call.seconds) for begun, call in zip(begins, calls, strict=True))
     of_calls = [len(lanes) + row for row in rows]
     lanes += [Lane(CALLS, f"lane {row + 1}") for row in range(max(rows, default=-1) + 1)]
     for number, stages in enumerate(of_stages):

@@ -122,9 +122,14 @@ def _complete(
         "name": name,
         "cat": category,
         "ph": "X",
-        "ts": round(start * 1e6, 3),
-        "dur": round(seconds * 1e6, 3),
+        # Both ends are rounded, so that neighbours stay neighbours.
+        "ts": _microseconds(start),
+        "dur": _microseconds(start + seconds) - _microseconds(start),
         "pid": process,
         "tid": thread,
         "args": {key: value for key, value in args.items() if value != ""},
     }
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1e6)
