@@ -75,6 +75,7 @@ function duration(seconds) {
   return `${sign}${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 const spoken = (text) => text.replaceAll('_', ' ');
 const sourceOf = (call) => word(calls.source, call) || word(calls.product, call) || 'a call without a source';
 

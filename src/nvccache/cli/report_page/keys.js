@@ -91,17 +91,20 @@ function onKey(event) {
   event.preventDefault();
 }
 
-// Drag to move; two fingers zoom. `timePerPixel` and what is grabbed differ between the timeline and its overview.
+// Drag to move; two fingers zoom. `onDrag` is given where the pointer was and is, and where another one is.
+let dragged = 0; // pixels since the pointer went down
 function draggable(canvas, onDrag) {
   const held = new Map();
   canvas.addEventListener('pointerdown', (event) => {
     held.set(event.pointerId, event.offsetX);
+    dragged = 0;
     canvas.setPointerCapture(event.pointerId);
     canvas.classList.add('held');
   });
   canvas.addEventListener('pointermove', (event) => {
     const before = held.get(event.pointerId);
     if (before === undefined) return;
+    dragged += Math.abs(event.offsetX - before);
     const others = [...held].filter(([id]) => id !== event.pointerId).map(([, x]) => x);
     held.set(event.pointerId, event.offsetX);
     onDrag(before, event.offsetX, others[0]);
@@ -121,7 +124,7 @@ function listen() {
   lanesCanvas.addEventListener('pointerleave', () => hover(-1));
   lanesCanvas.addEventListener('click', (event) => {
     const item = itemAt(event.offsetX, event.offsetY);
-    if (item >= 0) choose(item);
+    if (item >= 0 && dragged < 4) choose(item);
   });
   lanesCanvas.addEventListener('pointermove', (event) => hover(itemAt(event.offsetX, event.offsetY)));
   lanesCanvas.addEventListener('wheel', onWheel, { passive: false });

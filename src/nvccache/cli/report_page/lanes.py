@@ -1,6 +1,6 @@
 """The lanes of the timeline: one for each job slot, some for what held none, some for the calls themselves.
 
-What overlaps in time never shares a lane: viewers of traces want that, too.
+What overlaps in time by more than clocks are exact never shares a lane.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SLOTS, WITHOUT_SLOT, CALLS = "Job slots", "Without a slot", "Calls"
 LOCAL = ("", "local")
+SLACK = 0.005  # seconds by which the clocks of two calls that had a slot in turn may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
     # This machine first, and of each machine what held no slot last.
     for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
         entries = sorted(keys[where, slot])
-        rows = pack((begun, ended) for begun, ended, _, _ in entries)
+        rows = pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
         for (_, _, number, index), row in zip(entries, rows, strict=True):
             of_stages[number][index] = len(lanes) + row
         lanes += [_lane(where, slot, row) for row in range(max(rows) + 1)]

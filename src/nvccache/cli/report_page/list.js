@@ -79,7 +79,7 @@ function rowOf(call) {
   const count = firstStage[call + 1] - firstStage[call];
   const more = element('td');
   if (count) {
-    const button = element('button', `${count} stages`, { type: 'button' });
+    const button = element('button', counted(count, 'stage'), { type: 'button' });
     button.setAttribute('aria-expanded', 'false');
     button.addEventListener('click', () => toggle(row, button, call));
     more.append(button);

@@ -43,7 +43,7 @@ function fillBuilds() {
   for (const [index, [from, to, count]] of data.builds.entries()) {
     const at = new Date((data.begun + from * UNIT) * 1000);
     const when = Number.isNaN(at.getTime()) ? '' : `${at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}, `;
-    const text = `${when}${count} calls in ${duration((to - from) * UNIT)}`;
+    const text = `${when}${counted(count, 'call')} in ${duration((to - from) * UNIT)}`;
     byId('build').append(element('option', text, { value: index }));
   }
   byId('build').value = Math.max(0, data.builds.length - 1);

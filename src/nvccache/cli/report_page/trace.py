@@ -7,6 +7,9 @@ the first call. Threads of a process are numbered from 1 in the order of the lan
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 from nvccache import __version__
 from nvccache.cli.report_page.calls import HIT
 from nvccache.cli.report_page.lanes import CALLS, lay_out
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from nvccache.cli.report_page.calls import Call, Stage
     from nvccache.cli.report_page.lanes import Lane
 
+_CALLS = 1  # the process of the calls
 _LAST = 1 << 16  # the calls stand below the slots, as on the page
 _COLOURS = {  # of the words that chrome://tracing knows; Perfetto has its own
     "hit": "good",
@@ -27,16 +31,17 @@ _COLOURS = {  # of the words that chrome://tracing knows; Perfetto has its own
 }
 
 
-def of(calls: Sequence[Call]) -> dict[str, object]:
+def of(calls: Sequence[Call]) -> dict[str, Any]:
     """The trace; the calls must be sorted by start."""
     lanes = lay_out(calls)
     threads = _threads(lanes.lanes)
     begun = calls[0].started if calls else 0.0
-    events: list[dict[str, object]] = [*_names(lanes.lanes, threads)]
+    events: list[dict[str, Any]] = [*_names(lanes.lanes, threads)]
     for call, lane, of_stages in zip(calls, lanes.of_calls, lanes.of_stages, strict=True):
         events.append(_of_call(call, begun, *threads[lane]))
         for stage, of_stage in zip(call.stages, of_stages, strict=True):
             events.append(_of_stage(call, stage, begun, *threads[of_stage]))
+    _keep_apart(events)
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
@@ -44,9 +49,21 @@ def of(calls: Sequence[Call]) -> dict[str, object]:
     }
 
 
+def _keep_apart(events: Sequence[dict[str, Any]]) -> None:
+    """Let no stage reach into the next one of its slot by the clocks' slack: viewers would not draw it."""
+    threads: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for event in events:
+        if event["ph"] == "X" and event["pid"] != _CALLS:
+            threads.setdefault((event["pid"], event["tid"]), []).append(event)
+    for own in threads.values():
+        own.sort(key=lambda event: (event["ts"], event["dur"]))
+        for event, later in pairwise(own):
+            event["dur"] = min(event["dur"], later["ts"] - event["ts"])
+
+
 def _threads(lanes: Sequence[Lane]) -> list[tuple[int, int]]:
     """Process and thread of each lane: process 1 is the calls, 2 this machine, then the others."""
-    processes: dict[tuple[bool, str], int] = {(True, ""): 1, (False, ""): 2}
+    processes: dict[tuple[bool, str], int] = {(True, ""): _CALLS, (False, ""): 2}
     counts: dict[int, int] = {}
     found = []
     for lane in lanes:
@@ -57,7 +74,7 @@ def _threads(lanes: Sequence[Lane]) -> list[tuple[int, int]]:
     return found
 
 
-def _names(lanes: Sequence[Lane], threads: Sequence[tuple[int, int]]) -> Iterator[dict[str, object]]:
+def _names(lanes: Sequence[Lane], threads: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Metadata events: how processes and threads are called, and in which order they stand."""
     told = set()
     for lane, (process, thread) in zip(lanes, threads, strict=True):
@@ -71,11 +88,11 @@ def _names(lanes: Sequence[Lane], threads: Sequence[tuple[int, int]]) -> Iterato
         yield _metadata("thread_sort_index", process, thread, {"sort_index": thread})
 
 
-def _metadata(name: str, process: int, thread: int, args: dict[str, object]) -> dict[str, object]:
+def _metadata(name: str, process: int, thread: int, args: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "ph": "M", "pid": process, "tid": thread, "args": args}
 
 
-def _of_call(call: Call, begun: float, process: int, thread: int) -> dict[str, object]:
+def _of_call(call: Call, begun: float, process: int, thread: int) -> dict[str, Any]:
     args = {
         "outcome": call.outcome,
         "reason": call.reason,
@@ -96,8 +113,8 @@ def _of_call(call: Call, begun: float, process: int, thread: int) -> dict[str, o
     )
 
 
-def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int) -> dict[str, object]:
-    args: dict[str, object] = {
+def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int) -> dict[str, Any]:
+    args: dict[str, Any] = {
         "result": stage.result,
         "why": stage.why,
         "source": call.source,
@@ -115,8 +132,8 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
 
 
 def _complete(
-    name: str, category: str, when: tuple[float, float, int, int], args: dict[str, object]
-) -> dict[str, object]:
+    name: str, category: str, when: tuple[float, float, int, int], args: dict[str, Any]
+) -> dict[str, Any]:
     start, seconds, process, thread = when
     return {
         "name": name,
