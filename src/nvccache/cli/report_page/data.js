@@ -52,9 +52,8 @@ for (const lane of lanes) {
 const laneOf = (item) => (isCall(item) ? calls.lane[item - stageCount] : stages.lane[item]);
 const lastEnd = ended.reduce((most, end) => Math.max(most, end), 0);
 
-// The first of `items`, which are in order, for which `time` of it is `least` or more.
-function firstFrom(items, time, least) {
-  let low = 0;
+// The first of `items` at `low` or behind it, which are in order, for which `time` of it is `least` or more.
+function firstFrom(items, time, least, low = 0) {
   let high = items.length;
   while (low < high) {
     const middle = (low + high) >> 1;

@@ -85,7 +85,7 @@ function start() {
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
   new ResizeObserver(redraw).observe(byId('chart'));
-  document.documentElement.dataset.ready = 'yes';
+  document.documentElement.dataset.ready = performance.now().toFixed(1);
 }
 
 for (const link of document.querySelectorAll('nav a')) link.hidden = !document.querySelector(link.getAttribute('href'));

@@ -21,8 +21,11 @@ for (const [index, lane] of lanes.entries()) {
 const contentHeight = rows.length ? rows.at(-1).y + ROW + 4 : AXIS + ROW;
 const rowOfLane = new Map(rows.filter((row) => row.heading === undefined).map((row) => [row.lane, row]));
 
-const gutter = () => (lanesCanvas.clientWidth < 600 ? 52 : 92);
-const plotWidth = () => Math.max(50, lanesCanvas.clientWidth - gutter());
+// Asked once a frame: to look at the layout for each bar would take longer than to draw it.
+let chartWidth = 1000;
+const measure = () => { chartWidth = lanesCanvas.clientWidth; };
+const gutter = () => (chartWidth < 600 ? 52 : 92);
+const plotWidth = () => Math.max(50, chartWidth - gutter());
 const perPixel = () => (view.to - view.from) / plotWidth();
 const xOf = (time) => gutter() + (time - view.from) / perPixel();
 const timeAt = (x) => view.from + (x - gutter()) * perPixel();
@@ -54,7 +57,8 @@ function zoom(factor, around = (view.from + view.to) / 2) {
 const pan = (part) => show(view.from + part * (view.to - view.from), view.to + part * (view.to - view.from));
 
 function drawLanes() {
-  const width = lanesCanvas.clientWidth;
+  measure();
+  const width = chartWidth;
   const height = Math.min(contentHeight, scroller.clientHeight || contentHeight);
   lanesCanvas.style.height = `${height}px`;
   document.getElementById('spacer').style.height = `${contentHeight - height}px`;
@@ -107,7 +111,11 @@ function drawBars(pen, lane, y) {
     if (begun[item] > view.to) break;
     const x = xOf(Math.max(begun[item], view.from - 10 * step));
     const end = Math.max(x + 1, xOf(Math.min(ended[item], view.to + 10 * step)));
-    if (end < drawnTo + 0.5) continue;
+    if (end < drawnTo + 0.5) {
+      // On to the next that reaches beyond this pixel, over any number that does not.
+      at = firstFrom(lane.bars, ended, timeAt(drawnTo + 0.5), at + 1) - 1;
+      continue;
+    }
     // A pixel between neighbours, where there is one to spare.
     const width = Math.max(1, end - x - (end - x > 4 ? 1 : 0));
     pen.globalAlpha = matches[callOf(item)] ? 1 : 0.15;
@@ -123,7 +131,10 @@ function drawTicks(pen, lane, y) {
   for (let at = firstFrom(lane.ticks, begun, view.from - 6 * perPixel()); at < lane.ticks.length; at++) {
     const x = xOf(begun[lane.ticks[at]]);
     if (begun[lane.ticks[at]] > view.to + 6 * perPixel()) break;
-    if (x - drawn < 2) continue;
+    if (x - drawn < 3) {
+      at = firstFrom(lane.ticks, begun, timeAt(drawn + 3), at + 1) - 1;
+      continue;
+    }
     pen.globalAlpha = matches[callOf(lane.ticks[at])] ? 1 : 0.15;
     drawTick(pen, x, y, 4.5);
     drawn = x;
@@ -135,7 +146,7 @@ function drawTicks(pen, lane, y) {
 function drawLabel(pen, item, x, y, width) {
   const left = Math.max(x, gutter());
   // As much of the bar as shows what it is stays free.
-  const room = (Math.min(x + width, lanesCanvas.clientWidth) - left) * (isCall(item) ? 0.5 : 0.75) - 10;
+  const room = (Math.min(x + width, chartWidth) - left) * (isCall(item) ? 0.5 : 0.75) - 10;
   const text = shortened(isCall(item) ? sourceOf(callOf(item)).replace(/.*\//, '') : stageName(item), room);
   if (text.length < 5) return;
   const wide = Math.min(room, pen.measureText(text).width);
@@ -149,7 +160,7 @@ function drawOutline(pen, row) {
   for (const item of [view.hovered, view.chosen]) {
     if (item < 0 || laneOf(item) !== row.lane) continue;
     const x = Math.max(xOf(begun[item]), -10);
-    const width = Math.min(xOf(ended[item]), lanesCanvas.clientWidth + 10) - x;
+    const width = Math.min(xOf(ended[item]), chartWidth + 10) - x;
     pen.strokeStyle = item === view.chosen ? colours.ink : colours.edge;
     pen.lineWidth = 2;
     const [left, wide] = isHit(item) ? [x - 7, 14] : [x - 1, Math.max(3, width + 1)];
