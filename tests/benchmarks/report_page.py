@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import browsers
-import made_events
+import made_builds
 from nvccache.cli.report_page import calls, page
 
 # Milliseconds since navigation until something was painted, and until the timeline could be used.
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _measure(browser: browsers.Browser, path: Path, count: int, runs: int) -> None:
-    events = made_events.build(count)
+    events = made_builds.build(count)
     started = time.perf_counter()
     text = page.of(calls.builds(map(calls.from_json, events)), None, time.time())
     seconds = time.perf_counter() - started

@@ -10,22 +10,22 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import browsers
-import made_events
+import made_builds
 from nvccache.cli.report_page import calls, kept, page
 
 NONE = "no Chromium or Chrome here; NVCCACHE_TEST_BROWSER can name one"
 SIZES = kept.Kept(
     {"outputs of stages": kept.Size(3, 4096)}, {"a day": kept.Size(3, 4096)}, kept.Size(3, 4096)
 )
-FAILED = [made_events.call(made_events.stage(result="failed"), outcome="failed", cause="`a.cu` changed")]
+FAILED = [made_builds.call(made_builds.stage(result="failed"), outcome="failed", cause="`a.cu` changed")]
 BUILDS = {
-    "usual": made_events.build(300),
+    "usual": made_builds.build(300),
     "none": [],
-    "one": [made_events.call(made_events.stage())],
+    "one": [made_builds.call(made_builds.stage())],
     "failed": FAILED,
-    "hostile": made_events.hostile(),
-    "large": made_events.build(5000),
-    "several": [*made_events.build(20), *[made_events.call(started=made_events.BEGUN + 9999.0)] * 3],
+    "hostile": made_builds.hostile(),
+    "large": made_builds.build(5000),
+    "several": [*made_builds.build(20), *[made_builds.call(started=made_builds.BEGUN + 9999.0)] * 3],
 }
 
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-import made_events
-from made_events import call, write
+import made_builds
+from made_builds import call, write
 from nvccache.cli.report import PAGE
 from nvccache.cli.report_page import page
 from nvccache.store import store
@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def log(tmp_path):
-    return str(write(tmp_path / "events.jsonl", made_events.build(40)))
+    return str(write(tmp_path / "events.jsonl", made_builds.build(40)))
 
 
 def data_of(text):
@@ -158,7 +158,7 @@ def test_a_link_is_written_through_and_stays(nvccache, folder, log, tmp_path):
 
 
 def test_hostile_texts_stay_texts(nvccache, folder, tmp_path):
-    path = write(tmp_path / "log", made_events.hostile())
+    path = write(tmp_path / "log", made_builds.hostile())
     assert (
         nvccache("report", "--from", str(path), "--since", "all", "--trace", "t.json", "-o", PAGE).exit_code
         == 0

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-import made_events
-from made_events import call, hit, stage
+import made_builds
+from made_builds import call, hit, stage
 from nvccache.cli.report_page import columns
 from nvccache.cli.report_page.calls import builds, from_json
 
@@ -20,9 +20,9 @@ def decode(*events):
 
 def test_columns_hold_times_in_tenths_of_milliseconds():
     made = decode(
-        call(stage(start=0.5, seconds=1.25), hit()), call(started=made_events.BEGUN + 2, wall_saved=-1)
+        call(stage(start=0.5, seconds=1.25), hit()), call(started=made_builds.BEGUN + 2, wall_saved=-1)
     )
-    assert made["begun"] == made_events.BEGUN
+    assert made["begun"] == made_builds.BEGUN
     assert made["calls"]["start"] == [0, 20_000]
     assert made["calls"]["saved"] == [0, -10_000]
     assert made["calls"]["stages"] == [2, 0]
@@ -31,18 +31,18 @@ def test_columns_hold_times_in_tenths_of_milliseconds():
 
 
 def test_each_text_is_there_once():
-    made = decode(*made_events.build(50))
+    made = decode(*made_builds.build(50))
     assert len(set(made["texts"])) == len(made["texts"])
 
 
 def test_nothing_in_it_ends_the_element_that_holds_it():
-    text = encode(*made_events.hostile())
+    text = encode(*made_builds.hostile())
     assert "<" not in text
     assert text.isascii() and text.isprintable()
 
 
 def test_huge_numbers_stay_numbers():
-    text = encode(*made_events.hostile())
+    text = encode(*made_builds.hostile())
     assert not {"NaN", "Infinity"} & set(text.replace(":", ",").split(","))
     assert max(json.loads(text)["stages"]["seconds"]) == 10**13  # exact in a script
 
@@ -62,7 +62,7 @@ def test_of_a_build_that_is_there_in_part_the_rest_is_shown(monkeypatch):
 
 
 def test_forty_thousand_stages_take_no_more_than_two_megabytes():
-    assert len(encode(*made_events.build(5000))) < 2_000_000
+    assert len(encode(*made_builds.build(5000))) < 2_000_000
 
 
 @pytest.mark.parametrize("events", [[], [call()]], ids=["none", "one"])

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-import made_events
-from made_events import bypass, call, hit, stage
+import made_builds
+from made_builds import bypass, call, hit, stage
 from nvccache.cli.report_page import figures
 from nvccache.cli.report_page.calls import from_json
 
@@ -90,5 +90,5 @@ def test_reasons_faults_and_settings_are_counted():
 
 
 def test_the_list_of_stages_has_an_end():
-    told = of(*made_events.build(100))
+    told = of(*made_builds.build(100))
     assert len(told.slowest_stages) == figures.LONGEST_LIST

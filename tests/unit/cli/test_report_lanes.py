@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-import made_events
-from made_events import call, hit, stage
+import made_builds
+from made_builds import call, hit, stage
 from nvccache.cli.report_page import lanes
 from nvccache.cli.report_page.calls import builds, from_json
 
@@ -17,7 +17,7 @@ def lay_out(*events):
 def test_each_slot_has_a_lane_and_then_the_calls():
     found = lay_out(
         call(stage(slot=5), stage(slot=2), hit(), stage(slot=-1, result="shared")),
-        call(started=made_events.BEGUN + 1),
+        call(started=made_builds.BEGUN + 1),
     )
     assert [(lane.group, lane.name) for lane in found.lanes] == [
         (lanes.SLOTS, "slot 2"),
@@ -32,7 +32,7 @@ def test_each_slot_has_a_lane_and_then_the_calls():
 
 
 def test_calls_one_after_the_other_share_a_lane():
-    found = lay_out(*[call(started=made_events.BEGUN + 3.0 * number) for number in range(5)])
+    found = lay_out(*[call(started=made_builds.BEGUN + 3.0 * number) for number in range(5)])
     assert found.of_calls == [0] * 5
 
 
@@ -43,9 +43,9 @@ def test_other_machines_have_slots_of_their_own():
 
 
 def test_nothing_overlaps_in_a_lane():
-    events = [from_json(event) for event in made_events.build(300)]
+    events = [from_json(event) for event in made_builds.build(300)]
     # Two at once in a slot, as in a log of two machines.
-    events += [from_json(event) for event in made_events.build(300, seed=2)]
+    events += [from_json(event) for event in made_builds.build(300, seed=2)]
     (calls,) = builds(events)
     found = lanes.lay_out(calls)
     spans, first = {}, calls[0].started
@@ -76,8 +76,8 @@ def test_the_lowest_free_row_is_taken(spans, rows):
 def test_clocks_need_not_agree_to_the_microsecond():
     found = lay_out(
         call(stage(start=0.0, seconds=1.0)),
-        call(stage(start=0.0, seconds=1.0), started=made_events.BEGUN + 0.998),
-        call(stage(start=0.0, seconds=1.0), started=made_events.BEGUN + 1.9),
+        call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 0.998),
+        call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 1.9),
     )
     assert found.of_stages == [[0], [0], [1]]
     assert [lane.name for lane in found.lanes[:2]] == ["slot 0", "slot 0, 2"]

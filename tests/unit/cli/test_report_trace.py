@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-import made_events
-from made_events import call, hit, stage
+import made_builds
+from made_builds import call, hit, stage
 from nvccache.cli.report_page import trace
 from nvccache.cli.report_page.calls import builds, from_json
 
@@ -62,7 +62,7 @@ def names(made, kind):
 
 
 def test_a_build_is_a_trace_as_documented():
-    made = of(*made_events.build(300))
+    made = of(*made_builds.build(300))
     threads = check(made)
     assert set(threads) <= set(names(made, "thread_name"))
     assert {process for process, _ in threads} == {process for process, _ in names(made, "process_name")}
@@ -92,7 +92,7 @@ def test_a_hit_takes_no_time_and_lies_within_its_call():
     assert (found["ts"], found["dur"], found["args"]["saved"]) == (3_000_000, 0, 8.0)
 
 
-@pytest.mark.parametrize("events", [[], [call()], made_events.hostile()], ids=["none", "one", "hostile"])
+@pytest.mark.parametrize("events", [[], [call()], made_builds.hostile()], ids=["none", "one", "hostile"])
 def test_odd_builds(events):
     made = of(*events)
     check(made)
