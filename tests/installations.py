@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_NEEDED = ("click", "tomli", "xxhash", "zstandard")
+_NEEDED = ("click", "filelock", "tomli", "xxhash", "zstandard")
 
 
 def build_wheel(folder: Path, kind: str = "wheel", **variables: str) -> Path:

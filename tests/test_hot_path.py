@@ -24,7 +24,7 @@ REPLAY = {
     "nvccache",
     "nvccache.records.call_result",
     "nvccache.store.cachedir_tag",
-    "nvccache.store.journal_line",
+    "nvccache.store.event_line",
     "nvccache.config",
     "nvccache.store.directory",
     "nvccache.environment",

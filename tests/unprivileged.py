@@ -7,7 +7,10 @@ import os
 import shutil
 import tempfile
 
+import filelock
+
 NOBODY = 65534
+assert filelock.lock_descriptor  # loaded before the right to read the interpreter is given up
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nvccache.store import journal, store
+from nvccache.store import event_totals, store
 
 # What a developer's shell may hold and a test must not see.
 HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")
@@ -77,11 +77,11 @@ class Workspace:
 
     def counters(self) -> Counters:
         """What the journal counted so far."""
-        return Counters(journal.totals(str(self.cache)))
+        return Counters(event_totals.read(str(self.cache)))
 
     def since(self, action: Callable[[], Result]) -> tuple[Result, Counters]:
         """Run an action; its result, and what it alone added to the counters."""
-        journal.reset(str(self.cache))
+        event_totals.reset(str(self.cache))
         return action(), self.counters()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
+from nvccache.real_nvcc import is_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,6 +131,6 @@ def found_on(search_path: str, name: str) -> str:
     """The program that a name stands for on a search path, or empty."""
     for directory in search_path.split(":"):
         path = os.path.join(directory or ".", name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
+        if is_program(path):
             return path
     return ""

@@ -39,7 +39,7 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
 
     name = typed or configured or "nvcc"
     if "/" in name:
-        if not _is_program(name):
+        if not is_program(name):
             return ""
         # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
         # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
@@ -48,7 +48,7 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     behind_us = [
         candidate
         for candidate in _on_path(_sought(name), environ)
-        if _is_program(candidate) and not is_ours(candidate)
+        if is_program(candidate) and not is_ours(candidate)
     ]
     # What was tried comes last: a wrapper wants the next one, but a host compiler may call the same again.
     return next((path for most in (1, _NESTED) for path in behind_us if times(path) < most), "")
@@ -61,11 +61,11 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
     if configured and not typed:
         named += f", which {f'`{config_file(environ)}`' if origin == 'file' else origin} names"
         comma = ","
-    if "/" in name and not _is_program(name):
+    if "/" in name and not is_program(name):
         status, trouble = _trouble_with(name)
         return status, f"cannot run {named}: {trouble}"
     for candidate in _on_path(_sought(name), environ):
-        if os.path.isfile(candidate) and not _is_program(candidate):
+        if os.path.isfile(candidate) and not is_program(candidate):
             return 126, f"cannot run `{candidate}`: Permission denied"
     return 127, f"there is no compiler {named}{comma} behind nvccache on PATH"
 
@@ -119,5 +119,6 @@ def _in_entry(directory: str, name: str) -> str:
     return (directory.rstrip("/") if directory else ".") + "/" + name
 
 
-def _is_program(path: str) -> bool:
+def is_program(path: str) -> bool:
+    """Whether a path leads to a file that may be executed."""
     return os.path.isfile(path) and os.access(path, os.X_OK)

@@ -17,8 +17,8 @@ import time
 
 from nvccache import outcomes, real_nvcc
 from nvccache.config import Config, load
-from nvccache.store import directory, journal_line
-from nvccache.store.journal_line import Call
+from nvccache.store import directory, event_line
+from nvccache.store.event_line import HIT, RAN, Event, StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,12 +166,11 @@ def _cached_compile(
 
 def _hand_over(found: CallResult, config: Config, started: float) -> NoReturn:
     """Finish a direct hit."""
-    call = Call(outcomes.DIRECT_HIT)
-    call.seconds_saved = found.seconds_saved
-    call.product = os.path.abspath(found.products[0][0]) if found.products else ""
-    call.seconds = time.monotonic() - started
-    _log(config, f"direct hit {call.product}")
-    _record(config, call)
+    event = Event(outcomes.DIRECT_HIT)
+    event.tool_saved = found.seconds_saved
+    event.product = os.path.abspath(found.products[0][0]) if found.products else ""
+    _log(config, f"direct hit {event.product}")
+    _record(config, event, started)
     _write(1, found.stdout)
     _write(2, found.stderr)
     os._exit(0)
@@ -214,8 +213,7 @@ def _carry_out(request: Request, config: Config) -> int:
     nvcc, arguments = request.nvcc, list(request.arguments)
     started = time.monotonic()
     report = _make(request, config)
-    record = Call(outcomes.BYPASS)
-    record.seconds = time.monotonic() - started
+    record = Event(outcomes.BYPASS)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     record.store_fault = report.store_fault
     if report.leave_to_nvcc == "odd_failure":
@@ -225,16 +223,17 @@ def _carry_out(request: Request, config: Config) -> int:
         status = process.run_through([nvcc, *arguments], request.guarded_environ)
         record.outcome = outcomes.FAILED if status else outcomes.BYPASS
         record.reason = "" if status else report.leave_to_nvcc
-        _record(config, record)
+        _record(config, record, started)
         return _end_like(status)
     if report.leave_to_nvcc:
         record.reason = report.leave_to_nvcc
-        _record(config, record)
+        _record(config, record, started)
         _become(nvcc, arguments, request.environ)
-    record.outcome, record.stages = report.outcome, report.stages
+    record.outcome = report.outcome
+    record.stages = [StageEvent(kind, HIT if hit else RAN, seconds) for kind, hit, seconds in report.stages]
     record.reason = outcomes.LINKED if report.is_linked else ""
-    record.seconds_saved = report.seconds_saved
-    _record(config, record)
+    record.tool_saved = report.seconds_saved
+    _record(config, record, started)
     _write(1, report.stdout)
     _write(2, report.stderr)
     return report.status
@@ -269,21 +268,35 @@ def _log_bypass(
 
 
 def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
-    call = Call(outcomes.BYPASS, reason)
-    call.product = _product_named_in(arguments)
-    _record(config, call)
+    event = Event(outcomes.BYPASS, reason)
+    event.product = _product_named_in(arguments)
+    _record(config, event, time.monotonic())
 
 
-def _record(config: Config, record: Call) -> None:
+def _record(config: Config, event: Event, began: float) -> None:
+    """Tell the event log what became of a call that began at `began`, by the monotonic clock."""
     if config.problems and config.log:
         from nvccache import log, wrong_settings
 
         log.write(config.log, *[f"wrong setting: {text}" for text in wrong_settings.sentences(config)])
     if config.counts_calls:
-        record.wrong_settings = config.wrong_settings
+        event.wrong_settings = config.wrong_settings
+        event.seconds = time.monotonic() - began
+        event.started = time.time() - event.seconds
+        event.directory = _working_directory()
         root = directory.Directory(config.journal_root, config.umask)
-        journal_line.append(root, record)
-        journal_line.fold_if_large(root)
+        event_line.append(root, event)
+        if event_line.is_large(root):
+            from nvccache.store import event_totals
+
+            event_totals.fold(root)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 def _report_fault(
@@ -298,7 +311,7 @@ def _report_fault(
         text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
         line = redaction.line(arguments)
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
-    _record(config, Call(outcomes.FAULT))
+    _record(config, Event(outcomes.FAULT), time.monotonic())
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvccache.store import journal
+from nvccache.store import event_totals
 
 sys.path.append(str(Path(__file__).parents[1]))
 import installations
@@ -101,7 +101,7 @@ def _entry_point(launcher: Path) -> str:
 
 
 def _direct_hits(cache: str) -> int:
-    return journal.totals(cache)["calls"]["direct_hit"]
+    return event_totals.read(cache)["calls"]["direct_hit"]
 
 
 def _ccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -> Contender:

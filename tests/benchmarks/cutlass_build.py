@@ -27,7 +27,7 @@ import checkouts
 from references import Comparison, compare
 
 from nvccache import outcomes
-from nvccache.store import journal
+from nvccache.store import event_totals
 from nvccache.toolkit import discovery
 
 COMPILE_STAGES = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
@@ -94,14 +94,14 @@ def build(work: Path, round_: Round, nvcc: str) -> float:
         checkouts.touch(checkout)
     configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *round_.settings]
     subprocess.run(configure, check=True, env=environ, stdout=subprocess.DEVNULL)
-    journal.reset(str(work / "cache"))
+    event_totals.reset(str(work / "cache"))
     started = time.monotonic()
     ninja = ["ninja", "-C", str(directory), "--quiet", "-d", "keepdepfile"]
     subprocess.run(ninja, check=True, env=environ)
     return time.monotonic() - started
 
 
-def report(round_: Round, line: str, totals: journal.Totals, compared: Comparison) -> bool:
+def report(round_: Round, line: str, totals: event_totals.Totals, compared: Comparison) -> bool:
     """Print what happened in a round with a cache; whether it was all that may happen."""
     calls = {outcome: count for outcome, count in totals["calls"].items() if count}
     ran = {name: stage["miss"] for name, stage in totals["stages"].items() if stage["miss"]}
@@ -138,7 +138,7 @@ def perform(work: Path, options: argparse.Namespace, nvcc: str) -> bool:
         if not round_.has_cache:
             print(line, flush=True)
             continue
-        totals = journal.totals(str(work / "cache"))
+        totals = event_totals.read(str(work / "cache"))
         directory = checkouts.parent(work) / round_.checkout / "build"
         compared = compare(directory, work / "references", nvcc)
         is_right &= report(round_, line, totals, compared)

@@ -32,7 +32,7 @@ from units import Version, text_of, units
 from workbench import OBJECT, OURS, Bench
 
 from nvccache import outcomes
-from nvccache.store import journal
+from nvccache.store import event_totals
 from nvccache.toolkit import discovery, dryrun
 
 _OWN = "links"  # the directory below --keep that is made anew
@@ -177,7 +177,7 @@ def _content(path: Path, case: Case) -> bytes:
 
 
 def _outcomes(bench: Bench) -> Counter[str]:
-    return Counter(journal.totals(str(bench.cache))["calls"])
+    return Counter(event_totals.read(str(bench.cache))["calls"])
 
 
 def heading() -> str:

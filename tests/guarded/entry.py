@@ -24,7 +24,7 @@ GUARDS = [
     Guard(
         "entry: a path is run or nothing",
         "real_nvcc.py",
-        '        if not _is_program(name):\n            return ""',
+        '        if not is_program(name):\n            return ""',
         "        pass",
         MISSING,
         "typed_is_run",

@@ -24,7 +24,7 @@ GUARDS = [
     Guard(
         "signatures in a replay record",
         "replay.py",
-        "signatures.to_bytes(now) != numbers",
+        'signatures.to_bytes(now) != values["signatures"]',
         "False",
         FILES,
         "seen and the and source and not link and not header",
@@ -88,16 +88,16 @@ GUARDS = [
     Guard(
         "the arguments in a replay key",
         "replay.py",
-        'builder.add("arguments", *arguments)',
-        "pass",
+        '("arguments", tuple(arguments)),',
+        "",
         CALLS,
         "definition and another",
     ),
     Guard(
         "the directory in a replay key",
         "replay.py",
-        'builder.add("directory", cwd,',
-        'builder.add("directory", "",',
+        '("directory", (cwd,',
+        '("directory", ("",',
         "test_replay.py",
         "key",
     ),
@@ -121,7 +121,7 @@ GUARDS = [
     Guard(
         "the processor in a replay record",
         "replay.py",
-        "return not machine or _is_same_machine(machine, ask)",
+        'return not values["machine"] or _is_same_machine(values["machine"], ask)',
         "return True",
         "test_replay.py",
         "another_processor or started_anew",
@@ -145,7 +145,7 @@ GUARDS = [
     Guard(
         "arguments in a call's key",
         "direct.py",
-        'builder.add(argument.name or "input", *(value or [move(token) for token in argument.tokens]))',
+        'found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))',
         "pass",
         CALLS,
         "definition and another",
@@ -153,7 +153,7 @@ GUARDS = [
     Guard(
         "the directory in a call's key",
         "direct.py",
-        'builder.add("directory", cwd, named)',
+        'found.append(("directory", (cwd, named)))',
         "pass",
         CALLS,
         "working_directory",
@@ -177,8 +177,8 @@ GUARDS = [
     Guard(
         "cache: what a hit rests on",
         "levels.py",
-        "            cache.refresh(found[0].key)",
-        "            pass",
+        "    basis.refresh(cache, key)",
+        "    pass",
         SHARED,
         "outlives",
     ),
@@ -201,8 +201,8 @@ GUARDS = [
     Guard(
         "names that options map",
         "direct.py",
-        "*[name for word in argv for name in relocation.mapped_directory(word)]",
-        '"",',
+        "mapped = [name for word in argv for name in relocation.mapped_directory(word)]",
+        "mapped: list[str] = []",
         "test_direct.py",
         "option_tells_apart",
     ),

@@ -19,10 +19,18 @@ GUARDS = [
     Guard(
         "leftovers: what is in use",
         "leftovers.py",
-        "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
-        "pass",
+        "if flock.take(descriptor):",
+        "if True:",
         LEFTOVERS,
         "in_use",
+    ),
+    Guard(
+        "locks: given up although a child has the file",
+        "flock.py",
+        "fcntl.flock(descriptor, fcntl.LOCK_UN)",
+        "pass",
+        "test_flock.py",
+        "child_has",
     ),
     Guard(
         "leftovers: what others left",
@@ -43,7 +51,7 @@ GUARDS = [
     Guard(
         "leftovers: what is swept before it is locked",
         "leftovers.py",
-        "if os.path.samestat(os.stat(path), os.fstat(descriptor)):",
+        "if is_ours and os.path.samestat(os.stat(path), os.fstat(descriptor)):",
         "if True:",
         LEFTOVERS,
         "before_it_is",

@@ -164,7 +164,7 @@ GUARDS = [
     Guard(
         "log: a program executed is the one that starts",
         "starts.py",
-        "if not is_program(life.awaited, program):",
+        "if not runs_as(life.awaited, program):",
         "if False:",
         OBSERVER_LOG,
         "accident",
@@ -172,7 +172,7 @@ GUARDS = [
     Guard(
         "log: a program spawned is the one that starts",
         "starts.py",
-        "if not is_program(self._spawned[pid], program):",
+        "if not runs_as(self._spawned[pid], program):",
         "if False:",
         OBSERVER_LOG,
         "accident",

@@ -32,7 +32,7 @@ GUARDS = [
     Guard("cache: sizes", "directory.py", "if status.st_size > most:", "if False:", DIRECTORY, "up_to"),
     Guard(
         "cache: files of others",
-        "directory.py",
+        "untrusted.py",
         "return self._is_shared or status.st_uid in self._owners",
         "return True",
         DIRECTORY,
@@ -57,7 +57,7 @@ GUARDS = [
     Guard(
         "cache: the tag while something is stored",
         "directory.py",
-        'if not cachedir_tag.is_in(self._folders[""]):',
+        'if not cachedir_tag.is_in(self._open[""]):',
         "if False:",
         DIRECTORY,
         "removed_while",
@@ -79,6 +79,22 @@ GUARDS = [
         "second_name",
     ),
     Guard(
+        "cache: who adds and who removes wait for each other",
+        "locks.py",
+        "while not take(descriptor):",
+        "while False:",
+        "test_locks.py",
+        "exclude_each_other",
+    ),
+    Guard(
+        "cache: a miss loads no filelock",
+        "locks.py",
+        "with _held_by_call(directory, shard, flock.take):",
+        "with _held_by_call(directory, shard, _take_by_filelock):",
+        "test_locks.py",
+        "loads_filelock",
+    ),
+    Guard(
         "cache: what others call theirs",
         "cachedir_tag.py",
         "return not is_in(below) and any(",
@@ -93,5 +109,13 @@ GUARDS = [
         "if False:",
         "test_publishing.py",
         "gigabytes",
+    ),
+    Guard(
+        "cache: names in what an answer rests on",
+        "basis.py",
+        "if bucket in store.BUCKETS and name.removesuffix(store.COMPRESSED) == known:",
+        "if True:",
+        "test_basis.py",
+        "anything_else",
     ),
 ]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import filelock
 
-from nvccache.store import journal
+from nvccache.store import event_totals
 from scenarios.lines.line import Line
 from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 
@@ -78,7 +78,7 @@ class Bench:
         argv, path = [sys.executable, "-m", "nvccache", self.workspace.nvcc], self.environ["PATH"]
         if self.line.is_shim:
             argv, path = ["nvcc"], f"{self.bin}:{path}"
-        journal.reset(str(self.workspace.cache))
+        event_totals.reset(str(self.workspace.cache))
         run = self._run([*argv, *self._arguments()], PATH=path)
         return run, self.workspace.counters()
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store import journal
-from nvccache.store.journal_line import LOG, Call
+from nvccache.store import event_totals, events
+from nvccache.store.event_line import LOG, Event
 from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.linking import device_sections
 from scenarios.rebuilds import CCBIN, toolkit_of
@@ -84,10 +84,10 @@ class Build:
         result = self._run([*self._command(ours=False), "-j1"], {KEPT: flags})
         return self._made(result, ours=False)
 
-    def cached(self, jobs: int = 2) -> tuple[Made, list[Call]]:
+    def cached(self, jobs: int = 2) -> tuple[Made, list[Event]]:
         """Build what is out of date through the cache; what was made, and the calls that were counted."""
         time.sleep(OLD_ENOUGH)
-        journal.reset(str(self.workspace.cache))
+        event_totals.reset(str(self.workspace.cache))
         result = self._run([*self._command(ours=True), f"-j{jobs}"], self._environ(ours=True))
         return self._made(result, ours=True), calls_of(self.workspace)
 
@@ -146,23 +146,21 @@ class Build:
         return found
 
 
-def calls_of(workspace: Workspace) -> list[Call]:
+def calls_of(workspace: Workspace) -> list[Event]:
     """The calls that were counted since the counts were reset."""
     path = workspace.cache / "journal" / LOG
-    lines = path.read_text().split("\n") if path.exists() else []
-    calls = [journal._call_of(line.split("\t")) for line in lines]
-    return [call for call in calls if call]
+    return list(events.parse(path.read_bytes())) if path.exists() else []
 
 
-def outcomes(calls: Sequence[Call]) -> dict[str, str]:
+def outcomes(calls: Sequence[Event]) -> dict[str, str]:
     """Name of a product -> what became of its call; a build makes none twice."""
     found = {call.product: call.outcome for call in calls}
     assert len(found) == len(calls), [(call.outcome, call.reason, call.product) for call in calls]
     return found
 
 
-def stages_run(calls: Sequence[Call]) -> list[str]:
-    return sorted(stage for call in calls for stage, hit, _ in call.stages if not hit)
+def stages_run(calls: Sequence[Event]) -> list[str]:
+    return sorted(stage.kind for call in calls for stage in call.stages if not stage.is_hit)
 
 
 def prepare(workspace: Workspace, system: System, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.journal_line import Call
+from nvccache.store.event_line import Call
 from scenarios.builds import Build, Made, calls_of, outcomes, prepare, stages_run, touch
 from scenarios.small_project import (
     CMAKE_NINJA,

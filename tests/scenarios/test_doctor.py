@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store import journal, journal_line
+from nvccache.store import event_line, event_totals
 from scenarios.rebuilds import copy_toolkit, replace
 from workspaces import Result, Workspace
 
@@ -92,7 +92,7 @@ def test_a_cache_directory_that_cannot_be_written(workspace: Workspace, kind: st
 def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_path: Path) -> None:
     """Nor do the compiles that it makes show in the user's own counts."""
     counted = str(tmp_path / "counted")
-    journal_line.append(counted, journal_line.Call("miss"))
+    event_line.append(counted, event_line.Event("miss"))
     result, lines = examine(
         workspace,
         NVCCACHE_DISABLE="1",
@@ -107,8 +107,8 @@ def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_
         ("note", "`disable` is on (NVCCACHE_DISABLE)"),
     ]
     assert lines["and again"][0][1].startswith("direct_hit in ")
-    assert journal.totals(counted)["calls"]["miss"] == 1
-    assert not any(count for name, count in journal.totals(counted)["calls"].items() if name != "miss")
+    assert event_totals.read(counted)["calls"]["miss"] == 1
+    assert not any(count for name, count in event_totals.read(counted)["calls"].items() if name != "miss")
 
 
 def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.files import elf
 from nvccache.records import machine_facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -27,7 +28,7 @@ from workspaces import Workspace
 
 __all__ = ["primed", "shared"]  # fixtures
 
-LOADER = loader.interpreter("/proc/self/exe") or ""
+LOADER = elf.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
 MACHINE_OF_REPLAY, MACHINE_OF_INPUT_RECORD = 8, 14
 # As a child, since it must not hang or eat up this process.

@@ -133,7 +133,7 @@ def forged_answer(choose: random.Random, right: set[str]) -> bytes:
     listed = [b"a.cu\0", b"0"] if choose.random() < 0.8 else [b"", b""]
     link = sections.join(choose.choice([[], [], [], ["a.o", DIGEST]]))
     parts = [sections.join(products), rule.encode(), *listed, b"", b"", b"1", link, b""]
-    return sections.pack(direct._KIND, parts)
+    return sections.pack("answer-3", parts)
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -32,7 +32,7 @@ from generator import edited_files, edited_headers, edited_settings, edited_tool
 from generator.edit_cases import AT_REST, ELSEWHERE, PRELUDE, Call, EditCase, make_case
 from generator.lines import seeds
 from nvccache.outcomes import BYPASS, FAULT
-from nvccache.store import journal
+from nvccache.store import event_totals
 from scenarios.light_toolkit import light_toolkit
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.sameness import TEMPORARY
@@ -178,7 +178,7 @@ class Trial:
         time.sleep(OLD_ENOUGH if self._case.has_pauses else 0)
 
     def cached(self, call: Call) -> Outcome:
-        journal.reset(str(self._workspace.cache))
+        event_totals.reset(str(self._workspace.cache))
         made = self._made([sys.executable, "-m", "nvccache", *self._words(call)], call)
         counters = self._workspace.counters()
         name = counters.outcome if any(counters.calls.values()) else "not counted"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import outcomes
-from nvccache.store import journal, store
+from nvccache.store import events, store
 from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.linking import (
     CALLER,
@@ -60,7 +60,7 @@ def is_relinked(place: Workspace, argv: tuple[str, ...]) -> bool:
 
 
 def was_relinked(place: Workspace, product: str = "ours") -> bool:
-    last = journal.last_call(str(place.cache), str(place.directory / product))
+    last = events.last_call(str(place.cache), str(place.directory / product))
     return last is not None and last.reason == outcomes.LINKED
 
 

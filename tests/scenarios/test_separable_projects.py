@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.journal_line import Call
+from nvccache.store.event_line import Call
 from scenarios.builds import Build, Made, outcomes, prepare, stages_run
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.small_project import CMAKE_NINJA, SHIM

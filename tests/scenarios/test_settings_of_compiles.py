@@ -154,11 +154,11 @@ def test_other_compilers_are_passed_through_and_counted(workspace: Workspace) ->
 
 def test_the_store_fault_of_a_call_is_counted(workspace: Workspace) -> None:
     from nvccache import outcomes
-    from nvccache.store import journal_line
+    from nvccache.store import event_line
 
     for word in ("disk_full", "disk_full", "lock_timeout", "of_tomorrow"):
-        call = journal_line.Call(outcomes.MISS)
+        call = event_line.Event(outcomes.MISS)
         call.store_fault = word
-        journal_line.append(str(workspace.cache), call)
+        event_line.append(str(workspace.cache), call)
     shown = command(workspace, "stats", "--format", "json").stdout
     assert json.loads(shown)["store_faults"] == {"disk_full": 2, "lock_timeout": 1, "of_tomorrow": 1}

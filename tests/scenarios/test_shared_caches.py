@@ -13,7 +13,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import eviction, journal, journal_line, locks, store
+from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.store.store import STAGE, Store
 from scenarios.primed_cache import check_compiles, compile_cached, primed, shared
@@ -27,7 +27,7 @@ HOLDER = """
 import sys, time
 from nvccache.store import locks
 from nvccache.store.directory import Directory
-with locks.shard_lock(Directory(sys.argv[1]), sys.argv[2]):
+with locks.to_publish(Directory(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -47,7 +47,7 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
     try:
         first = Store(str(root))
         first.add_record(STAGE, KEY, b"of the first")
-        journal_line.append(str(root), journal_line.Call("miss"))
+        event_line.append(str(root), event_line.Event("miss"))
         claim = Claims(str(root)).take(KEY)
         assert claim and not first.trouble
         os.seteuid(unprivileged.NOBODY)
@@ -56,8 +56,8 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
         second.add_record(STAGE, KEY, b"of the second")
         second.add_record(STAGE, OTHER_KEY, b"of the second")
         assert not second.trouble
-        journal_line.append(str(root), journal_line.Call("miss"))
-        assert journal.totals(str(root))["calls"]["miss"] == 2
+        event_line.append(str(root), event_line.Event("miss"))
+        assert event_totals.read(str(root))["calls"]["miss"] == 2
         assert eviction.clear(str(root)).files == 2
         second.add_record(STAGE, KEY, b"of the second")
     finally:
@@ -108,14 +108,14 @@ def test_a_holder_that_was_stopped_costs_one_wait_and_is_counted(primed: tuple[W
             holders.append(holder)
             assert holder.stdout and holder.stdout.read(5) == b"held\n"
             holder.send_signal(signal.SIGSTOP)
-        journal.reset(str(workspace.cache))
+        event_totals.reset(str(workspace.cache))
         assert compile_cached(workspace).status == 0
     finally:
         for holder in holders:
             holder.kill()
             holder.wait()
             holder.stdout.close()
-    assert journal.totals(str(workspace.cache))["store_faults"] == {"lock_timeout": 1}
+    assert event_totals.read(str(workspace.cache))["store_faults"] == {"lock_timeout": 1}
     workspace.write("a.cu", SOURCE)
     check_compiles(workspace, expected)
 
@@ -129,6 +129,6 @@ def test_a_lock_that_cannot_be_given_up_does_not_undo_what_was_done(tmp_path: Pa
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as broken:
-        broken.setattr(locks.fcntl, "flock", fail)
+        broken.setattr("fcntl.flock", fail)
         claims.give_up(claim)
         assert claims.take(OTHER_KEY) is None

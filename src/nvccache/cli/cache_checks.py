@@ -19,7 +19,7 @@ from nvccache.cli.settings import NO_CACHE, why_not_counted
 from nvccache.cli.units import size_words
 from nvccache.store import directory, store
 from nvccache.store.directory import Directory
-from nvccache.store.journal_line import LOG
+from nvccache.store.event_line import LOG
 from nvccache.store.locks import held
 
 TYPE_CHECKING = False

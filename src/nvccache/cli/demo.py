@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Literal
 
-    from nvccache.store.journal import Totals
+    from nvccache.store.event_totals import Totals
 
 _COMPILING = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile")
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT, outcomes.PARTIAL_HIT)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nvccache.config import Config
-    from nvccache.store.journal import Totals
+    from nvccache.store.event_totals import Totals
 
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 

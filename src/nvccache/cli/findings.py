@@ -13,6 +13,7 @@ import tempfile
 from nvccache import real_nvcc, wrong_settings
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
+from nvccache.files import elf
 from nvccache.machine import slots
 from nvccache.observation import observer
 from nvccache.store.store import Store
@@ -57,7 +58,7 @@ def of_launcher() -> Iterator[Finding]:
     if not path:
         text = "not installed as a program: start it with `python -I -m nvccache`"
         yield Finding(ODD, "launcher", text)
-    elif _first_bytes(path).startswith(b"\x7fELF"):
+    elif _first_bytes(path).startswith(elf.MAGIC):
         yield Finding(GOOD, "launcher", f"`{path}`")
     else:
         text = (
@@ -74,7 +75,7 @@ def of_launcher() -> Iterator[Finding]:
 def _first_bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as stream:
-            return stream.read(4)
+            return stream.read(len(elf.MAGIC))
     except OSError:
         return b""
 

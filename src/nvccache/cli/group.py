@@ -10,8 +10,8 @@ import click
 from nvccache import __version__
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import escaped_errors
-from nvccache.store.journal import JournalError
-from nvccache.store.store import StoreError
+from nvccache.store.directory import StoreError
+from nvccache.store.events import JournalError
 
 
 class LazyGroup(click.Group):

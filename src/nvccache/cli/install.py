@@ -19,7 +19,7 @@ from nvccache.real_nvcc import SHIM_MARK, is_ours
 from nvccache.toolkit.discovery import find_nvcc
 
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
-_IMPORTED = ("nvccache", "xxhash", "zstandard", "click", "tomli")
+_IMPORTED = ("nvccache", "xxhash", "zstandard", "filelock", "click", "tomli")
 
 # Python keeps no compiled form of a script, so what is seldom needed stays a string.
 _BODY = """\

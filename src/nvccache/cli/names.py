@@ -3,6 +3,7 @@
 # command -> the module that holds it; the module's function of the same name is the command
 COMMANDS = {
     "stats": "nvccache.cli.stats",
+    "events": "nvccache.cli.events",
     "clean": "nvccache.cli.clean",
     "config": "nvccache.cli.config",
     "explain": "nvccache.cli.explain",

@@ -1,124 +1,165 @@
-"""`nvccache stats`: what became of the calls so far, and how large the cache is."""
+"""`nvccache stats`: what became of the calls, what was saved, and how large the cache is."""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 
 import click
 
-from nvccache import __version__, config, outcomes
+from nvccache import __version__, config
 from nvccache.cli import settings as our_settings
+from nvccache.cli import since as ages
+from nvccache.cli import stats_formats, stats_text
 from nvccache.cli.output import say, warn
-from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.store import eviction, journal
+from nvccache.store import event_totals, eviction, sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import TypedDict
 
-    class StoreSize(TypedDict):
+    from nvccache.store.event_line import Event
+
+    class StoreSize(TypedDict, total=False):
         bytes: int
         max_bytes: int
         entries: int
+        kinds: dict[str, dict[str, int]]
 
-    class Statistics(journal.Totals):
+    class Statistics(event_totals.Totals):
         version: str
         store: StoreSize
+        rates: stats_text.Rates
+        last_build: stats_text.Build | None
+
+
+_FORMATS: dict[str, Callable[[Statistics], list[str]]] = {
+    "text": stats_text.lines,
+    "json": lambda statistics: json.dumps(statistics, indent=2).splitlines(),
+    "prometheus": stats_formats.prometheus,
+    "github": stats_formats.github,
+}
 
 
 @click.command()
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the numbers."
+    "--format",
+    "form",
+    type=click.Choice(list(_FORMATS)),
+    default="text",
+    help="`prometheus` is for the textfile collector, `github` for $GITHUB_STEP_SUMMARY.",
 )
-@click.option("--reset", is_flag=True, help="Set the counts to zero after printing them.")
-def stats(form: str, reset: bool) -> None:
-    """Show what became of the calls so far, and the size of the cache."""
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--since", callback=ages.parse, metavar="WHEN", help=ages.HELP)
+@click.option(
+    "--by",
+    type=click.Choice(list(stats_text.GROUPS)),
+    help="Count for each source, reason, architecture or directory.",
+)
+@click.option("--sizes", "with_sizes", is_flag=True, help="Say what of the cache takes how much room.")
+@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file, all at once.")
+@click.option(
+    "--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again every so many seconds."
+)
+@click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
+def stats(
+    form: str,
+    as_json: bool,
+    since: float | str | None,
+    by: str | None,
+    with_sizes: bool,
+    output: str | None,
+    watch: float | None,
+    reset: bool,
+) -> None:
+    """Show what became of the calls, what was saved, and the size of the cache."""
+    form = "json" if as_json else form
+    if reset and (since is not None or by):
+        raise click.UsageError("--zero sets all counts to zero: it does not go with --since or --by")
+    if by and form not in ("text", "json"):
+        raise click.UsageError("--by is for people and for --json")
     settings = our_settings.load()
-    exists = bool(settings.dir) and os.path.lexists(settings.dir)
-    usage = eviction.usage(settings.dir) if exists else None
-    totals = _totals(settings, reset)
-    statistics: Statistics = {
-        "version": __version__,
-        **totals,
-        "store": {
-            "bytes": usage.bytes if usage else 0,
-            "max_bytes": settings.max_size,
-            "entries": usage.entries if usage else 0,
-        },
-    }
     if not settings.counts_calls:
         warn(our_settings.why_not_counted(settings))
-    if form == "json":
-        say(*json.dumps(statistics, indent=2).splitlines())
+    while True:
+        if by:
+            made = _grouped(settings, since, by, form)
+        else:
+            statistics = _statistics(settings, since, with_sizes, reset)
+            made = _FORMATS[form](statistics)
+            if form == "text":
+                made += ["", *_where(settings, since)]
+        if watch:
+            click.clear()
+        _put(made, output)
+        if not watch:
+            return
+        time.sleep(watch)
+
+
+def _put(lines: Sequence[str], output: str | None) -> None:
+    if not output:
+        say(*lines)
         return
-    say(*_text(statistics), "", _where(settings, exists))
-    if settings.stats_dir:
-        say(f"counted in `{settings.stats_dir}`")
+    with click.open_file(output, "w", encoding="utf-8", errors="backslashreplace", atomic=True) as stream:
+        stream.write("\n".join([*lines, ""]))
 
 
-def _totals(settings: config.Config, reset: bool) -> journal.Totals:
+def _statistics(
+    settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool
+) -> Statistics:
+    exists = bool(settings.dir) and os.path.lexists(settings.dir)
+    usage = eviction.usage(settings.dir) if exists else None
+    found: list[Event] | None = None
+    if since is not None:
+        found = ages.events_of(settings.journal_root, since)
+        totals = event_totals.of_events(found)
+    else:
+        totals = _totals(settings, reset)
+    size: StoreSize = {
+        "bytes": usage.bytes if usage else 0,
+        "max_bytes": settings.max_size,
+        "entries": usage.entries if usage else 0,
+    }
+    if with_sizes and exists:
+        size["kinds"] = {
+            kind: {"files": of_kind.files, "bytes": of_kind.bytes, "unpacked_bytes": of_kind.unpacked}
+            for kind, of_kind in sizes.by_kind(settings.dir).items()
+        }
+    last = ages.events_of(settings.journal_root, ages.LAST_BUILD) if since is None else []
+    return {
+        "version": __version__,
+        **totals,
+        "rates": stats_text.rates(totals),
+        "last_build": stats_text.build(last) if last else None,
+        "store": size,
+    }
+
+
+def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:
     root = settings.journal_root
     if not root:
-        return journal.nothing()
+        return event_totals.nothing()
     if reset:
         our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
-        return journal.reset(root)
-    return journal.totals(root)
+        return event_totals.reset(root)
+    return event_totals.read(root)
 
 
-def _where(settings: config.Config, exists: bool) -> str:
+def _grouped(settings: config.Config, since: float | str | None, by: str, form: str) -> list[str]:
+    groups = stats_text.grouped(ages.events_of(settings.journal_root, since), by)
+    if form == "json":
+        return [json.dumps(group) for group in groups]
+    return stats_text.table(groups, by)
+
+
+def _where(settings: config.Config, since: float | str | None) -> list[str]:
     if not settings.dir:
-        return f"There is no cache here: {our_settings.NO_CACHE}"
-    return f"cache in `{settings.dir}`" if exists else f"There is no cache in `{settings.dir}` yet"
-
-
-def _text(statistics: Statistics) -> list[str]:
-    size = statistics["store"]
-    return [
-        *_calls(statistics["calls"]),
-        *_reasons("why nvcc ran by itself", statistics["bypass_reasons"], outcomes.REASONS),
-        *_reasons(
-            "why the cache was not used as it should be", statistics["store_faults"], outcomes.STORE_FAULTS
-        ),
-        *_reasons("calls with a setting that is wrong", statistics["wrong_settings"], _wrong_settings()),
-        *_stages(statistics["stages"]),
-        "",
-        f"time saved  {seconds_words(statistics['seconds_saved'])}",
-        f"cache size  {size_words(size['bytes'])}"
-        f"{' of ' + size_words(size['max_bytes']) if size['max_bytes'] else ''}"
-        f" in {count_words(size['entries'], 'file')}",
-    ]
-
-
-def _calls(calls: dict[str, int]) -> list[str]:
-    total = sum(calls.values())
-    lines = [f"{'calls':<18}{total:>9}"]
-    for outcome, count in calls.items():
-        share = f"{100 * count / total:>8.1f} %" if count else ""
-        lines.append(f"  {outcome:<16}{count:>9}{share}")
-    return lines
-
-
-def _wrong_settings() -> dict[str, str]:
-    instead = {name: f"`{variable}` had a default's value" for name, (variable, _) in config.SETTINGS.items()}
-    return {**instead, **outcomes.WRONG_SETTINGS}
-
-
-def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> list[str]:
-    if not counts:
-        return []
-    width = max(16, *map(len, counts))
-    lines = ["", title]
-    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        sentence = sentences.get(word, "a reason of another version of nvccache")
-        lines.append(f"  {word:<{width}}{count:>9}  {sentence}")
-    return lines
-
-
-def _stages(stages: dict[str, journal.StageTotals]) -> list[str]:
-    lines = ["", f"{'stages':<18}{'hits':>9}{'misses':>9}{'spent':>14}{'saved':>14}"]
-    for stage, counts in stages.items():
-        spent, saved = seconds_words(counts["seconds"]), seconds_words(counts["seconds_saved"])
-        lines.append(f"  {stage:<17}{counts['hit']:>8}{counts['miss']:>9}{spent:>14}{saved:>14}")
+        return [f"There is no cache here: {our_settings.NO_CACHE}"]
+    exists = os.path.lexists(settings.dir)
+    lines = [f"cache in `{settings.dir}`" if exists else f"There is no cache in `{settings.dir}` yet"]
+    if settings.stats_dir:
+        lines.append(f"counted in `{settings.stats_dir}`")
     return lines

@@ -58,6 +58,53 @@ _MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\
 _MACRO_IN_TEXT = re.compile(
     r"""(-D\s*[A-Za-z_](?:[^\s"'=\\]|\\\S)*(?:=|\\\s))(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
 )
+# Options of the tools that nvcc starts whose values are nvcc's own words, architectures and paths. What a
+# user hands to a tool comes among them.
+_OWN_VALUES = frozenset(
+    [
+        "-arch",
+        "--arch",
+        "--gpu-name",
+        "-maxreg",
+        "-maxrregcount",
+        "--maxrregcount",
+        "-O",
+        "--opt-level",
+        "-std",
+        "--std",
+        "-x",
+        "-m",
+        "-march",
+        "-mtune",
+        "-ftz",
+        "-prec_div",
+        "-prec_sqrt",
+        "-fmad",
+        "--gnu_version",
+        "-I",
+        "-isystem",
+        "-iquote",
+        "-idirafter",
+        "-include",
+        "-imacros",
+        "-L",
+        "-l",
+        "-o",
+        "--orig_src_file_name",
+        "--orig_src_path_name",
+        "--include_file_name",
+        "--stub_file_name",
+        "--module_id_file_name",
+        "--gen_c_file_name",
+        "--gen_device_file_name",
+        "--create",
+        "--image3",
+        "--embedded-fatbin",
+        "--register-link-binaries",
+    ]
+)
+_GLUED_VALUES = ("-I", "-L", "-l", "-D__CUDA", "-D__NVCC")
+_NAME = re.compile(r"-[^, =]*")
 _SHORTEST_SECRET = 4  # characters; replacing shorter ones in a text would leave nothing of it
 
 
@@ -85,6 +132,33 @@ def line(argv: Iterable[str]) -> list[str]:
         found.append(HIDDEN if is_value else shown(argument))
         is_before_value = argument.name == tokens.FORWARDED
     return found
+
+
+def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
+    """The words of a tool's command line, each option with its value: as it may be shown, and all of it."""
+    found = []
+    words = iter(argv)
+    for word in words:
+        whole = word
+        if word == "-D":
+            whole += next(words, "")
+        elif word in _OWN_VALUES:
+            whole = f"{word} {next(words, '')}"
+        found.append((_shown_of_tool(whole), whole))
+    return found
+
+
+def _shown_of_tool(word: str) -> str:
+    name = re.split("[= ]", word, maxsplit=1)[0]
+    if name in _OWN_VALUES or word.startswith(_GLUED_VALUES) or word.endswith(_FILES) or word[:1] == "<":
+        return word
+    if word.startswith("-D"):
+        rest = word[2:]
+        kept = "-D" + (match[0] if (match := _MACRO.match(rest)) else "")
+    else:
+        kept = match[0] if (match := _NAME.match(word)) else ""
+    sign = "=" if word[len(kept) :].startswith("=") else ""
+    return kept + sign + (HIDDEN if len(kept) < len(word) else "")
 
 
 def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:

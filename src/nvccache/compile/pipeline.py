@@ -17,7 +17,7 @@ from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
 from nvccache.records.base_dir import Relocation
-from nvccache.store import directory, eviction, store
+from nvccache.store import basis, directory, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.toolkit import dryrun, toolchain
 
@@ -102,7 +102,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         if _clock_was_set(started):
             stages.reasons_against_record.append("the clock was set while it was compiled")
         recorded = record_call.record(record_call.Recorder(request, stages, report, dry_run, relocation))
-    miss_reason.note(case, cause, recorded, report, cache)
+    miss_reason.note(case, cause, recorded, report, cache, stages)
     _keep_up(cache, config)
     return report
 
@@ -133,7 +133,7 @@ def _clock_was_set(started: tuple[int, int]) -> bool:
 def _keep_up(cache: store.Store, config: Config) -> None:
     """What the store needs after a call: marks of use, its trouble in the log, and its limit."""
     if cache.is_stale:
-        cache.touch(cache.used)
+        basis.mark_used(cache, cache.used)
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added_bytes:

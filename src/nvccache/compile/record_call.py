@@ -18,6 +18,7 @@ from nvccache.records import depfile, direct, input_records, manifest, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.store import basis
 from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
 
@@ -212,7 +213,7 @@ def record(recorder: Recorder) -> Recorded:
     manifest.add(
         front_key, manifest.Found(key, made, attached), cache, relocation, recorder.execution.since_ns
     )
-    cache.add_basis(key)
+    basis.add(cache, key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
     replay.add(replay_key, made, given, request.arguments, request.environ, cache)
     return Recorded(front_key, key, scope)

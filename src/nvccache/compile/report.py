@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from nvccache import outcomes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.execution.find_stage import Lookup
+    from nvccache.plan.model import Stage
+
+
+class StageLookup:
+    """What is known of the keys of a stage that has ended; `lookup` is None for one that is not cached."""
+
+    __slots__ = ("has_run", "lookup", "stage")
+
+    def __init__(self, stage: Stage, lookup: Lookup | None, has_run: bool) -> None:
+        self.stage = stage
+        self.lookup = lookup
+        self.has_run = has_run
+
 
 class Report:
     """Exit code, output, and what each stage cost or saved: (kind, whether it was a hit, seconds).
@@ -17,6 +33,7 @@ class Report:
     __slots__ = (
         "is_linked",
         "leave_to_nvcc",
+        "looked_up",
         "products",
         "stages",
         "status",
@@ -34,6 +51,7 @@ class Report:
         self.stderr = stderr
         self.leave_to_nvcc = leave_to_nvcc
         self.stages: list[tuple[str, bool, float]] = []
+        self.looked_up: list[StageLookup] = []
         self.products = ()
         self.is_linked = False
         self.store_fault = ""

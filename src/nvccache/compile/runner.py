@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from nvccache import outcomes
-from nvccache.compile.report import Report
+from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule, State
 from nvccache.execution import unlike_ids
 from nvccache.execution.execution import Execution
@@ -120,11 +120,12 @@ class _Run:
             self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
             raise
         self._schedule.finish()
-        self._report.stages = [
-            (task.stage.kind, task.is_hit and _written_by(task) not in self._ran, task.completed.seconds)
-            for task in self._ended()
-            if task.completed and task.stage.kind in outcomes.STAGES
-        ]
+        counted = [task for task in self._ended() if task.stage.kind in outcomes.STAGES]
+        for task in counted:
+            is_hit = task.is_hit and _written_by(task) not in self._ran
+            if task.completed:
+                self._report.stages.append((task.stage.kind, is_hit, task.completed.seconds))
+            self._report.looked_up.append(StageLookup(task.stage, task.lookup, not is_hit))
         return self._report
 
     def _advance(self) -> None:

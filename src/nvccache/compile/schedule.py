@@ -311,7 +311,7 @@ class Schedule:
 
     def _keep_or_release(self, slot: Slot) -> None:
         # Without a place it is better to ask again: one may have become free.
-        if slot.is_own and slot.has_place and not self._spare:
+        if slot.is_own and slot.is_in_pool and not self._spare:
             self._spare = slot
         else:
             slot.release()

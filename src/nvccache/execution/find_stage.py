@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nvccache.execution.execution import Execution
+    from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Output, Stage
-    from nvccache.plan.stage_key import KeyComponent
     from nvccache.records.input_records import InputRecord
     from nvccache.records.manifest import Found
 
@@ -49,6 +49,8 @@ class Lookup:
     entry: Entry | None = None
     input_record: InputRecord | None = None
     is_moved: bool = False
+    components: tuple[KeyComponent, ...] = ()  # of the front key
+    record_key: str = ""  # of the input record
 
     @property
     def claim_key(self) -> str:
@@ -86,13 +88,14 @@ class Finder:
         """Find the stage's result; raises OSError when its tool or a file it names cannot be read."""
         found = self._key_components(stage)
         front_key, meaning_key = stage_key.key_of(found), self._meaning_key(stage, found)
-        return self.look_again(
-            stage, Lookup(front_key, meaning_key, bool(meaning_key) and self.ignores_lines())
-        )
+        ignores_lines = bool(meaning_key) and self.ignores_lines()
+        return self.look_again(stage, Lookup(front_key, meaning_key, ignores_lines, components=tuple(found)))
 
     def look_again(self, stage: Stage, before: Lookup) -> Lookup:
         """Find the result of a stage whose keys have been made a moment ago."""
-        missing = Lookup(before.front_key, before.meaning_key, before.goes_by_meaning)
+        missing = Lookup(
+            before.front_key, before.meaning_key, before.goes_by_meaning, components=before.components
+        )
         if self._is_recaching:
             return missing
         for tried in (before.meaning_key, before.front_key):
@@ -107,7 +110,12 @@ class Finder:
                 )
                 if entry and (not is_moved or self.ignores_lines()):
                     return replace(
-                        missing, key=key, entry=entry, input_record=found.input_record, is_moved=is_moved
+                        missing,
+                        key=key,
+                        entry=entry,
+                        input_record=found.input_record,
+                        is_moved=is_moved,
+                        record_key=found.key,
                     )
         return missing
 

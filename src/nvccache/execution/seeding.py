@@ -84,17 +84,11 @@ class Seeding:
 
     def _placed_key(self, key: str, stage: Stage) -> str:
         """The key that knows where the source is."""
-        builder = keys.KeyBuilder("placed stage")
-        builder.add("front", key)
-        builder.add("place", ids.source_path(stage.argv))
-        return builder.key()
+        return keys.key_of("placed stage", [("front", (key,)), ("place", (ids.source_path(stage.argv),))])
 
     def _seeded_key(self, key: str, stage: Stage) -> str:
         self.is_bound = True
-        builder = keys.KeyBuilder("seeded stage")
-        builder.add("front", key)
-        builder.add("seed", self.seed_of(stage).text)
-        return builder.key()
+        return keys.key_of("seeded stage", [("front", (key,)), ("seed", (self.seed_of(stage).text,))])
 
     def settle(
         self,

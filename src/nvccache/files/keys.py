@@ -1,8 +1,8 @@
 """Digests and keys: the one owner of xxhash.
 
 A digest names bytes (XXH3, 128 bits, 32 hexadecimal characters). A key names what a stage's result
-depends on: a sequence of tagged, length-delimited parts, so that `-I -O2` and `-I-O2`, or a part
-moved from one tag to another, never meet.
+depends on: a list of components, each a tag with length-delimited parts, so that `-I -O2` and `-I-O2`, or a
+part moved from one tag to another, never meet. What two such lists differ in says key_differences.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
+
 _CHUNK = 1 << 20
+_LARGE = 1 << 14  # bytes that are not copied to be digested together with what is around them
 
 
 def digest_bytes(content: bytes) -> str:
@@ -45,26 +48,24 @@ def digest_chunks(chunks: Iterable[bytes]) -> str:
     return state.hexdigest()
 
 
-class KeyBuilder:
-    """Collects the parts of one key."""
+def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
+    """The key of what has these components; number and lengths of their parts are in it, and their order.
 
-    __slots__ = ("_state",)
-
-    def __init__(self, kind: str) -> None:
-        self._state = xxh3_128()
-        self.add("kind", kind)
-
-    def add(self, tag: str, *parts: str | bytes) -> None:
-        """Add the parts under a tag; their number and lengths are part of the key."""
-        update = self._state.update
-        update(b"%d:%s%d;" % (len(tag), tag.encode(), len(parts)))
+    Thousands of names are better joined in one part: each part by itself takes longer than its bytes.
+    """
+    state = xxh3_128()
+    framed = [b"4:kind1;%d:%s" % (len(kind), kind.encode())]
+    for tag, parts in components:
+        framed.append(b"%d:%s%d;" % (len(tag), tag.encode(), len(parts)))
         for part in parts:
             raw = part if isinstance(part, bytes) else os.fsencode(part)
-            update(b"%d:" % len(raw))
-            update(raw)
-
-    def key(self) -> str:
-        return self._state.hexdigest()
+            framed += (b"%d:" % len(raw), raw)
+            if len(raw) > _LARGE:
+                state.update(b"".join(framed[:-1]))
+                state.update(raw)
+                framed.clear()
+    state.update(b"".join(framed))
+    return state.hexdigest()
 
 
 def for_terminal(key: str, terminal: str, stderr: bytes) -> str:
@@ -78,7 +79,4 @@ def possible_on_terminal(key: str, terminal: str) -> tuple[str, ...]:
 
 
 def _on_terminal(key: str, terminal: str) -> str:
-    builder = KeyBuilder("on a terminal")
-    builder.add("key", key)
-    builder.add("terminal", terminal)
-    return builder.key()
+    return key_of("on a terminal", (("key", (key,)), ("terminal", (terminal,))))

@@ -14,6 +14,55 @@ FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open so
 # A FIFO must not wait for its other end, and a terminal must not become ours.
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Permissions:
+    """Who is trusted below a directory, and what those who share it may do with what is made there.
+
+    `umask` is None where that of the process counts.
+    """
+
+    __slots__ = ("_is_shared", "_owners", "umask")
+
+    def __init__(self, umask: int | None) -> None:
+        self.umask = umask
+        self._is_shared = False
+        self._owners: tuple[int, ...] = ()
+
+    def learn_from(self, status: os.stat_result) -> None:
+        """Take over what the directory itself says, as far as no umask has been set."""
+        self._is_shared = bool(status.st_mode & _OF_OTHERS)
+        self._owners = (os.geteuid(), 0, status.st_uid)
+        if self.umask is None and self._is_shared:
+            self.umask = ~status.st_mode & 0o077
+
+    def trusts(self, status: os.stat_result) -> bool:
+        """Whether the owner of what has this status is trusted."""
+        return self._is_shared or status.st_uid in self._owners
+
+    def of_file(self, mode: int) -> tuple[int, bool]:
+        """The mode of a new file, and whether the process's umask is not to count as well."""
+        return (mode, False) if self.umask is None else (mode & ~self.umask, True)
+
+    def of_lock(self) -> tuple[int, bool]:
+        """The same for a file that those who may not write it may not read either."""
+        umask = 0o077 if self.umask is None else self.umask
+        mode = 0o600
+        for writes, both in ((0o020, 0o060), (0o002, 0o006)):
+            mode |= 0 if umask & writes else both
+        return mode, True
+
+    def give_to_folder(self, name: str, above: int) -> None:
+        """Give a new folder its permissions; raises OSError."""
+        if self.umask is None:
+            return
+        descriptor = os.open(name, LISTED, dir_fd=above)
+        try:
+            inherited = os.fstat(descriptor).st_mode & stat.S_ISGID
+            os.fchmod(descriptor, 0o777 & ~self.umask | inherited)
+        finally:
+            os.close(descriptor)
 
 
 def open_named(path: str, most: int = 0) -> int:

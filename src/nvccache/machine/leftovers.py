@@ -8,13 +8,12 @@ is only known on this machine, while it is up, so the name says which that was; 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
 import time
 
-from nvccache.files import keys
+from nvccache.files import flock, keys
 
 _NAME = re.compile(r"nvccache-([0-9a-f]{6})[0-9a-f]{10}")
 _OLD = 24 * 3600.0  # seconds without a new file
@@ -56,10 +55,10 @@ def _lock(path: str) -> int:
     except FileNotFoundError:
         return -1
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+        is_ours = flock.take(descriptor, shared=True)
+        if is_ours and os.path.samestat(os.stat(path), os.fstat(descriptor)):
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
+    except FileNotFoundError:
         pass
     except OSError:
         return descriptor  # no locks on this file system: nobody will take it for one that was left, either
@@ -79,7 +78,7 @@ def sweep(parent: str, spared: str) -> None:
 
 
 def _remove_if_left(path: str, is_from_here: bool) -> None:
-    """Raises OSError where it is in use, or no directory."""
+    """Raises OSError where it is no directory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -87,7 +86,7 @@ def _remove_if_left(path: str, is_from_here: bool) -> None:
             return
         if not is_from_here and time.time() - found.st_mtime < _OLD:
             return
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)  # which follows no links
+        if flock.take(descriptor):
+            shutil.rmtree(path, ignore_errors=True)  # which follows no links
     finally:
         os.close(descriptor)

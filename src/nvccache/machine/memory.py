@@ -9,8 +9,9 @@ control groups of this process leave, less what the tools already running may st
 
 from __future__ import annotations
 
-import os
 import resource
+
+from nvccache.machine import cgroups
 
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
@@ -47,31 +48,15 @@ def has_room(wanted: int, promised: int) -> bool:
 
 def available() -> int:
     """Bytes that could be allocated now without swapping; a machine that does not tell has plenty."""
-    found = [left for left in (_of_machine(), *map(_of_group, _groups())) if left is not None]
-    return min(found, default=1 << 62)
+    found = (_of_machine(), *map(_of_group, cgroups.directories("memory")))
+    return min((left for left in found if left is not None), default=1 << 62)
 
 
 def _of_machine() -> int | None:
-    for line in _read("/proc/meminfo").splitlines():
+    for line in cgroups.read("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
-
-
-def _groups() -> list[str]:
-    """The directories of the memory control groups of this process, from its own to the root's."""
-    found = []
-    for line in _read("/proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        root = "/sys/fs/cgroup" if not controllers else "/sys/fs/cgroup/memory"
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        # In a container the mount often shows the own group as its root.
-        while path.strip("/"):
-            found.append(root + path)
-            path = os.path.dirname(path)
-        found.append(root)
-    return found
 
 
 def _of_group(directory: str) -> int | None:
@@ -79,9 +64,12 @@ def _of_group(directory: str) -> int | None:
         ("memory.max", "memory.current", "inactive_file "),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
     ):
-        highest, used = _read(f"{directory}/{limit}").strip(), _read(f"{directory}/{usage}").strip()
+        highest, used = (
+            cgroups.read(f"{directory}/{limit}").strip(),
+            cgroups.read(f"{directory}/{usage}").strip(),
+        )
         if highest.isdecimal() and used.isdecimal():
-            return int(highest) - int(used) + _number(_read(f"{directory}/memory.stat"), cache)
+            return int(highest) - int(used) + _number(cgroups.read(f"{directory}/memory.stat"), cache)
     return None
 
 
@@ -90,11 +78,3 @@ def _number(text: str, name: str) -> int:
         if line.startswith(name):
             return int(line[len(name) :])
     return 0
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""

@@ -1,7 +1,7 @@
-"""How many tools may run at once: the cores of this process, the user's pool of places, a call's slots.
+"""How many tools may run at once: the cores of this process, the slots of the user's pool, those of a call.
 
-All calls of one user on one machine share a pool with as many places as there are cores. A place is a
-file that is locked while it is taken, so that the kernel frees it when its holder dies:
+All calls of one user on one machine share a pool with as many slots as there are cores. A slot of the pool is
+a file that is locked while it is taken, so that the kernel frees it when its holder dies:
 
     /dev/shm/nvccache-<uid>/slot-<number>
 
@@ -11,67 +11,35 @@ Knows nothing of the tools that run, nor of where tokens come from: `jobserver` 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
+
+from nvccache.files import flock
+from nvccache.machine import cgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.machine.watchdog import Watchdog
 
-_CGROUPS = "/sys/fs/cgroup"
-_OWN_CGROUPS = "/proc/self/cgroup"
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
 
 
-def available_cores(own_cgroups: str = _OWN_CGROUPS, cgroups: str = _CGROUPS) -> int:
-    """How many cores this process may use, by its affinity and its cgroups' quotas; at least 1."""
-    counts = [len(os.sched_getaffinity(0))]
-    try:
-        with open(own_cgroups, encoding="utf-8", errors="surrogateescape") as stream:
-            lines = stream.read().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        _, _, named = line.partition(":")
-        controllers, _, path = named.partition(":")
-        if not controllers:
-            counts += _quotas((cgroups, f"{cgroups}/unified"), path)
-        elif "cpu" in controllers.split(","):
-            counts += _quotas((f"{cgroups}/cpu", f"{cgroups}/{controllers}"), path)
-    return max(1, min(counts))
+def available_cores(own_cgroups: str = cgroups.OWN, mount: str = cgroups.MOUNT) -> int:
+    """How many cores this process may use, by its affinity and its control groups' quotas; at least 1."""
+    quotas = map(_quota, cgroups.directories("cpu", own_cgroups, mount))
+    return max(1, min([len(os.sched_getaffinity(0)), *(quota for quota in quotas if quota is not None)]))
 
 
-def _quotas(mounts: tuple[str, ...], path: str) -> list[int]:
-    """The quotas, in cores and rounded up, of one cgroup and of those that it lies in.
-
-    A container often sees its own cgroup at the root of the mount, and yet its path on the host: so the
-    root is asked as well, and directories that are not there limit nothing.
-    """
-    counts = []
-    for mount in mounts:
-        below = os.path.normpath(f"/{path.lstrip('/')}")
-        while True:
-            directory = mount + below.rstrip("/")
-            quota = _read(f"{directory}/cpu.max").split()
-            if not quota:
-                quota = _read(f"{directory}/cpu.cfs_quota_us").split()
-                quota += _read(f"{directory}/cpu.cfs_period_us").split()
-            if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1]):
-                counts.append(-(-int(quota[0]) // int(quota[1])))
-            if below == "/":
-                break
-            below = os.path.dirname(below)
-    return counts
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as stream:
-            return stream.read()
-    except (OSError, UnicodeDecodeError):
-        return ""
+def _quota(directory: str) -> int | None:
+    """The quota of one group, in cores and rounded up."""
+    words = cgroups.read(f"{directory}/cpu.max").split()
+    if not words:
+        words = cgroups.read(f"{directory}/cpu.cfs_quota_us").split()
+        words += cgroups.read(f"{directory}/cpu.cfs_period_us").split()
+    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or not int(words[1]):
+        return None
+    return -(-int(words[0]) // int(words[1]))
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
@@ -89,8 +57,8 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
     return directory if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else ""
 
 
-class Place:
-    """One place of the pool, taken until it is released or this process dies."""
+class PoolSlot:
+    """One slot of the pool, taken until it is released or this process dies."""
 
     __slots__ = ("_descriptor",)
 
@@ -98,17 +66,14 @@ class Place:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the place up; again is once."""
+        """Give the slot up; again is once."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            with contextlib.suppress(OSError):
-                # Closing is not enough: a tool that is just being started has the descriptor until its exec.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            flock.let_go(descriptor)
 
 
 class Pool:
-    """The places that all calls of this user share; `directory` may be empty, and then there are none."""
+    """The slots that all calls of this user share; `directory` may be empty, and then there are none."""
 
     __slots__ = ("_directory", "size")
 
@@ -116,57 +81,57 @@ class Pool:
         self._directory = directory
         self.size = size
 
-    def take(self) -> Place | None:
-        """A free place, or None at once; never raises OSError."""
+    def take(self) -> PoolSlot | None:
+        """A free slot, or None at once; never raises OSError."""
         if not self._directory:
             return None
         for number in range(self.size):
-            place = _lock(f"{self._directory}/slot-{number}")
-            if place:
-                return place
+            found = _lock(f"{self._directory}/slot-{number}")
+            if found:
+                return found
         return None
 
 
-def _lock(path: str) -> Place | None:
+def _lock(path: str) -> PoolSlot | None:
     try:
         # Opened anew each time: the lock belongs to the open file, so this process excludes itself as well.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if flock.take_or_close(descriptor):
+            return PoolSlot(descriptor)
     except OSError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return Place(descriptor)
+    os.close(descriptor)
+    return None
 
 
 class Slot:
     """The right to run one tool. `is_own` says that the call had it from the start."""
 
-    __slots__ = ("_place", "_slots", "_token_from", "is_own")
+    __slots__ = ("_of_pool", "_slots", "_token_from", "is_own")
 
-    def __init__(self, slots: Slots, is_own: bool, place: Place | None, token_from: Watchdog | None) -> None:
+    def __init__(
+        self, slots: Slots, is_own: bool, of_pool: PoolSlot | None, token_from: Watchdog | None
+    ) -> None:
         self._slots = slots
         self.is_own = is_own
-        self._place = place
+        self._of_pool = of_pool
         self._token_from = token_from
 
     @property
-    def has_place(self) -> bool:
+    def is_in_pool(self) -> bool:
         """Whether others see that it is in use."""
-        return self._place is not None
+        return self._of_pool is not None
 
-    def occupy(self, place: Place | None) -> None:
-        """Let others see, by a place if there is one, that it is in use."""
-        self._place = place
+    def occupy(self, of_pool: PoolSlot | None) -> None:
+        """Let others see, by a slot of the pool if one is free, that it is in use."""
+        self._of_pool = of_pool
 
     def release(self) -> None:
         """Give the slot up; again is once."""
         if not self._slots.forget(self):
             return
-        if self._place:
-            self._place.release()
+        if self._of_pool:
+            self._of_pool.release()
         if self._token_from:
             self._token_from.return_token()
 
@@ -175,8 +140,8 @@ class Slots:
     """What one call may run at once; for one thread only.
 
     `own` slots it always has. More come from make's jobserver when there is one, since make alone then
-    knows how much may run, and otherwise from the user's pool. A slot that needs no place of the pool
-    takes one all the same when there is one, so that other calls see that the machine is busy.
+    knows how much may run, and otherwise from the user's pool. A slot that needs none of the pool
+    takes one all the same if one is free, so that other calls see that the machine is busy.
     """
 
     __slots__ = ("_in_use", "_own", "_pool", "_watchdog")
@@ -195,10 +160,10 @@ class Slots:
             if not self._watchdog.take_token():
                 return None
             token_from = self._watchdog
-        place = self._place(is_own)
-        if not (is_own or token_from or place):
+        of_pool = self._from_pool(is_own)
+        if not (is_own or token_from or of_pool):
             return None
-        slot = Slot(self, is_own, place, token_from)
+        slot = Slot(self, is_own, of_pool, token_from)
         self._in_use.append(slot)
         return slot
 
@@ -206,14 +171,14 @@ class Slots:
         """Whether another call, or make, could give up what this one may then take."""
         if self._watchdog and self._watchdog.has_jobserver:
             return True
-        return self._pool is not None and sum(slot.has_place for slot in self._in_use) < self._pool.size
+        return self._pool is not None and sum(slot.is_in_pool for slot in self._in_use) < self._pool.size
 
-    def _place(self, is_own: bool) -> Place | None:
-        """A place for one more slot; those in use that have none come first, or a call runs too much."""
+    def _from_pool(self, is_own: bool) -> PoolSlot | None:
+        """One of the pool for a further slot; those in use that have none come first, or too much runs."""
         if not self._pool:
             return None
         for slot in self._in_use:
-            if not is_own and not slot.has_place:
+            if not is_own and not slot.is_in_pool:
                 slot.occupy(self._pool.take())
         return self._pool.take()
 

@@ -67,11 +67,12 @@ def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequenc
     also those of the environment. Not told apart are two objects of one name before and after an edit,
     or with another option.
     """
-    builder = keys.KeyBuilder("module id")
-    builder.add("source", source_path)
-    builder.add("products", *product_paths)
-    builder.add("definitions", *definitions)
-    return Seed(builder.key())
+    components = [
+        ("source", (source_path,)),
+        ("products", tuple(product_paths)),
+        ("definitions", tuple(definitions)),
+    ]
+    return Seed(keys.key_of("module id", components))
 
 
 def definitions_in(preprocessor_argv: Sequence[str]) -> list[str]:

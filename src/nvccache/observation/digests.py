@@ -125,6 +125,4 @@ class Digests:
         return self._records[directory]
 
     def _key(self, directory: str) -> str:
-        builder = keys.KeyBuilder("digests")
-        builder.add("directory", os.path.join(self._cwd, directory))
-        return builder.key()
+        return keys.key_of("digests", [("directory", (os.path.join(self._cwd, directory),))])

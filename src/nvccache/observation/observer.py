@@ -35,10 +35,9 @@ def obstacle(directory: str, cache: Store) -> str:
     shown = signatures.of(LIBRARY)
     if not shown:
         return "the observer was not built: there was no C compiler"
-    builder = keys.KeyBuilder("observer")
-    builder.add("library", LIBRARY, signatures.to_text([shown]))
-    builder.add("program", signatures.to_text(signatures.all_of(_TRIED[:1]) or []))
-    key = builder.key()
+    program = signatures.to_text(signatures.all_of(_TRIED[:1]) or [])
+    library = (LIBRARY, signatures.to_text([shown]))
+    key = keys.key_of("observer", [("library", library), ("program", (program,))])
     answer = cache.find_memo(key)
     if answer not in (_WORKS, _FAILS):
         try:

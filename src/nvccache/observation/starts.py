@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import os
 
+from nvccache.files import elf
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # where interpreters are scripts, too; the kernel stops there
 _MOST_OF_FIRST_LINE = 256
-_ELF = b"\x7fELF"
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
@@ -101,7 +102,7 @@ class Starts:
 
     def _begin(self, pid: int, life: _Life, parent: int, program: str) -> None:
         if life.state == _BECOMES:
-            if not is_program(life.awaited, program):
+            if not runs_as(life.awaited, program):
                 self._fail(f"`{life.awaited}` did not report its start")
             if life.is_forked and pid not in self._parents and parent in self._lives:
                 self._parents[pid] = self._lives[parent].process
@@ -140,12 +141,12 @@ class Starts:
         has_begun = False
         for pid, parent, program in self._unannounced:
             if pid in self._spawned:
-                if not is_program(self._spawned[pid], program):
+                if not runs_as(self._spawned[pid], program):
                     continue  # and so it is still awaited
                 del self._spawned[pid]
-            elif parent in self._shells and is_program(_SHELL, program):
+            elif parent in self._shells and runs_as(_SHELL, program):
                 self._shells.remove(parent)
-            elif not has_begun and is_program(self._program, program):
+            elif not has_begun and runs_as(self._program, program):
                 has_begun = True
             else:
                 self._fail(f"`{program}` was started by a program that did not report")
@@ -178,7 +179,7 @@ class Starts:
         return self._programs + orphans
 
 
-def is_program(path: str, reported: str) -> bool:
+def runs_as(path: str, reported: str) -> bool:
     """Whether the program that reported its start is what executing `path` runs.
 
     Of a script that is its interpreter. What the kernel does not take is run by the shell, as execvp does.
@@ -191,7 +192,7 @@ def is_program(path: str, reported: str) -> bool:
                 line = stream.read(_MOST_OF_FIRST_LINE).partition(b"\n")[0]
         except (OSError, ValueError):
             return False
-        if line.startswith(_ELF):
+        if line.startswith(elf.MAGIC):
             return False
         if line.startswith(b"#!"):
             argv = line[2:].split(None, 1)

@@ -9,19 +9,12 @@ the relocations of other sections are sound, and makes nothing of them.
 
 from __future__ import annotations
 
-import struct
-
-from nvccache.files import keys
+from nvccache.files import elf, keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
-_RELOCATABLE = 1
-_CUDA_MACHINE = 190  # of cubins, all of which is read
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_NO_BITS = 8
 _DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
 _ARCHIVE = b"!<arch>\n"
 _THIN_ARCHIVE = b"!<thin>\n"
@@ -41,47 +34,29 @@ def is_thin_archive(path: str) -> bool:
 
 
 def _digest(content: bytes) -> str:
-    builder = keys.KeyBuilder("device code")
+    kind = "device code"
     try:
         if content.startswith(_ARCHIVE):
-            for name, member in _members(content):
-                builder.add("member", name, _digest(member))
-            return builder.key()
+            members = [("member", (name, _digest(member))) for name, member in _members(content)]
+            return keys.key_of(kind, members)
         sections = _device_sections(content)
-    except (struct.error, ValueError):
+    except ValueError:
         sections = None
     if sections is None:
         return keys.digest_bytes(content)
-    builder.add("header", content[:20], content[48:52])  # up to the machine, and its flags
-    for section in sections:
-        builder.add("section", *section)
-    return builder.key()
+    header = (content[:20], content[48:52])  # up to the machine, and its flags
+    return keys.key_of(kind, [("header", header), *(("section", section) for section in sections)])
 
 
 def _device_sections(content: bytes) -> list[tuple[bytes, bytes]] | None:
-    """Names and contents; None for what is no host object. Raises struct.error and ValueError."""
-    if not content.startswith(_ELF):
+    """Names and contents; None for what is no host object. Raises ValueError."""
+    if not elf.is_understood(content):
         return None
-    kind, machine = struct.unpack_from("<HH", content, 16)
-    if kind != _RELOCATABLE or machine == _CUDA_MACHINE:
+    kind, machine = elf.type_and_machine(content)
+    if kind != elf.RELOCATABLE or machine == elf.CUDA_MACHINE:  # of a cubin, all is read
         return None
-    (table,) = struct.unpack_from("<Q", content, 40)
-    size, count, names_index = struct.unpack_from("<HHH", content, 58)
-    if size != _SECTION.size or not 0 < names_index < count:
-        raise ValueError("an unusual section table")
-    rows = [_SECTION.unpack_from(content, table + index * size) for index in range(count)]
-    names = _content_of(content, rows[names_index])
-    named = [(names[row[0] : names.index(b"\0", row[0])], row) for row in rows]
-    return [(name, _content_of(content, row)) for name, row in named if name.startswith(_DEVICE_SECTIONS)]
-
-
-def _content_of(content: bytes, row: tuple[int, ...]) -> bytes:
-    kind, start, size = row[1], row[4], row[5]
-    if kind == _NO_BITS:
-        return b""
-    if start + size > len(content):
-        raise ValueError("a section beyond the end")
-    return content[start : start + size]
+    found = [section for section in elf.sections(content) if section[0].startswith(_DEVICE_SECTIONS)]
+    return [(section[0], elf.content_of(content, section)) for section in found]
 
 
 def _members(content: bytes) -> Iterator[tuple[bytes, bytes]]:

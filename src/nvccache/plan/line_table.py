@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 
-from nvccache.files import presence
+from nvccache.files import elf, presence
 from nvccache.records.input_records import UnreadableError
 
 TYPE_CHECKING = False
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     Source = tuple[str, int, int]  # path, date, size
 
-_ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_CONTENT = 1  # SHT_PROGBITS: not the relocations, whose names end alike
 _UNIT = struct.Struct("<IHI")  # length of the unit, version, length of the header
 _VERSIONS = (2, 3, 4)
 _NAME = b".debug_line"  # and .nv.merc.debug_line, from sm_100 on
@@ -56,7 +53,7 @@ def _date_now(path: str, date: int, size: int, since_ns: int) -> str | None:
 
 def sources_in(image: bytes) -> list[Source]:
     """What the line tables say of sources; raises UnreadableError where that cannot be told."""
-    if not image.startswith(_ELF):
+    if not elf.is_understood(image):
         if _NAME in image:
             raise UnreadableError(_NOT_UNDERSTOOD)
         return []
@@ -72,16 +69,12 @@ def sources_in(image: bytes) -> list[Source]:
 
 
 def _tables(image: bytes) -> list[bytes]:
-    (start,) = struct.unpack_from("<Q", image, 40)
-    size, count, names = struct.unpack_from("<HHH", image, 58)
-    headers = [_SECTION.unpack_from(image, start + index * size) for index in range(count)]
-    strings = headers[names][4]
-    found = []
-    for header in headers:
-        at = strings + header[0]
-        if header[1] == _CONTENT and image[at : image.index(b"\0", at)].endswith(_NAME):
-            found.append(image[header[4] : header[4] + header[5]])
-    return found
+    # Not the relocations, whose names end alike.
+    return [
+        elf.content_of(image, section)
+        for section in elf.sections(image)
+        if section[1] == elf.PROGRAM_BITS and section[0].endswith(_NAME)
+    ]
 
 
 def _units(table: bytes) -> list[int]:

@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.store.store import Store
 
-KeyComponent = tuple[str, tuple[str, ...]]
 # What they are is their content and the libraries that they load: wherever they lie, they do the same.
 _FORBIDDEN = "forbidden"  # in place of a digest
 _LOCATED_ANYWHERE = frozenset({"cudafe", "cicc", "ptxas", "fatbinary", "nvlink"})
@@ -95,10 +95,7 @@ def with_inputs(components: Iterable[KeyComponent], digests: Sequence[str]) -> l
 
 
 def key_of(components: Sequence[KeyComponent]) -> str:
-    builder = keys.KeyBuilder("stage")
-    for tag, parts in components:
-        builder.add(tag, *parts)
-    return builder.key()
+    return keys.key_of("stage", components)
 
 
 def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:

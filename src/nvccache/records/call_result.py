@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nvccache.records import products
 from nvccache.records.products import Product
-from nvccache.store import sections, store
+from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,18 +52,14 @@ class CallResult:
         self.seconds_saved = 0.0
         self.intermediates, self.stages = [], []
 
-    def parts_of_link(self) -> list[bytes]:
-        """Two sections of a record (sections.py) about what comes before a link."""
-        stages = [text for kind, seconds in self.stages for text in (kind, f"{seconds:.6f}")]
-        return [sections.join([text for pair in self.intermediates for text in pair]), sections.join(stages)]
-
-    def take_parts_of_link(self, intermediates: bytes, stages: bytes) -> None:
-        """The inverse of `parts_of_link`; raises ValueError."""
-        for name, digest in sections.split_tuples(intermediates, 2):
+    def take_parts_of_link(
+        self, intermediates: list[tuple[str, str]], stages: list[tuple[str, float]]
+    ) -> None:
+        """Take what a record says of what comes before a link; raises ValueError."""
+        for name, _ in intermediates:
             if "/" in name or name in ("", ".", ".."):
                 raise ValueError("no name of a file in a directory")
-            self.intermediates.append((name, digest))
-        self.stages = [(kind, float(seconds)) for kind, seconds in sections.split_tuples(stages, 2)]
+        self.intermediates, self.stages = intermediates, stages
 
 
 def give(answer: CallResult, cache: Store) -> str:

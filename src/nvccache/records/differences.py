@@ -57,6 +57,12 @@ class Present:
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
 
+    def in_environment(self, environ: Mapping[str, str]) -> Present:
+        """The same files, for a program with another environment."""
+        other = Present(environ)
+        other._known, other._digests = self._known, self._digests
+        return other
+
     def signature(self, path: str) -> Signature | None:
         if path not in self._known:
             self._known[path] = signatures.of(path)

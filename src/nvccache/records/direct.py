@@ -25,14 +25,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
     from nvccache.records.manifest import Found
     from nvccache.store.store import Store
 
 SHARED, PLACED, BOUND = "shared", "placed", "bound"
-_KIND = "answer-3"
-_SECTIONS = 9
+_ANSWER = sections.Schema(
+    "answer-3",
+    ("products", sections.PAIRS),  # (number, digest)
+    ("has_rule", sections.FLAG),
+    ("entered", sections.STRINGS),
+    ("are_system", sections.ASCII),  # a digit for each that is entered
+    ("stdout", sections.BYTES),
+    ("stderr", sections.BYTES),
+    ("seconds_saved", sections.NUMBER),
+    ("intermediates", sections.PAIRS),
+    ("stages", sections.TIMES),
+)
 # They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
 _OF_OUTPUTS = frozenset(
     [
@@ -51,29 +62,27 @@ def key_of(
     scope: str, nvcc: str, call: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> str:
     """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
-    builder = keys.KeyBuilder("call " + scope)
-    builder.add("nvcc", nvcc)
     move = relocation.encode_within
+    found: list[KeyComponent] = [("nvcc", (nvcc,))]
     for argument in call.arguments:
         if argument.name not in _OF_OUTPUTS:
             value = () if argument.value is None else (move(argument.value),)
-            builder.add(argument.name or "input", *(value or [move(token) for token in argument.tokens]))
+            found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))
     asked = call.dependencies
     given = (call.output, call.output_directory, asked.output if asked else "")
-    builder.add("output names", *("given" if name else "" for name in given))
+    found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
     if scope != SHARED:
-        builder.add("directory", cwd, named)
+        found.append(("directory", (cwd, named)))
     else:
         # Compilers take the name of the directory from PWD, which no option may map.
-        builder.add("directory by another name", "yes" if named not in ("", cwd) else "no")
+        found.append(("directory by another name", ("yes" if named not in ("", cwd) else "no",)))
         argv = [token for argument in call.arguments for token in argument.tokens]
-        builder.add(
-            "mapped directory", *[name for word in argv for name in relocation.mapped_directory(word)]
-        )
+        mapped = [name for word in argv for name in relocation.mapped_directory(word)]
+        found.append(("mapped directory", tuple(mapped)))
     if scope == BOUND:
-        builder.add("outputs", *given)
-    return builder.key()
+        found.append(("outputs", given))
+    return keys.key_of("call " + scope, found)
 
 
 class Asked:
@@ -125,51 +134,51 @@ def attach(
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
     possible = [*names.products, *names.others]
-    products: list[str] = []
-    for destination, digest, _ in answer.products:
-        products += (str(possible.index(destination)), digest)
-    parts = [
-        sections.join(products),
-        b"1" if answer.rule is not None else b"",
-        sections.join([relocation.encode(name) for name, _ in entered]),
-        "".join(["1" if is_system else "0" for _, is_system in entered]).encode(),
-        answer.stdout,
-        answer.stderr,
-        f"{answer.seconds_saved:.6f}".encode(),
-        *answer.parts_of_link(),
-    ]
-    return sections.pack(_KIND, parts)
+    values = {
+        "products": [(str(possible.index(product)), digest) for product, digest, _ in answer.products],
+        "has_rule": answer.rule is not None,
+        "entered": [relocation.encode(name) for name, _ in entered],
+        "are_system": "".join(["1" if is_system else "0" for _, is_system in entered]),
+        "stdout": answer.stdout,
+        "stderr": answer.stderr,
+        "seconds_saved": answer.seconds_saved,
+        "intermediates": answer.intermediates,
+        "stages": answer.stages,
+    }
+    return _ANSWER.encode(values)
 
 
 def answer_of(found: Found, call: Invocation, relocation: Relocation) -> CallResult | None:
     """The answer for this call's own output names; None if it cannot be had from what was attached."""
     try:
-        parts = sections.unpack(_KIND, found.attached, _SECTIONS)
-        products, has_rule, entered, flags, stdout, stderr, seconds = parts[:7]
+        values = _ANSWER.decode(found.attached)
         answer = CallResult()
         names = output_names.of_call(call)
         possible = [*names.products, *names.others]
-        for number, digest in sections.split_tuples(products, 2):
+        for number, digest in values["products"]:
             if not number.isdecimal():
                 return None
             answer.products.append((possible[int(number)], digest, names.are_objects))
-        if call.dependencies is not None and has_rule:
-            listed_names = [relocation.decode(name) for name in sections.split(entered)]
+        if call.dependencies is not None and values["has_rule"]:
+            flags = values["are_system"]
+            listed_names = [relocation.decode(name) for name in values["entered"]]
             if len(listed_names) != len(flags):
                 return None
-            listed = [(os.fsencode(name), flag == 49) for name, flag in zip(listed_names, flags, strict=True)]
+            listed = [
+                (os.fsencode(name), flag == "1") for name, flag in zip(listed_names, flags, strict=True)
+            ]
             read = [*found.input_record.files, *call.inputs]
             if not output_names.are_plain([name for name, _ in listed], read):
                 return None
             answer.dependency_file = names.dependency_file
             answer.rule = depfile.rule(listed, call)
-        answer.stdout, answer.stderr = stdout, stderr
-        answer.seconds_saved = float(seconds)
-        answer.take_parts_of_link(*parts[7:])
+        answer.stdout, answer.stderr = values["stdout"], values["stderr"]
+        answer.seconds_saved = values["seconds_saved"]
+        answer.take_parts_of_link(values["intermediates"], values["stages"])
     except (ValueError, IndexError):
         return None
     made = [destination for destination, _, _ in answer.products]
-    is_whole = names.are_given(made, answer.dependency_file) and bool(has_rule) == bool(call.dependencies)
+    is_whole = names.are_given(made, answer.dependency_file) and values["has_rule"] == bool(call.dependencies)
     if not is_whole or bool(made) == bool(answer.intermediates):
         return None
     read = found.input_record.files

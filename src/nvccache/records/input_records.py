@@ -22,14 +22,46 @@ from nvccache.files.presence import (
     reader,
 )
 from nvccache.files.signatures import UNKNOWN
+from nvccache.records.base_dir import MARK
 from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
+    from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
+
+_DIGEST_LENGTH = 32
+
+
+def _encode_digests(digests: list[str]) -> bytes:
+    return "".join(digests).encode()
+
+
+def _decode_digests(section: bytes) -> list[str]:
+    text = section.decode("ascii")
+    return [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
+
+
+def _encode_signatures(both: tuple[list[Signature], list[Signature]]) -> bytes:
+    return "\n".join(map(signatures.to_text, both)).encode()
+
+
+def _decode_signatures(section: bytes) -> tuple[list[Signature], list[Signature]]:
+    of_files, _, of_directories = section.decode("ascii").partition("\n")
+    return signatures.from_text(of_files), signatures.from_text(of_directories)
+
+
+def _encode_names(names: list[list[str]]) -> bytes:
+    return sections.join(["/".join(of_directory) for of_directory in names])
+
+
+def _decode_names(section: bytes) -> list[list[str]]:
+    return [joined.split("/") if joined else [] for joined in sections.split(section)]
+
 
 # The lists whose form in a record is the same: name, strings an element, whether there are paths among them.
 _LISTS = (
@@ -43,9 +75,22 @@ _LISTS = (
     ("machine", 3, False),
 )
 _WIDTHS = {name: width for name, width, _ in _LISTS}
-SECTIONS = 7 + len(_LISTS)
+_LISTED = ("files", "directories", *_WIDTHS)
+_WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
+_RECORD = sections.Schema(
+    "input-record-6",
+    ("files", sections.STRINGS),
+    ("kinds", sections.ASCII),
+    ("digests", (_encode_digests, _decode_digests)),
+    ("signatures", (_encode_signatures, _decode_signatures)),  # of files, and of directories
+    ("directories", sections.STRINGS),
+    ("names", (_encode_names, _decode_names)),
+    ("other", sections.STRINGS),  # whether it was observed, for whom, and the value of PATH
+    *((name, sections.STRINGS if width == 1 else sections.tuples_of(width)) for name, width, _ in _LISTS),
+    ("attached", sections.BYTES),
+)
+_MARK = MARK.encode()
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
-_DIGEST_LENGTH = 32
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 LIBRARIES = "libraries"  # of the topics of machine_facts.py the one that a file answers
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
@@ -130,80 +175,68 @@ class InputRecord:
 
 def key_of(front_key: str, input_record: InputRecord) -> str:
     """The key of the result: everything but the hints, behind what was known before the command ran."""
-    builder = keys.KeyBuilder("input record")
-    builder.add("front", front_key)
     # Joined, since adding thousands of names one by one takes longer than all the rest.
-    builder.add("files", input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
-    builder.add("directories", sections.join(input_record.directories))
-    builder.add("names", sections.join(["/".join(names) for names in input_record.names]))
-    builder.add("search path", input_record.search_path)
-    builder.add("observed", "1" if input_record.is_observed else "")
-    for name, _, _ in _LISTS:
-        for group in _groups(input_record, name):
-            builder.add(name, *group)
-    return builder.key()
+    files = (input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
+    components: list[KeyComponent] = [
+        ("front", (front_key,)),
+        ("files", files),
+        ("directories", (sections.join(input_record.directories),)),
+        ("names", (sections.join(["/".join(names) for names in input_record.names]),)),
+        ("search path", (input_record.search_path,)),
+        ("observed", ("1" if input_record.is_observed else "",)),
+        *((name, group) for name, _, _ in _LISTS for group in _groups(input_record, name)),
+    ]
+    return keys.key_of("input record", components)
 
 
-def encode(input_record: InputRecord, relocation: Relocation) -> list[bytes]:
-    """The sections of a record; paths below the base directory are kept as `relocation` has them."""
-    move = relocation.encode
-    lists = [
-        sections.join(
-            [move(part) if is_path else part for group in _groups(input_record, name) for part in group]
-        )
-        for name, _, is_path in _LISTS
-    ]
-    return [
-        sections.join([move(path) for path in input_record.files]),
-        input_record.kinds.encode(),
-        "".join(input_record.digests).encode(),
-        f"{signatures.to_text(input_record.signatures)}\n{signatures.to_text(input_record.directory_signatures)}".encode(),
-        sections.join([move(path) for path in input_record.directories]),
-        sections.join(["/".join(names) for names in input_record.names]),
-        sections.join(
-            ["1" if input_record.is_observed else "", input_record.reader, input_record.search_path]
-        ),
-        *lists,
-    ]
+def encode(input_record: InputRecord, attached: bytes, relocation: Relocation) -> bytes:
+    """A record with what is kept beside it; paths below the base directory are as `relocation` keeps them."""
+    values = {
+        "kinds": input_record.kinds,
+        "digests": input_record.digests,
+        "signatures": (input_record.signatures, input_record.directory_signatures),
+        "names": input_record.names,
+        "other": ["1" if input_record.is_observed else "", input_record.reader, input_record.search_path],
+        "attached": attached,
+    }
+    values |= {name: getattr(input_record, name) for name, _, _ in _LISTS}
+    values |= {name: _moved(getattr(input_record, name), relocation.encode) for name in _WITH_PATHS}
+    return _RECORD.encode(values)
+
+
+def decode(record: bytes, relocation: Relocation) -> tuple[InputRecord, bytes]:
+    """The inverse of `encode`, with what was kept beside it; raises ValueError."""
+    values = _RECORD.decode(record)
+    input_record = InputRecord()
+    input_record.kinds, input_record.digests = values["kinds"], values["digests"]
+    input_record.signatures, input_record.directory_signatures = values["signatures"]
+    input_record.names = values["names"]
+    observed, input_record.reader, input_record.search_path = values["other"]
+    input_record.is_observed = observed == "1"
+    is_moved = _MARK in record
+    for name in _LISTED:
+        value = values[name]
+        is_kept_as_it_is = not is_moved or name not in _WITH_PATHS
+        setattr(input_record, name, value if is_kept_as_it_is else _moved(value, relocation.decode))
+    files = input_record.files
+    if not len(files) == len(input_record.kinds) == len(input_record.digests) == len(input_record.signatures):
+        raise ValueError("the files do not match their digests")
+    if not len(input_record.directories) == len(input_record.directory_signatures) == len(input_record.names):
+        raise ValueError("the directories do not match their names")
+    if not all(name[:1] in _STATES for names in input_record.names for name in names):
+        raise ValueError("it is not known what was under a name")
+    return input_record, values["attached"]
+
+
+def _moved(values: Any, move: Callable[[str], str]) -> Any:
+    """A list of paths, or of tuples that hold some, with each path moved."""
+    return [move(value) if isinstance(value, str) else tuple(map(move, value)) for value in values]
 
 
 def _groups(input_record: InputRecord, name: str) -> Iterable[tuple[str, ...]]:
     width = _WIDTHS[name]
     values = getattr(input_record, name)
     return ((value,) for value in values) if width == 1 else values
-
-
-def decode(parts: list[bytes], relocation: Relocation) -> InputRecord:
-    """The inverse of `encode`; raises ValueError."""
-    files, kinds, digests, numbers, directories, names, other, *lists = parts
-    input_record = InputRecord()
-    move = relocation.decode
-    input_record.files = _moved(files, move)
-    input_record.kinds = kinds.decode("ascii")
-    text = digests.decode("ascii")
-    input_record.digests = [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
-    of_files, _, of_directories = numbers.partition(b"\n")
-    input_record.signatures = signatures.from_text(of_files.decode("ascii"))
-    input_record.directories = _moved(directories, move)
-    input_record.directory_signatures = signatures.from_text(of_directories.decode("ascii"))
-    input_record.names = [joined.split("/") if joined else [] for joined in sections.split(names)]
-    observed, input_record.reader, input_record.search_path = sections.split(other)
-    input_record.is_observed = observed == "1"
-    for (name, width, is_path), section in zip(_LISTS, lists, strict=True):
-        flat = _moved(section, move) if is_path else sections.split(section)
-        setattr(input_record, name, flat if width == 1 else sections.in_tuples(flat, width))
-    if not len(input_record.files) == len(kinds) == len(input_record.digests) == len(input_record.signatures):
-        raise ValueError("the files do not match their digests")
-    if not len(input_record.directories) == len(input_record.directory_signatures) == len(input_record.names):
-        raise ValueError("the directories do not match their names")
-    if not all(name[:1] in _STATES for names in input_record.names for name in names):
-        raise ValueError("it is not known what was under a name")
-    return input_record
-
-
-def _moved(section: bytes, move: Callable[[str], str]) -> list[str]:
-    paths = sections.split(section)
-    return [move(path) for path in paths] if b"\1" in section else paths
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:

@@ -106,7 +106,7 @@ def _answer_by_meaning(
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
         replay.add(key, found[0].input_record, found[1], arguments, environ, cache)
         if cache.is_stale:
-            cache.refresh(found[0].key)
+            _mark_basis(cache, found[0].key)
         _count_sometimes(cache, config)
 
 
@@ -139,7 +139,13 @@ def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str,
     if not isinstance(call, invocation.Bypass):
         found = _find_by_meaning(nvcc, call, config, environ, cache, Present(environ))
         if found:
-            cache.refresh(found[0].key)
+            _mark_basis(cache, found[0].key)
+
+
+def _mark_basis(cache: Store, key: str) -> None:
+    from nvccache.store import basis
+
+    basis.refresh(cache, key)
 
 
 def _record_again(held: InputRecord, now: Present, started: int) -> None:

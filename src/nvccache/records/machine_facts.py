@@ -80,10 +80,8 @@ def _said_of_libraries(subject: str, cache: Store) -> str:
     """Read only where the file is another one than the last time."""
     path, *names = subject.split(":")
     shown = signatures.of(path)
-    builder = keys.KeyBuilder("said of libraries")
-    builder.add("file", path, signatures.to_text([shown] if shown else []))
-    builder.add("names", *names)
-    memo_key = builder.key()
+    file = (path, signatures.to_text([shown] if shown else []))
+    memo_key = keys.key_of("said of libraries", [("file", file), ("names", tuple(names))])
     said = cache.find_memo(memo_key)
     if not said:
         from nvccache.toolkit import library_cache

@@ -8,7 +8,7 @@ host compile, which reads toolkit headers again. Part of the hot path.
 from __future__ import annotations
 
 from nvccache.records import differences, input_records
-from nvccache.store import sections, store
+from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
-_KIND = "input-record-6"
-_MOST_READINGS = 8
+_MOST_INPUT_RECORDS = 8
 _KEY_LENGTH = 32
 
 
@@ -60,28 +59,36 @@ def holding(
 
 
 def kept_input_records(front_key: str, cache: Store, relocation: Relocation) -> Iterator[Found]:
-    """All input records of a command, newest first; one that cannot be understood is removed."""
-    for key in _keys(front_key, cache):
-        record = cache.find_record(store.INPUT_RECORD, key)
-        if record is None:
-            continue
-        try:
-            *parts, attached = sections.unpack(_KIND, record, input_records.SECTIONS + 1)
-            yield Found(key, input_records.decode(parts, relocation), attached)
-        except (ValueError, IndexError):
-            cache.remove_damaged(store.INPUT_RECORD, key)
+    """All input records of a command, newest first."""
+    for key in keys_of(front_key, cache):
+        found = kept(key, cache, relocation)
+        if found:
+            yield found
+
+
+def kept(key: str, cache: Store, relocation: Relocation) -> Found | None:
+    """The input record of this key; one that cannot be understood is removed."""
+    record = cache.find_record(store.INPUT_RECORD, key)
+    if record is None:
+        return None
+    try:
+        return Found(key, *input_records.decode(record, relocation))
+    except (ValueError, IndexError):
+        cache.remove_damaged(store.INPUT_RECORD, key)
+        return None
 
 
 def add(front_key: str, found: Found, cache: Store, relocation: Relocation, looked_at_ns: int) -> None:
     """Put an input record, observed from `looked_at_ns` on, at the front of a command's manifest."""
     input_records.forget_unsettled(found.input_record, looked_at_ns)
-    parts = [*input_records.encode(found.input_record, relocation), found.attached]
-    cache.add_record(store.INPUT_RECORD, found.key, sections.pack(_KIND, parts))
-    older = [key for key in _keys(front_key, cache) if key != found.key]
-    cache.add_record(store.MANIFEST, front_key, "".join([found.key, *older][:_MOST_READINGS]).encode())
+    record = input_records.encode(found.input_record, found.attached, relocation)
+    cache.add_record(store.INPUT_RECORD, found.key, record)
+    older = [key for key in keys_of(front_key, cache) if key != found.key]
+    cache.add_record(store.MANIFEST, front_key, "".join([found.key, *older][:_MOST_INPUT_RECORDS]).encode())
 
 
-def _keys(front_key: str, cache: Store) -> list[str]:
+def keys_of(front_key: str, cache: Store) -> list[str]:
+    """The keys of a command's input records, newest first."""
     record = cache.find_record(store.MANIFEST, front_key)
     if record is None:
         return []

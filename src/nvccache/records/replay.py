@@ -12,10 +12,10 @@ record is (see sections.py for the form):
     plain           directories that must not be links
     listings        (directory, digest of the names in it)
     variables       the digest of their values, who could read all this, and the names of those asked for
-    machine         which one it was since which start, then (topic, subject, answer) of machine_facts.py
+    machine         since which start it is the same one, then (topic, subject, answer) of machine_facts.py
     products        (destination, digest, "1" to unlink an existing file first)
-    dependency file its path, and its content
-    stdout, stderr, seconds saved
+    dependency_file its path; `rule` is its content
+    stdout, stderr, seconds_saved
     intermediates   (base name, digest) of what a host's link still has to link (link_only.py)
     stages          (kind, seconds) of what came before it
 
@@ -37,12 +37,31 @@ from nvccache.store import sections, store
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
-_KIND = "replay-5"
-_SECTIONS = 17
+_RECORD = sections.Schema(
+    "replay-5",
+    ("paths", sections.PATHS),
+    ("signatures", sections.BYTES),
+    ("absent", sections.PATHS),
+    ("present", sections.STRINGS),
+    ("links", sections.PAIRS),
+    ("plain", sections.PATHS),
+    ("listings", sections.PAIRS),
+    ("variables", sections.STRINGS),
+    ("machine", sections.STRINGS),
+    ("products", sections.TRIPLES),
+    ("dependency_file", sections.STRING),
+    ("rule", sections.BYTES),
+    ("stdout", sections.BYTES),
+    ("stderr", sections.BYTES),
+    ("seconds_saved", sections.NUMBER),
+    ("intermediates", sections.PAIRS),
+    ("stages", sections.TIMES),
+)
 _OF_PROCESS = ("host", "caller")  # topics of machine_facts.py whose answer may be another in each process
 
 
@@ -50,12 +69,14 @@ def key_of(
     nvcc: str, arguments: Sequence[str], cwd: str, environ: Mapping[str, str], base_dir: str = ""
 ) -> str:
     """The name of a call as it was typed: all that decides, apart from files."""
-    builder = keys.KeyBuilder("replay")
-    builder.add("nvcc", nvcc)
-    builder.add("arguments", *arguments)
-    builder.add("directory", cwd, environ.get("PWD", ""), base_dir)
-    builder.add("environment", *[f"{name}={environ[name]}" for name in OF_ARGUMENTS if name in environ])
-    return builder.key()
+    settings = [f"{name}={environ[name]}" for name in OF_ARGUMENTS if name in environ]
+    components = (
+        ("nvcc", (nvcc,)),
+        ("arguments", tuple(arguments)),
+        ("directory", (cwd, environ.get("PWD", ""), base_dir)),
+        ("environment", tuple(settings)),
+    )
+    return keys.key_of("replay", components)
 
 
 def find(
@@ -70,66 +91,64 @@ def find(
     if record is None:
         return None
     try:
-        parts = sections.unpack(_KIND, record, _SECTIONS)
-        if not _holds(parts, environ, ask):
+        values = _RECORD.decode(record)
+        if not _holds(values, environ, ask):
             return None
-        answer = _answer(parts[9:])
+        answer = _answer(values)
     except (ValueError, IndexError):
         cache.remove_damaged(store.REPLAY, key)
         return None
-    if not names_its_files(answer, arguments, os.fsdecode(parts[0]).split("\0")):
+    if not names_its_files(answer, arguments, os.fsdecode(b"\0".join(values["paths"])).split("\0")):
         return None
     if answer.rule is not None and not output_names.is_plain_rule(answer.rule):
         return None
     return answer
 
 
-def _holds(parts: list[bytes], environ: Mapping[str, str], ask: Callable[[str, str], str]) -> bool:
-    paths, numbers, absent, present, links, plain, listings, variables, machine = parts[:9]
-    digest, recorded_for, *names = sections.split(variables)
+def _holds(values: Mapping[str, Any], environ: Mapping[str, str], ask: Callable[[str, str], str]) -> bool:
+    digest, recorded_for, *names = values["variables"]
     if environment.digest_of_all(names, environ) != digest or recorded_for != reader():
         return False
-    now = signatures.all_of(sections.split_bytes(paths))
-    if now is None or signatures.to_bytes(now) != numbers:
+    now = signatures.all_of(values["paths"])
+    if now is None or signatures.to_bytes(now) != values["signatures"]:
         return False
-    for path in sections.split_bytes(absent):
+    for path in values["absent"]:
         if os.access(path, os.F_OK):
             return False
-    for expected in sections.split(present):
+    for expected in values["present"]:
         if state_of(expected[1:]) != expected[0]:
             return False
-    for path in sections.split_bytes(plain):
+    for path in values["plain"]:
         if os.path.islink(path):
             return False
-    for directory, digest in sections.split_tuples(listings, 2):
+    for directory, digest in values["listings"]:
         if digest_of_listing(directory) != digest:
             return False
-    for link, led_to in sections.split_tuples(links, 2):
+    for link, led_to in values["links"]:
         if os.path.realpath(link) != led_to:
             return False
-    return not machine or _is_same_machine(machine, ask)
+    return not values["machine"] or _is_same_machine(values["machine"], ask)
 
 
-def _is_same_machine(recorded: bytes, ask: Callable[[str, str], str]) -> bool:
+def _is_same_machine(recorded: list[str], ask: Callable[[str, str], str]) -> bool:
     """Without a look at the processor as long as the machine has not been started anew."""
-    boot, _, answers = recorded.partition(b"\0")
-    is_as_started = boot and boot.decode("ascii") == signatures.of_boot()
+    boot, *answers = recorded
+    is_as_started = boot and boot == signatures.of_boot()
     return all(
         (is_as_started and topic not in _OF_PROCESS) or (answer and ask(topic, subject) == answer)
-        for topic, subject, answer in sections.split_tuples(answers, 3)
+        for topic, subject, answer in sections.in_tuples(answers, 3)
     )
 
 
-def _answer(parts: list[bytes]) -> CallResult:
-    products, dependency_file, rule, stdout, stderr, seconds, intermediates, stages = parts
+def _answer(values: Mapping[str, Any]) -> CallResult:
     answer = CallResult()
-    for destination, digest, unlink_first in sections.split_tuples(products, 3):
+    for destination, digest, unlink_first in values["products"]:
         answer.products.append((destination, digest, unlink_first == "1"))
-    answer.dependency_file = os.fsdecode(dependency_file)
-    answer.rule = rule if dependency_file else None
-    answer.stdout, answer.stderr = stdout, stderr
-    answer.seconds_saved = float(seconds)
-    answer.take_parts_of_link(intermediates, stages)
+    answer.dependency_file = values["dependency_file"]
+    answer.rule = values["rule"] if answer.dependency_file else None
+    answer.stdout, answer.stderr = values["stdout"], values["stderr"]
+    answer.seconds_saved = values["seconds_saved"]
+    answer.take_parts_of_link(values["intermediates"], values["stages"])
     return answer
 
 
@@ -150,29 +169,32 @@ def add(
         return False
     if not _dates_only_what_it_reads(input_record):
         return False
-    parts = [
-        *_parts_of_files(input_record),
-        sections.join([part for pair in input_record.links for part in pair]),
-        sections.join(input_record.plain),
-        sections.join([part for pair in input_record.listings for part in pair]),
-        sections.join(
-            [environment.digest_of_all(input_record.asked, environ), reader(), *input_record.asked]
-        ),
-        _part_of_machine(input_record),
-        sections.join(_parts_of_products(answer)),
-        os.fsencode(answer.dependency_file),
-        answer.rule or b"",
-        answer.stdout,
-        answer.stderr,
-        f"{answer.seconds_saved:.6f}".encode(),
-        *answer.parts_of_link(),
-    ]
+    variables = [environment.digest_of_all(input_record.asked, environ), reader(), *input_record.asked]
+    values = {
+        **_values_of_files(input_record),
+        "links": input_record.links,
+        "plain": input_record.plain,
+        "listings": input_record.listings,
+        "variables": variables,
+        "machine": _value_of_machine(input_record),
+        "products": [
+            (destination, digest, "1" if unlink_first else "0")
+            for destination, digest, unlink_first in answer.products
+        ],
+        "dependency_file": answer.dependency_file,
+        "rule": answer.rule or b"",
+        "stdout": answer.stdout,
+        "stderr": answer.stderr,
+        "seconds_saved": answer.seconds_saved,
+        "intermediates": answer.intermediates,
+        "stages": answer.stages,
+    }
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
-    cache.add_record(store.REPLAY, key, sections.pack(_KIND, parts), lock=False)
+    cache.add_record(store.REPLAY, key, _RECORD.encode(values), lock=False)
     return True
 
 
-def _parts_of_files(input_record: InputRecord) -> list[bytes]:
+def _values_of_files(input_record: InputRecord) -> dict[str, Any]:
     """Paths and signatures; a directory whose signature would not last is looked at name by name."""
     paths = [*input_record.files, *input_record.caches]
     numbers = [*input_record.signatures, *input_record.cache_signatures]
@@ -191,14 +213,15 @@ def _parts_of_files(input_record: InputRecord) -> list[bytes]:
                 absent.append(path)
             else:
                 present.append(name[0] + path)
-    return [sections.join(paths), signatures.to_bytes(numbers), sections.join(absent), sections.join(present)]
+    signed = signatures.to_bytes(numbers)
+    return {"paths": paths, "signatures": signed, "absent": absent, "present": present}
 
 
-def _part_of_machine(input_record: InputRecord) -> bytes:
+def _value_of_machine(input_record: InputRecord) -> list[str]:
     if not input_record.machine:
-        return b""
+        return []
     answers = [part for question in input_record.machine for part in question]
-    return sections.join([signatures.of_boot(), *answers])
+    return [signatures.of_boot(), *answers]
 
 
 def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
@@ -210,14 +233,6 @@ def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
         return True
     read = {os.path.abspath(path) for path in input_record.files}
     return all(os.path.abspath(path) in read for path, _ in input_record.dates)
-
-
-def _parts_of_products(answer: CallResult) -> list[str]:
-    return [
-        part
-        for destination, digest, unlink_first in answer.products
-        for part in (destination, digest, "1" if unlink_first else "0")
-    ]
 
 
 def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence[str]) -> bool:

@@ -32,12 +32,19 @@ if TYPE_CHECKING:
 TEMPORARY = "tmp"
 # What opening a link, a folder, a socket or a device without a driver ends in.
 _STRANGE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
-_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _TRIES = 5  # while other processes make and remove the same
 
 
 class StrangeFileError(OSError):
     """What lies there is no file of ours: a link, a device, too large, or of somebody who is not trusted."""
+
+
+class StoreError(Exception):
+    """The cache directory cannot be used; the message is one sentence for the user."""
+
+
+class LockTimeoutError(StoreError):
+    """Another process holds a lock for longer than a call waits."""
 
 
 class _Folder:
@@ -57,19 +64,16 @@ class _Folder:
             os.close(self._descriptor)
 
 
-class Directory:
-    """One cache directory. All methods raise OSError; what is not there is FileNotFoundError."""
+class _Folders:
+    """The directory and the folders in it, kept open: they are entered once, each from the one above."""
 
-    __slots__ = ("_descriptors", "_folders", "_is_shared", "_owners", "path", "seconds_waited", "umask")
+    __slots__ = ("_descriptors", "_open", "_path", "permissions")
 
-    def __init__(self, path: str, umask: int | None = None) -> None:
-        self.path = path
-        self.umask = umask
-        self.seconds_waited = 0.0  # for locks; see locks.py
-        self._folders: dict[str, int] = {}  # descriptors of the directory, "", and of the folders in it
+    def __init__(self, path: str, umask: int | None) -> None:
+        self._path = path
+        self.permissions = untrusted.Permissions(umask)
+        self._open: dict[str, int] = {}  # descriptors of the directory, "", and of the folders in it
         self._descriptors: list[int] = []  # those, and what they were before the directory was made anew
-        self._is_shared = False
-        self._owners: tuple[int, ...] = ()
 
     def __del__(self) -> None:
         for descriptor in self._descriptors:
@@ -78,9 +82,107 @@ class Directory:
             except OSError:
                 pass
 
+    def within(self, folder: str, make: bool = False) -> _Folder:
+        """A folder that is open in a block."""
+        first, slash, second = folder.partition("/")
+        above = self.enter(first, make)
+        if not slash:
+            return _Folder(above, True)
+        return _Folder(self._enter_below(second, above, make), False)
+
+    def enter(self, folder: str, make: bool = False) -> int:
+        """The descriptor of the directory itself, "", or of a folder in it; it is kept open."""
+        if make and folder:
+            self.enter("", make)
+        held = self._open.get(folder)
+        # Whoever removes the cache during a build leaves us with folders that have no name any more, and with
+        # a directory that lost its tag first.
+        if held is not None and (not make or self._is_left(folder, held)):
+            return held
+        if not folder:
+            self._open = {}  # what was open stays so: another thread may be using it
+            return self._enter_top(make)
+        descriptor = self._enter_below(folder, self.enter("", make), make)
+        if not self.permissions.trusts(os.fstat(descriptor)):
+            os.close(descriptor)
+            raise StrangeFileError(f"`{folder}` belongs to somebody else")
+        return self._keep(folder, descriptor)
+
+    def _is_left(self, folder: str, held: int) -> bool:
+        return bool(os.fstat(held).st_nlink) and (folder != "" or cachedir_tag.is_in(held))
+
+    def check_that_it_is_ours(self) -> None:
+        """Raise FileNotFoundError if the cache has been removed while something was put into it."""
+        if not cachedir_tag.is_in(self._open[""]):
+            raise FileNotFoundError(f"`{self._path}` has been removed")
+
+    def _enter_top(self, make: bool) -> int:
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self._path, flags)
+        except FileNotFoundError:
+            if not make:
+                raise
+            os.makedirs(self._path, exist_ok=True)
+            umask = self.permissions.umask
+            if umask is not None:
+                os.chmod(self._path, 0o777 & ~umask)
+            descriptor = os.open(self._path, flags)
+        try:
+            self.permissions.learn_from(os.fstat(descriptor))
+            self._claim(descriptor, make)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return self._keep("", descriptor)
+
+    def _keep(self, folder: str, descriptor: int) -> int:
+        self._descriptors.append(descriptor)
+        self._open[folder] = descriptor
+        return descriptor
+
+    def _claim(self, top: int, make: bool) -> None:
+        """Raise ForeignDirectoryError unless it is ours, FileNotFoundError if it could become ours."""
+        if cachedir_tag.is_in(top):
+            return
+        if not cachedir_tag.is_free(top):
+            if cachedir_tag.is_in(top):  # another call has claimed it meanwhile
+                return
+            raise ForeignDirectoryError(
+                f"`{self._path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
+            )
+        if not make:
+            raise FileNotFoundError(f"`{self._path}` is no cache yet")
+        cachedir_tag.add(top, *self.permissions.of_file(0o666))
+
+    def _enter_below(self, name: str, above: int, make: bool) -> int:
+        try:
+            return os.open(name, untrusted.FOLDER, dir_fd=above)
+        except FileNotFoundError:
+            if not make:
+                raise
+        try:
+            os.mkdir(name, 0o777, dir_fd=above)
+        except FileExistsError:
+            pass
+        else:
+            self.permissions.give_to_folder(name, above)
+        return os.open(name, untrusted.FOLDER, dir_fd=above)
+
+
+class Directory:
+    """One cache directory. All methods raise OSError; what is not there is FileNotFoundError."""
+
+    __slots__ = ("_folders", "path", "seconds_waited")
+
+    def __init__(self, path: str, umask: int | None = None) -> None:
+        self.path = path
+        self.seconds_waited = 0.0  # for locks; see locks.py
+        self._folders = _Folders(path, umask)
+
     def prepare(self) -> None:
         """Make the directory if there is none, and claim it if it is empty."""
-        self._enter("", make=True)
+        self._folders.enter("", make=True)
 
     def problem(self, folders: tuple[str, ...]) -> str:
         """Why compiles are better done without this cache, a word of outcomes.REASONS; or empty.
@@ -88,7 +190,7 @@ class Directory:
         The digests of programs are in one of its `folders`: without them a call costs more than it saves.
         """
         try:
-            top = self._enter("")
+            top = self._folders.enter("")
             for folder in folders:
                 if not _can_be_read(folder, top):
                     return "unusable_cache"
@@ -108,14 +210,15 @@ class Directory:
         With `for_writers` those who may not write it may not read it either.
         """
         folder, _, name = path.rpartition("/")
-        with self._within(folder, make) as within:
-            permitted = self._permitted_to_writers() if for_writers else self._permitted(0o666)
+        permissions = self._folders.permissions
+        with self._folders.within(folder, make) as within:
+            permitted = permissions.of_lock() if for_writers else permissions.of_file(0o666)
             descriptor = self._open(name, flags, within, permitted if make else None)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise StrangeFileError(f"`{path}` is no regular file")
-            if not self._is_trusted(status):
+            if not permissions.trusts(status):
                 raise StrangeFileError(f"`{path}` belongs to somebody else")
         except OSError:
             os.close(descriptor)
@@ -134,17 +237,26 @@ class Directory:
         finally:
             os.close(descriptor)
 
+    def mark_used(self, path: str) -> None:
+        """Mark a file as used just now that is relied upon without being read; raises nothing."""
+        try:
+            descriptor, status = self.open(path)
+        except OSError:
+            return
+        untrusted.touch(descriptor, status)
+        os.close(descriptor)
+
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:
         """Make a file appear at once and whole, or not at all; what is there is replaced."""
         folder, _, name = path.rpartition("/")
         temporary = os.urandom(16).hex()
-        aside = self._enter(TEMPORARY, make=True)
-        untrusted.write_new(temporary, content, aside, *self._permitted(mode))
+        aside = self._folders.enter(TEMPORARY, make=True)
+        untrusted.write_new(temporary, content, aside, *self._folders.permissions.of_file(mode))
         try:
-            with self._within(folder, make=True) as within:
+            with self._folders.within(folder, make=True) as within:
                 os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=within)
                 try:
-                    self._check_that_it_is_ours()
+                    self._folders.check_that_it_is_ours()
                 except FileNotFoundError:
                     untrusted.remove(name, within)
                     raise
@@ -163,24 +275,24 @@ class Directory:
     def status(self, path: str) -> os.stat_result:
         """The status of what is there, links not followed."""
         folder, _, name = path.rpartition("/")
-        with self._within(folder) as within:
+        with self._folders.within(folder) as within:
             return os.stat(name, dir_fd=within, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
-        with self._within(folder) as within:
+        with self._folders.within(folder) as within:
             os.unlink(name, dir_fd=within)
 
     def rename(self, path: str, name: str) -> None:
         """Give a file another name in its folder."""
         folder, _, old = path.rpartition("/")
-        with self._within(folder) as within:
+        with self._folders.within(folder) as within:
             os.rename(old, name, src_dir_fd=within, dst_dir_fd=within)
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
         """The names in a folder, and their status, links not followed; nothing if there is no such folder."""
         try:
-            with self._within(folder) as within:
+            with self._folders.within(folder) as within:
                 descriptor = os.open(".", untrusted.LISTED, dir_fd=within)
         except FileNotFoundError:
             if not folder:
@@ -189,106 +301,6 @@ class Directory:
         try:
             with os.scandir(descriptor) as entries:
                 return list(_with_status(entries))
-        finally:
-            os.close(descriptor)
-
-    def _within(self, folder: str, make: bool = False) -> _Folder:
-        """A folder that is open in a block."""
-        first, slash, second = folder.partition("/")
-        above = self._enter(first, make)
-        if not slash:
-            return _Folder(above, True)
-        return _Folder(self._enter_below(second, above, make), False)
-
-    def _enter(self, folder: str, make: bool = False) -> int:
-        """The descriptor of the directory itself, "", or of a folder in it; it is kept open."""
-        if make and folder:
-            self._enter("", make)
-        held = self._folders.get(folder)
-        # Whoever removes the cache during a build leaves us with folders that have no name any more, and with
-        # a directory that lost its tag first.
-        if held is not None and (not make or self._is_left(folder, held)):
-            return held
-        if not folder:
-            self._folders = {}  # what was open stays so: another thread may be using it
-            return self._enter_top(make)
-        descriptor = self._enter_below(folder, self._enter("", make), make)
-        if not self._is_trusted(os.fstat(descriptor)):
-            os.close(descriptor)
-            raise StrangeFileError(f"`{folder}` belongs to somebody else")
-        return self._keep(folder, descriptor)
-
-    def _is_left(self, folder: str, held: int) -> bool:
-        return bool(os.fstat(held).st_nlink) and (folder != "" or cachedir_tag.is_in(held))
-
-    def _check_that_it_is_ours(self) -> None:
-        """Raise FileNotFoundError if the cache has been removed while something was put into it."""
-        if not cachedir_tag.is_in(self._folders[""]):
-            raise FileNotFoundError(f"`{self.path}` has been removed")
-
-    def _enter_top(self, make: bool) -> int:
-        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        try:
-            descriptor = os.open(self.path, flags)
-        except FileNotFoundError:
-            if not make:
-                raise
-            os.makedirs(self.path, exist_ok=True)
-            if self.umask is not None:
-                os.chmod(self.path, 0o777 & ~self.umask)
-            descriptor = os.open(self.path, flags)
-        try:
-            status = os.fstat(descriptor)
-            self._is_shared = bool(status.st_mode & _OF_OTHERS)
-            self._owners = (os.geteuid(), 0, status.st_uid)
-            if self.umask is None and self._is_shared:
-                self.umask = ~status.st_mode & 0o077
-            self._claim(descriptor, make)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return self._keep("", descriptor)
-
-    def _keep(self, folder: str, descriptor: int) -> int:
-        self._descriptors.append(descriptor)
-        self._folders[folder] = descriptor
-        return descriptor
-
-    def _claim(self, top: int, make: bool) -> None:
-        """Raise ForeignDirectoryError unless it is ours, FileNotFoundError if it could become ours."""
-        if cachedir_tag.is_in(top):
-            return
-        if not cachedir_tag.is_free(top):
-            if cachedir_tag.is_in(top):  # another call has claimed it meanwhile
-                return
-            raise ForeignDirectoryError(
-                f"`{self.path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
-            )
-        if not make:
-            raise FileNotFoundError(f"`{self.path}` is no cache yet")
-        cachedir_tag.add(top, *self._permitted(0o666))
-
-    def _enter_below(self, name: str, above: int, make: bool) -> int:
-        try:
-            return os.open(name, untrusted.FOLDER, dir_fd=above)
-        except FileNotFoundError:
-            if not make:
-                raise
-        try:
-            os.mkdir(name, 0o777, dir_fd=above)
-        except FileExistsError:
-            pass
-        else:
-            self._permit_folder(name, above)
-        return os.open(name, untrusted.FOLDER, dir_fd=above)
-
-    def _permit_folder(self, name: str, above: int) -> None:
-        if self.umask is None:
-            return
-        descriptor = os.open(name, untrusted.LISTED, dir_fd=above)
-        try:
-            inherited = os.fstat(descriptor).st_mode & stat.S_ISGID
-            os.fchmod(descriptor, 0o777 & ~self.umask | inherited)
         finally:
             os.close(descriptor)
 
@@ -310,25 +322,11 @@ class Directory:
             except FileExistsError:
                 continue
             try:
-                self._check_that_it_is_ours()
+                self._folders.check_that_it_is_ours()
             except FileNotFoundError:
                 untrusted.remove(name, within)
                 raise
         raise StrangeFileError(f"`{name}` comes and goes")
-
-    def _permitted(self, mode: int) -> tuple[int, bool]:
-        """The mode of a new file, and whether the process's umask is not to count as well."""
-        return (mode, False) if self.umask is None else (mode & ~self.umask, True)
-
-    def _permitted_to_writers(self) -> tuple[int, bool]:
-        umask = 0o077 if self.umask is None else self.umask
-        mode = 0o600
-        for writes, both in ((0o020, 0o060), (0o002, 0o006)):
-            mode |= 0 if umask & writes else both
-        return mode, True
-
-    def _is_trusted(self, status: os.stat_result) -> bool:
-        return self._is_shared or status.st_uid in self._owners
 
 
 def of(config: Config) -> Directory:

@@ -11,9 +11,9 @@ import contextlib
 import os
 import time
 
-from nvccache.store import cachedir_tag, inflight, layout, locks, publishing, store
+from nvccache.store import cachedir_tag, inflight, layout, locks, publishing
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory
+from nvccache.store.directory import Directory, StoreError
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class _File:
 
 
 def usage(place: str | Directory) -> Usage:
-    """What the directory holds now, counted file by file; raises store.StoreError."""
+    """What the directory holds now, counted file by file; raises StoreError."""
     with _told_in_one_sentence(directories.at(place)) as root:
         files = _files(root)
         beside = sum(size for _, size, _ in layout.beside(root))
@@ -62,7 +62,7 @@ def usage(place: str | Directory) -> Usage:
 def prune(place: str | Directory, max_bytes: int | None = None, older_than: float | None = None) -> Pruned:
     """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
 
-    Raises store.StoreError when the directory cannot be used.
+    Raises StoreError when the directory cannot be used.
     """
     now = time.time()
     with _told_in_one_sentence(directories.at(place)) as root:
@@ -81,7 +81,7 @@ def prune(place: str | Directory, max_bytes: int | None = None, older_than: floa
 
 
 def clear(place: str | Directory) -> Pruned:
-    """Remove everything in the buckets; raises store.StoreError."""
+    """Remove everything in the buckets; raises StoreError."""
     return prune(place, max_bytes=-1)
 
 
@@ -92,13 +92,13 @@ def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) ->
     """
     try:
         _count_and_limit(directories.at(place), added_bytes, max_bytes)
-    except (OSError, store.StoreError) as error:
+    except (OSError, StoreError) as error:
         return publishing.fault_of(error)
     return ""
 
 
 def _count_and_limit(root: Directory, added_bytes: int, max_bytes: int) -> None:
-    with locks.shard_lock(root, _USAGE_LOCK):
+    with locks.to_publish(root, _USAGE_LOCK):
         now = time.time()
         total, swept = _read_usage(root)
         if total is None or now - swept > _SWEEP_SECONDS:
@@ -128,18 +128,18 @@ def _files(root: Directory) -> list[_File]:
 
 @contextlib.contextmanager
 def _told_in_one_sentence(root: Directory) -> Iterator[Directory]:
-    """Have what keeps the directory from being used told as store.StoreError."""
+    """Have what keeps the directory from being used told as StoreError."""
     try:
         root.list()
         yield root
     except cachedir_tag.ForeignDirectoryError as error:
-        raise store.StoreError(str(error)) from None
+        raise StoreError(str(error)) from None
     except FileNotFoundError:
-        raise store.StoreError(f"there is no cache directory `{root.path}` yet") from None
+        raise StoreError(f"there is no cache directory `{root.path}` yet") from None
     except OSError as error:
         if os.path.lexists(root.path) and not os.path.isdir(root.path):
-            raise store.StoreError(f"the cache directory `{root.path}` is not a directory") from None
-        raise store.StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
+            raise StoreError(f"the cache directory `{root.path}` is not a directory") from None
+        raise StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
 def _remove(root: Directory, doomed: Iterable[_File]) -> Pruned:
@@ -149,7 +149,7 @@ def _remove(root: Directory, doomed: Iterable[_File]) -> Pruned:
         by_shard.setdefault(file.shard, []).append(file)
     for shard, files in sorted(by_shard.items()):
         for start in range(0, len(files), _AT_ONCE):
-            with locks.shard_lock(root, shard):
+            with locks.to_remove(root, shard):
                 for file in files[start : start + _AT_ONCE]:
                     if _unlink_if_unused_since(root, file):
                         removed_bytes += file.size

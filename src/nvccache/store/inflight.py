@@ -14,6 +14,7 @@ import contextlib
 import os
 import time
 
+from nvccache.files import flock
 from nvccache.store import directory as directories
 from nvccache.store import locks
 from nvccache.store.directory import Directory
@@ -43,7 +44,7 @@ class Claim:
         """The stage has been stored, or never will be. That the file is gone tells those who wait."""
         with contextlib.suppress(OSError):
             self._root.unlink(self._path)
-        locks.let_go(self._descriptor)
+        flock.let_go(self._descriptor)
 
 
 class Wait:
@@ -60,7 +61,7 @@ class Wait:
     def look(self) -> str:
         """HELD; FREE if the holder died; ENDED if it came to an end, or is not worth waiting for."""
         try:
-            if locks.try_lock(self._descriptor):
+            if flock.take(self._descriptor):
                 is_abandoned = os.fstat(self._descriptor).st_nlink > 0
                 return FREE if is_abandoned else ENDED
             stamp = os.fstat(self._descriptor).st_mtime_ns
@@ -76,7 +77,7 @@ class Wait:
         return HELD if now - self._started < _LONGEST_SECONDS else ENDED
 
     def leave(self) -> None:
-        locks.let_go(self._descriptor)
+        flock.let_go(self._descriptor)
 
 
 class Claims:
@@ -98,13 +99,13 @@ class Claims:
             self._root.prepare()
             while True:
                 descriptor = locks.open_to_lock(self._root, path)
-                if not _lock_or_close(descriptor):
+                if not flock.take_or_close(descriptor):
                     return Wait(self, descriptor)
                 if os.fstat(descriptor).st_nlink:
                     claim = Claim(self._root, path, descriptor)
                     self._held.add(claim)
                     return claim
-                locks.let_go(descriptor)  # it came to its end between the two calls
+                flock.let_go(descriptor)  # it came to its end between the two calls
         except OSError:
             return None
 
@@ -129,16 +130,7 @@ def remove_abandoned(root: Directory, path: str) -> None:
     """Remove the claim of a process that was killed, unless somebody holds it; raises OSError."""
     descriptor, _ = root.open(path)
     try:
-        if locks.try_lock(descriptor):
+        if flock.take(descriptor):
             root.unlink(path)
     finally:
-        locks.let_go(descriptor)
-
-
-def _lock_or_close(descriptor: int) -> bool:
-    """Whether an open file could be locked; one on which that fails is closed, and OSError raised."""
-    try:
-        return locks.try_lock(descriptor)
-    except OSError:
-        os.close(descriptor)
-        raise
+        flock.let_go(descriptor)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import stat
 
-from nvccache.store import cachedir_tag, inflight, journal, locks, store
+from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
 from nvccache.store.directory import TEMPORARY, Directory
-from nvccache.store.journal_line import FOLDER as JOURNAL
+from nvccache.store.event_line import FOLDER as JOURNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # In a folder, where files of others may be replaced: the directory itself may be like /tmp.
 USAGE = f"{JOURNAL}/usage-v3"
-_FORMER = ("reading",)  # stems of buckets that earlier versions had under another name
+_FORMER = ("reading", "survey")  # stems of buckets that earlier versions had under another name
 _STEMS = "|".join(sorted({*_FORMER, *(bucket.partition("-v")[0] for bucket in store.BUCKETS)}))
 BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
 SHARD = re.compile(r"[0-9a-f]{2}")
@@ -27,7 +27,7 @@ ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")
 BESIDE = {
     "": re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
-    JOURNAL: re.compile(r"(?:calls|recent|folding|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
+    JOURNAL: re.compile(r"(?:calls|recent|folding|events|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
     inflight.FOLDER: re.compile(r"[0-9a-f]{32}"),
 }
@@ -53,7 +53,7 @@ def is_left_behind(path: str) -> bool:
     """Whether a file beside the buckets is of no use, once nobody has touched it for long."""
     folder, _, name = path.rpartition("/")
     if folder == JOURNAL:
-        return not journal.is_current(name) and path != USAGE
+        return not event_totals.is_current(name) and path != USAGE
     return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
 
 

@@ -1,22 +1,25 @@
-"""Locks on files, with a time limit, and those of the cache directory: one for each of its sixteen shards.
+"""The locks of the cache directory, with a time limit: one for each of its sixteen shards, and two more.
 
 Those who add and those who remove hold the lock of the shard, so that a file found present is not
 removed while an entry that needs it is being written. Readers take none.
+
+The files are opened like all others of the directory, and what is open is locked: by publishers with
+`flock`, by who evicts, cleans or folds with filelock, which a miss has no time to load. To the kernel both
+are one lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 
-from nvccache.store.directory import Directory, StrangeFileError
-from nvccache.store.store import LockTimeoutError
+from nvccache.files import flock
+from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FOLDER = "locks"
 # For all locks of a call together. A publisher that has waited so long gives up: the result is right without
@@ -26,34 +29,30 @@ _POLL_SECONDS = 0.005
 
 
 @contextlib.contextmanager
-def shard_lock(directory: Directory, shard: str) -> Iterator[None]:
-    """Hold the lock of one of the sixteen shards.
+def to_publish(directory: Directory, shard: str) -> Iterator[None]:
+    """Hold the lock of one of the sixteen shards while something is added.
 
     Raises LockTimeoutError when the call has waited long enough, and OSError.
     """
-    directory.prepare()
-    path = f"{FOLDER}/{shard}.lock"
-    started = time.monotonic()
-    try:
-        descriptor = _acquire(directory, path, max(0.0, _LOCK_SECONDS - directory.seconds_waited))
-    except TimeoutError:
-        raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
-    finally:
-        directory.seconds_waited += time.monotonic() - started
-    try:
+    with _held_by_call(directory, shard, flock.take):
         yield
-    finally:
-        let_go(descriptor)
+
+
+@contextlib.contextmanager
+def to_remove(directory: Directory, shard: str) -> Iterator[None]:
+    """The same lock, for who removes."""
+    with _held_by_call(directory, shard, _take_by_filelock):
+        yield
 
 
 @contextlib.contextmanager
 def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
     """Hold a lock that is waited for at most so long; raises OSError, TimeoutError included."""
-    descriptor = _acquire(directory, path, seconds)
+    descriptor = _acquire(directory, path, seconds, _take_by_filelock)
     try:
         yield
     finally:
-        let_go(descriptor)
+        flock.let_go(descriptor)
 
 
 def open_to_lock(directory: Directory, path: str) -> int:
@@ -75,21 +74,36 @@ def open_to_lock(directory: Directory, path: str) -> int:
     raise StrangeFileError(f"`{path}` has another name elsewhere")
 
 
-def try_lock(descriptor: int) -> bool:
-    """Lock an open file if nobody has; raises OSError."""
+@contextlib.contextmanager
+def _held_by_call(directory: Directory, shard: str, take: Callable[[int], bool]) -> Iterator[None]:
+    directory.prepare()
+    path = f"{FOLDER}/{shard}.lock"
+    started = time.monotonic()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        seconds = max(0.0, _LOCK_SECONDS - directory.seconds_waited)
+        descriptor = _acquire(directory, path, seconds, take)
+    except TimeoutError:
+        raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
+    finally:
+        directory.seconds_waited += time.monotonic() - started
+    try:
+        yield
+    finally:
+        flock.let_go(descriptor)
 
 
-def _acquire(directory: Directory, path: str, seconds: float) -> int:
+def _take_by_filelock(descriptor: int) -> bool:
+    from filelock import lock_descriptor
+
+    return lock_descriptor(descriptor, blocking=False)
+
+
+def _acquire(directory: Directory, path: str, seconds: float, take: Callable[[int], bool]) -> int:
     """The descriptor of the locked file; raises OSError, TimeoutError included."""
     descriptor = open_to_lock(directory, path)
     give_up_at = time.monotonic() + seconds
     try:
-        while not try_lock(descriptor):
+        while not take(descriptor):
             if time.monotonic() >= give_up_at:
                 raise TimeoutError(f"another process holds `{path}`")
             time.sleep(_POLL_SECONDS)
@@ -97,13 +111,3 @@ def _acquire(directory: Directory, path: str, seconds: float) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def let_go(descriptor: int) -> None:
-    """Give a lock up and close its file, whatever becomes of that."""
-    # Closing is not enough: a tool that is just being started has the descriptor until its exec.
-    # What was done under the lock is done, whatever a file server says of giving it up.
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    with contextlib.suppress(OSError):
-        os.close(descriptor)

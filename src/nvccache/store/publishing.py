@@ -9,8 +9,7 @@ import errno
 
 from nvccache.files import keys
 from nvccache.store.cachedir_tag import ForeignDirectoryError
-from nvccache.store.directory import Directory
-from nvccache.store.store import LockTimeoutError
+from nvccache.store.directory import Directory, LockTimeoutError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ def publish(
     if not shard:
         directory.write(path, content, mode)
         return True
-    from nvccache.store.locks import shard_lock
+    from nvccache.store import locks
 
-    with shard_lock(directory, shard):
+    with locks.to_publish(directory, shard):
         if not replace and directory.exists(path):
             return False
         directory.write(path, content, mode)

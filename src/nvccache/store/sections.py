@@ -2,16 +2,45 @@
 
     nvccache <kind> <length> <length> ... \\n <section><section>...
 
-Part of the hot path, which cannot afford to load a parser. Lists of strings are one section, joined by
-NUL bytes. Whoever reads a record checks its checksum first (store.py), so that what fails here was
-written by another version or by somebody hostile: ValueError, and the record is as good as absent.
+Part of the hot path, which cannot afford to load a parser. A kind of record is declared once, as a Schema:
+the name and type of each section, in their order. A further field is one line there, and another name of the
+kind. Whoever reads a record checks its checksum first (store.py), so that what fails here was written by
+another version or by somebody hostile: ValueError, and the record is as good as absent.
 """
 
 from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    FieldType = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+
 _MAGIC = b"nvccache"
+
+
+class Schema:
+    """What a kind of record consists of: the name and the type of each field."""
+
+    __slots__ = ("_fields", "kind", "names")
+
+    def __init__(self, kind: str, *fields: tuple[str, FieldType]) -> None:
+        self.kind = kind
+        self.names = tuple(name for name, _ in fields)
+        self._fields = fields
+
+    def encode(self, values: Mapping[str, Any]) -> bytes:
+        """The record of these values, one for each field."""
+        assert len(values) == len(self._fields), "a field has no value, or a value no field"
+        return pack(self.kind, [encode(values[name]) for name, (encode, _) in self._fields])
+
+    def decode(self, record: bytes) -> dict[str, Any]:
+        """The values of a record; raises ValueError for what is no whole record of this kind."""
+        parts = unpack(self.kind, record, len(self._fields))
+        return {name: decode(part) for (name, (_, decode)), part in zip(self._fields, parts, strict=True)}
 
 
 def pack(kind: str, sections: list[bytes]) -> bytes:
@@ -68,3 +97,49 @@ def in_tuples(strings: list[str], width: int) -> list[tuple[str, ...]]:
     if len(strings) % width:
         raise ValueError("a tuple is cut short")
     return list(zip(*[iter(strings)] * width, strict=True))
+
+
+def _join_tuples(tuples: list[tuple[str, ...]]) -> bytes:
+    return join([string for group in tuples for string in group])
+
+
+def tuples_of(width: int) -> FieldType:
+    """The type of a list of tuples of so many strings."""
+    return _join_tuples, lambda section: split_tuples(section, width)
+
+
+def _as_it_is(section: bytes) -> bytes:
+    return section
+
+
+def _decode_ascii(section: bytes) -> str:
+    return section.decode("ascii")
+
+
+def _encode_number(number: float) -> bytes:
+    return f"{number:.6f}".encode()
+
+
+def _encode_flag(flag: bool) -> bytes:
+    return b"1" if flag else b""
+
+
+def _encode_times(times: list[tuple[str, float]]) -> bytes:
+    return join([string for name, seconds in times for string in (name, f"{seconds:.6f}")])
+
+
+def _decode_times(section: bytes) -> list[tuple[str, float]]:
+    return [(name, float(seconds)) for name, seconds in split_tuples(section, 2)]
+
+
+# Types of fields: how a value becomes a section, and how it is had back, which raises ValueError.
+BYTES: FieldType = (_as_it_is, _as_it_is)
+STRING: FieldType = (os.fsencode, os.fsdecode)
+ASCII: FieldType = (os.fsencode, _decode_ascii)
+STRINGS: FieldType = (join, split)
+PATHS: FieldType = (join, split_bytes)  # had back as bytes, which is all that system calls want
+PAIRS: FieldType = tuples_of(2)
+TRIPLES: FieldType = tuples_of(3)
+NUMBER: FieldType = (_encode_number, float)
+FLAG: FieldType = (_encode_flag, bool)
+TIMES: FieldType = (_encode_times, _decode_times)  # pairs of a name and seconds

@@ -11,8 +11,8 @@
       tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
       digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v1/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
-      object-v2/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
-      journal/                   see journal.py
+      object-v3/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      journal/                   see events.py
       journal/usage-v3           bytes, as counted so far, and when was last swept
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
@@ -30,14 +30,10 @@ import time
 
 from nvccache.files import keys, untrusted
 from nvccache.store import directory
-from nvccache.store.directory import Directory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v5", "input-record-v6", "object-v2", "digest-v1"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v5", "input-record-v6", "object-v3", "digest-v1"
 BASIS = "basis-v1"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"
@@ -48,14 +44,6 @@ _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
 _REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
-
-
-class StoreError(Exception):
-    """The cache directory cannot be used; the message is one sentence for the user."""
-
-
-class LockTimeoutError(StoreError):
-    """Another process holds a lock for longer than a call waits."""
 
 
 class Store:
@@ -124,15 +112,16 @@ class Store:
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
-        for suffix, read in (("", self._read_raw), (COMPRESSED, self._read_compressed)):
+        for suffix, read in (("", _raw_blob), (COMPRESSED, _compressed_blob)):
             name = self.name(BLOB, digest) + suffix
             try:
-                content = read(name, digest)
+                content, status = read(self.directory, name, digest)
             except (FileNotFoundError, PermissionError):
                 continue  # it may be of use to another user
             except (OSError, ValueError):
                 content = None
             if content is not None:
+                self.is_stale |= _is_old(status)
                 self.used[name] = None
                 return content
             self._remove(name)
@@ -162,68 +151,13 @@ class Store:
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
 
-    def add_basis(self, key: str) -> None:
-        """Keep what this call rests on under the key of its input record."""
-        self.add_record(BASIS, key, "\n".join(self.used).encode(), lock=False)
-
-    def refresh(self, key: str) -> None:
-        """Mark what a call rests on as used just now; `key` is that of its input record."""
-        basis = self.find_record(BASIS, key)
-        if basis is not None:
-            self.touch(basis.decode("ascii", "replace").split("\n"))
-
-    def touch(self, names: Iterable[str]) -> None:
-        """Mark files as used just now that are relied upon without being read."""
-        if self.is_readonly:
-            return
-        for name in names:
-            bucket, _, rest = name.partition("/")
-            known = self.name(bucket, rest[3:].removesuffix(COMPRESSED))
-            if bucket not in BUCKETS or name.removesuffix(COMPRESSED) != known:
-                continue  # somebody hostile has written that record
-            try:
-                descriptor, status = self.directory.open(name)
-            except OSError:
-                continue
-            untrusted.touch(descriptor, status)
-            os.close(descriptor)
-
     def _read(self, name: str, most: int) -> bytes | None:
         try:
             content, status = self.directory.read(name, most)
         except OSError:
             return None
-        self._note_age(status)
+        self.is_stale |= _is_old(status)
         return content
-
-    def _read_raw(self, name: str, digest: str) -> bytes | None:
-        """Raises OSError and ValueError."""
-        descriptor, status = self.directory.open(name)
-        try:
-            if status.st_size > _AT_ONCE:
-                # Nobody's gigabytes of nothing are taken into memory.
-                if status.st_size > _LARGEST_BLOB or keys.digest_descriptor(descriptor) != digest:
-                    return None
-                os.lseek(descriptor, 0, os.SEEK_SET)
-            content = untrusted.read_all(descriptor, status.st_size)
-            if keys.digest_bytes(content) != digest:
-                return None
-            untrusted.touch(descriptor, status)
-            self._note_age(status)
-            return content
-        finally:
-            os.close(descriptor)
-
-    def _read_compressed(self, name: str, digest: str) -> bytes | None:
-        """Raises OSError and ValueError."""
-        from nvccache.store import publishing
-
-        content, status = self.directory.read(name, _LARGEST_COMPRESSED)
-        self._note_age(status)
-        return publishing.decompress(content, digest)
-
-    def _note_age(self, status: os.stat_result) -> None:
-        self.is_stale |= time.time() - status.st_mtime > _REFRESHED_AFTER
 
     def _publish(
         self, name: str, content: bytes, shard: str, replace: bool = False, mode: int = 0o666
@@ -236,7 +170,7 @@ class Store:
             if publishing.publish(self.directory, name, content, shard, replace, mode):
                 self.added_bytes += len(content)
             else:
-                self.touch([name])
+                self.directory.mark_used(name)
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.trouble = str(error)
@@ -252,11 +186,38 @@ class Store:
                 pass
 
 
+def _raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
+    """A blob with this digest, else None, and its status. Raises OSError and ValueError."""
+    descriptor, status = root.open(name)
+    try:
+        if status.st_size > _AT_ONCE:
+            # Nobody's gigabytes of nothing are taken into memory.
+            if status.st_size > _LARGEST_BLOB or keys.digest_descriptor(descriptor) != digest:
+                return None, status
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        content = untrusted.read_all(descriptor, status.st_size)
+        if keys.digest_bytes(content) != digest:
+            return None, status
+        untrusted.touch(descriptor, status)
+        return content, status
+    finally:
+        os.close(descriptor)
+
+
+def _compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
+    """The same for one that is compressed."""
+    from nvccache.store import publishing
+
+    content, status = root.read(name, _LARGEST_COMPRESSED)
+    return publishing.decompress(content, digest), status
+
+
+def _is_old(status: os.stat_result) -> bool:
+    return time.time() - status.st_mtime > _REFRESHED_AFTER
+
+
 def _checksum(key: str, body: bytes) -> bytes:
-    builder = keys.KeyBuilder("record")
-    builder.add("key", key)
-    builder.add("body", body)
-    return builder.key().encode()
+    return keys.key_of("record", (("key", (key,)), ("body", (body,)))).encode()
 
 
 def _compress(content: bytes) -> bytes:

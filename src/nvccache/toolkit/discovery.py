@@ -42,7 +42,7 @@ def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
 
 def is_real(path: str) -> bool:
     """Whether `path` can be executed and is not nvccache under another name."""
-    return os.path.isfile(path) and os.access(path, os.X_OK) and not real_nvcc.is_ours(path)
+    return real_nvcc.is_program(path) and not real_nvcc.is_ours(path)
 
 
 def release_of(nvcc: str) -> str:

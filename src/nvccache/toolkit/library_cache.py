@@ -39,14 +39,11 @@ def said_of(path: str, names: Iterable[str]) -> str:
     except (OSError, ValueError):
         return ""
     wanted = {os.fsencode(name) for name in names}
-    builder = keys.KeyBuilder("cache of the loader")
     try:
-        for name, value in _entries(content):
-            if name in wanted:
-                builder.add("entry", name, *value)
+        found = [("entry", (name, *value)) for name, value in _entries(content) if name in wanted]
     except (struct.error, ValueError):
         return keys.digest_bytes(content)
-    return builder.key()
+    return keys.key_of("cache of the loader", found)
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-import struct
 import time
 
 from nvccache import environment
-from nvccache.files import keys, signatures
+from nvccache.files import elf, keys, signatures
 from nvccache.machine import process
 from nvccache.store import sections
 from nvccache.toolkit import library_cache, processor
@@ -41,10 +40,6 @@ _NOT_FOUND = re.compile(rb"^\t\S+ => not found$", re.MULTILINE)
 _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
 _OURSELVES = "/proc/self/exe"
 _DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
-_ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
-_INTERPRETER = 3  # PT_INTERP
-_ELF_HEADER = struct.Struct("<32xQ14xHH")
-_PROGRAM_HEADER = struct.Struct("<I4xQ16xQ")
 
 _VERSION = re.compile(rb'^version\.version="(\d+)\.(\d+)', re.MULTILINE)
 _LAST_KNOWN_VERSION = (2, 42)
@@ -80,7 +75,7 @@ class Loaded:
 
 def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
     """What a program loads; raises OSError."""
-    loader = interpreter(path)
+    loader = elf.interpreter(path)
     if loader is None or "LD_AUDIT" in environ:
         return Loaded("", is_known=False)
     if not loader:
@@ -89,11 +84,13 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
     shown = signatures.all_of([real_path, os.path.realpath(loader)])
     if shown is None:
         raise FileNotFoundError(f"no file `{path}` or `{loader}`")
-    builder = keys.KeyBuilder("loaded")
-    builder.add("file", real_path, loader, signatures.to_text(shown))
-    builder.add("search", *(f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ))
-    builder.add("features", processor.features(loader, environ, cache, is_of_tool=True))
-    memo_key = builder.key()
+    search = [f"{name}={environ[name]}" for name in environment.OF_LOADER if name in environ]
+    components = [
+        ("file", (real_path, loader, signatures.to_text(shown))),
+        ("search", tuple(search)),
+        ("features", (processor.features(loader, environ, cache, is_of_tool=True),)),
+    ]
+    memo_key = keys.key_of("loaded", components)
     known = _recalled(cache.find_memo(memo_key), loader)
     if known:
         return known
@@ -194,32 +191,13 @@ def _settled(path: str) -> str:
     return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
 
 
-def interpreter(path: str) -> str | None:
-    """The dynamic loader that an executable names: empty if it needs none, None for what is no executable."""
-    with open(path, "rb") as stream:
-        header = stream.read(64)
-        if not header.startswith(_ELF) or len(header) < 64:
-            return None
-        start, size, count = _ELF_HEADER.unpack_from(header)
-        stream.seek(start)
-        table = stream.read(size * count)
-        if size < _PROGRAM_HEADER.size or len(table) < size * count:
-            return None
-        for at in range(0, len(table), size):
-            kind, offset, length = _PROGRAM_HEADER.unpack_from(table, at)
-            if kind == _INTERPRETER:
-                stream.seek(offset)
-                return os.fsdecode(stream.read(length).rstrip(b"\0"))
-    return ""
-
-
 def may_be_run(path: str) -> bool:
     """Whether a loader that only a record names is one that this machine would run anyway.
 
     That is our own, and those of the system that nobody but root can have put there.
     """
     try:
-        if path.startswith("/") and path == interpreter(_OURSELVES):
+        if path.startswith("/") and path == elf.interpreter(_OURSELVES):
             return True
         status = os.stat(path)
     except (OSError, ValueError):

@@ -49,11 +49,9 @@ def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: 
         digest = keys.digest_file(loader, _LARGEST_LOADER)
     except (OSError, ValueError):
         return unclassified(environ) if is_of_tool else ""
-    builder = keys.KeyBuilder("features")
-    # By its content, so that machines which share a cache ask once.
-    builder.add("loader", digest)
-    builder.add("processor", _alias(), environ.get(TUNABLES, ""))
-    memo_key = builder.key()
+    # The loader by its content, so that machines which share a cache ask once.
+    components = [("loader", (digest,)), ("processor", (_alias(), environ.get(TUNABLES, "")))]
+    memo_key = keys.key_of("features", components)
     found = cache.find_memo(memo_key)
     if not found:
         from nvccache.toolkit import loader as asked

@@ -9,7 +9,9 @@ import os
 import stat
 import time
 
-from nvccache.files import keys, signatures
+from nvccache import environment
+from nvccache.files import elf, keys, signatures
+from nvccache.real_nvcc import is_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +23,8 @@ if TYPE_CHECKING:
 def resolve(word: str, search_path: str) -> str:
     """The file that a shell would start for a command word, or empty when there is none."""
     if "/" in word:
-        return word if _is_program(word) else ""
-    for directory in search_path.split(":"):
-        candidate = os.path.join(directory or ".", word)
-        if _is_program(candidate):
-            return candidate
-    return ""
+        return word if is_program(word) else ""
+    return environment.found_on(search_path, word)
 
 
 def missing_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -34,17 +32,11 @@ def missing_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     return next((word for word in argv if not resolve(word, environ.get("PATH", ""))), "")
 
 
-def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
-
-
 def digest_of_program(path: str, store: Store) -> str:
     """The digest of an executable's content, remembered in the store; raises OSError."""
     real_path = os.path.realpath(path)
     shown = _signature_or_raise(real_path)
-    builder = keys.KeyBuilder("tool")
-    builder.add("file", real_path, signatures.to_text([shown]))
-    memo_key = builder.key()
+    memo_key = keys.key_of("tool", [("file", (real_path, signatures.to_text([shown])))])
     digest = store.find_memo(memo_key)
     if not digest:
         digest = keys.digest_file(real_path)
@@ -73,7 +65,7 @@ def is_compiler(word: str, environ: Mapping[str, str]) -> bool:
     real_path = os.path.realpath(_resolve_or_raise(word, environ))
     name = os.path.basename(real_path)
     with open(real_path, "rb") as stream:
-        is_elf = stream.read(4) == b"\x7fELF"
+        is_elf = stream.read(len(elf.MAGIC)) == elf.MAGIC
     return is_elf and any(part in name for part in ("gcc", "g++", "clang", "c++"))
 
 

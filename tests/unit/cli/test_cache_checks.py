@@ -15,9 +15,9 @@ import pytest
 from nvccache import config
 from nvccache.cli import cache_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
-from nvccache.store import journal_line, locks, store
+from nvccache.store import event_line, locks, store
 from nvccache.store.directory import Directory
-from nvccache.store.journal_line import Call
+from nvccache.store.event_line import Event
 from nvccache.store.store import Store
 from unprivileged import NOBODY
 
@@ -34,7 +34,7 @@ def root():
     cache = Store(str(path))
     for bucket in store.BUCKETS:
         cache.add_record(bucket, KEY, b"body")
-    journal_line.append(str(path), Call("miss"))
+    event_line.append(str(path), Event("miss"))
     (path / "locks" / "running").mkdir()
     yield path
     shutil.rmtree(outer)
@@ -107,7 +107,7 @@ def test_a_directory_of_another_user_is_named_with_the_command_that_mends_it(roo
 
 
 @needs_root
-@pytest.mark.parametrize(("place", "mode"), [("locks/a.lock", 0o600), (f"journal/{journal_line.LOG}", 0o644)])
+@pytest.mark.parametrize(("place", "mode"), [("locks/a.lock", 0o600), (f"journal/{event_line.LOG}", 0o644)])
 def test_a_file_of_another_user_is_named_with_the_command_that_mends_it(root, place, mode):
     open_to_all(root)
     (root / place).touch()
@@ -200,7 +200,7 @@ def advised(finding):
 @pytest.mark.parametrize(
     "place",
     [
-        "journal/" + journal_line.LOG,
+        "journal/" + event_line.LOG,
         "locks/a.lock",
         "journal",
         "tmp",
@@ -241,8 +241,8 @@ def test_a_file_that_the_setting_names_is_never_to_be_removed(tmp_path, below):
 
 def test_what_is_no_file_in_place_of_a_lock_or_the_log_is_bad(root):
     (root / "locks" / "a.lock").unlink()
-    (root / "journal" / journal_line.LOG).unlink()
-    for path in (root / "locks" / "a.lock", root / "journal" / journal_line.LOG):
+    (root / "journal" / event_line.LOG).unlink()
+    for path in (root / "locks" / "a.lock", root / "journal" / event_line.LOG):
         os.mkfifo(path)
     bad = [finding for finding in findings(root) if finding.state == BAD]
     assert {finding.topic for finding in bad} == {"locks", "journal"}

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from nvccache.store import eviction, journal, journal_line, store
-from nvccache.store.journal_line import Call
+from nvccache.store import event_line, event_totals, eviction, store
+from nvccache.store.event_line import Event
 from unprivileged import read_only
 
 
@@ -23,11 +23,11 @@ def filled_cache(cache_dir):
 
 
 def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
-    journal_line.append(filled_cache, Call("miss"))
+    event_line.append(filled_cache, Event("miss"))
     result = nvccache("clean", "--all")
     assert result.output == "removed 4 files, 3.9 KiB\n"
     assert eviction.usage(filled_cache).entries == 0
-    assert journal.totals(filled_cache)["calls"]["miss"] == 1
+    assert event_totals.read(filled_cache)["calls"]["miss"] == 1
 
 
 def test_max_size_removes_what_was_used_least_recently(nvccache, filled_cache):

@@ -5,14 +5,14 @@ import os
 import pytest
 
 from nvccache.cli import demo
-from nvccache.store.journal import totals
+from nvccache.store import event_totals
 from nvccache.toolkit.discovery import find_nvcc
 
 
 @pytest.fixture
 def counts(tmp_path):
     """What `stats` says of one call that missed."""
-    empty = totals(str(tmp_path / "none"))
+    empty = event_totals.read(str(tmp_path / "none"))
     empty["calls"]["miss"] = 1
     return empty
 

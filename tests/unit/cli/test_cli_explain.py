@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from made_events import event
 from nvccache import outcomes
 from nvccache.compile import miss_reason
-from nvccache.store import journal_line, sections, store
-from nvccache.store.journal_line import Call
+from nvccache.store import event_line, sections, store
 from nvccache.store.store import Store
 from unprivileged import unreadable
 from workspaces import Workspace
@@ -20,9 +20,9 @@ FIRST = "it is the first compile of it that is recorded"
 
 
 def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages=None) -> None:
-    call = Call(outcome, reason, stages)
+    call = event(outcome, reason, stages or ())
     call.product = os.path.abspath(product)
-    journal_line.append(cache_dir, call)
+    event_line.append(cache_dir, call)
 
 
 def note(
@@ -135,9 +135,9 @@ def test_a_reason_against_a_record_is_told_once(nvccache, cache_dir):
 
 def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST)
-    call = Call(outcomes.MISS)
+    call = event(outcomes.MISS)
     call.product, call.store_fault, call.wrong_settings = os.path.abspath("a.o"), "disk_full", "jobs"
-    journal_line.append(cache_dir, call)
+    event_line.append(cache_dir, call)
     assert said(nvccache("explain", "a.o")) == [
         f"`a.o`: miss, because {FIRST}",
         f"  the cache could not be used as it should: {outcomes.STORE_FAULTS['disk_full']}",

@@ -10,16 +10,22 @@ import os
 
 import pytest
 
+from made_events import event
 from nvccache import config, outcomes
 from nvccache.cli.names import COMMANDS
 from nvccache.compile import miss_reason
-from nvccache.store import journal_line, sections, store
-from nvccache.store.journal_line import Call
+from nvccache.store import event_line, sections, store
 from nvccache.store.store import Store
 
 HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
 COMMAND_LINES = {
-    "stats": [["stats"], ["stats", "--format", "json"], ["stats", "--format", HOSTILE]],
+    "stats": [
+        ["stats"],
+        *([["stats", "--format", form] for form in ("json", "prometheus", "github", HOSTILE)]),
+        *([["stats", "--by", by] for by in ("source", "reason", "architecture", "directory", HOSTILE)]),
+        ["stats", "--since", HOSTILE],
+    ],
+    "events": [["events"], ["events", "--json"], ["events", "--since", HOSTILE]],
     "explain": [["explain"], ["explain", HOSTILE]],
     "config": [["config"]],
     "clean": [
@@ -51,9 +57,11 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     cache.add_record(store.OBJECT, miss_reason.key_of(product), body)
     word = HOSTILE.replace("\n", "").replace("\t", "")
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):
-        call = Call(outcome, word, [(word, True, 1.0)])
+        call = event(outcome, word, [(word, True, 1.0)])
         call.product, call.store_fault, call.wrong_settings = product, word, word
-        journal_line.append(root, call)
+        call.directory, call.sources, call.cause = product, [product], HOSTILE
+        call.stages[0].architecture, call.stages[0].why = word, HOSTILE
+        event_line.append(root, call)
     for variable in ("NVCCACHE_MAX_SIZE", "NVCCACHE_JOBS", "NVCCACHE_UMASK", f"NVCCACHE_{HOSTILE}"):
         monkeypatch.setenv(variable, HOSTILE)
     monkeypatch.setenv("NVCCACHE_NVCC", f"/{HOSTILE}")

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
 
 import pytest
 
+from made_events import event
 from nvccache import __version__, outcomes
-from nvccache.store import journal_line, store
-from nvccache.store.journal_line import Call
+from nvccache.store import event_line, store
+from nvccache.store.event_line import HIT, RAN, StageEvent
 from unprivileged import read_only, unreadable
 
 
@@ -16,11 +19,11 @@ def used_cache(cache_dir):
     """A cache with one blob and a few calls."""
     store.Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
-    journal_line.append(cache_dir, Call(outcomes.PARTIAL_HIT, stages=stages, seconds_saved=1.5))
-    journal_line.append(cache_dir, Call(outcomes.BYPASS, "library"))
-    last = Call(outcomes.BYPASS, "of_tomorrow")
+    event_line.append(cache_dir, event(outcomes.PARTIAL_HIT, stages=stages, tool_saved=1.5))
+    event_line.append(cache_dir, event(outcomes.BYPASS, "library"))
+    last = event(outcomes.BYPASS, "of_tomorrow")
     last.store_fault, last.wrong_settings = "disk_full", "max_size,unknown"
-    journal_line.append(cache_dir, last)
+    event_line.append(cache_dir, last)
     return cache_dir
 
 
@@ -28,8 +31,9 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     statistics = json.loads(nvccache("stats", "--format", "json").output)
     assert set(statistics) == {
         "version", "calls", "bypass_reasons", "store_faults", "wrong_settings", "stages", "seconds_saved",
-        "store",
+        "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build",
     }  # fmt: skip
+    assert nvccache("stats", "--json").output == nvccache("stats", "--format", "json").output
     assert statistics["version"] == __version__
     assert statistics["calls"] == {
         "direct_hit": 0, "stage_hit": 0, "partial_hit": 1, "miss": 0, "bypass": 2, "failed": 0, "fault": 0,
@@ -41,7 +45,9 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
         "host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile",
         "nvlink",
     }  # fmt: skip
-    assert statistics["stages"]["ptxas"] == {"hit": 1, "miss": 0, "seconds": 0, "seconds_saved": 1.5}
+    assert statistics["stages"]["ptxas"] == {
+        "hit": 1, "miss": 0, "replayed": 0, "seconds": 0, "seconds_saved": 1.5,
+    }  # fmt: skip
     assert statistics["seconds_saved"] == 1.5
     size = statistics["store"].pop("bytes")
     assert 2048 < size < 4096
@@ -57,8 +63,8 @@ def test_text_tells_the_same(nvccache, used_cache):
     assert f"disk_full 1 {outcomes.STORE_FAULTS['disk_full']}" in lines
     assert "max_size 1 `NVCCACHE_MAX_SIZE` had a default's value" in lines
     assert f"unknown 1 {outcomes.WRONG_SETTINGS['unknown']}" in lines
-    assert "cicc 0 1 1 min 1 s 0.00 s" in lines
-    assert "ptxas 1 0 0.00 s 1.50 s" in lines
+    assert "cicc 0 0 1 1 min 1 s 0.00 s" in lines
+    assert "ptxas 0 1 0 0.00 s 1.50 s" in lines
     assert any(line.startswith("cache size 2.") and "KiB of 10.0 GiB in 1 file" in line for line in lines)
 
 
@@ -106,3 +112,89 @@ def test_unreadable_cache_is_one_sentence(nvccache, used_cache):
     assert result.exit_code == 1
     assert result.output.startswith("Error: cannot use ")
     assert result.output.count("\n") == 1
+
+
+@pytest.fixture
+def two_builds(cache_dir):
+    """A build of four calls an hour ago, and one of two calls just now."""
+    now = time.time()
+    builds = [(outcomes.MISS, 3600), (outcomes.MISS, 3590), (outcomes.MISS, 3580)]
+    builds += [(outcomes.PARTIAL_HIT, 3570), (outcomes.DIRECT_HIT, 20), (outcomes.MISS, 10)]
+    for index, (outcome, ago) in enumerate(builds):
+        made = event(outcome, started=now - ago, seconds=1.0, directory="/build", sources=[f"{index % 2}.cu"])
+        made.stages = [StageEvent("cicc", HIT, 4.0, 3.0, "compute_80")]
+        made.stages.append(StageEvent("cicc", RAN, 2.0, 1.0, "compute_90"))
+        made.wall_saved = 3.0 if outcome == outcomes.DIRECT_HIT else -0.25
+        made.tool_saved, made.cause = 4.0, "" if outcome == outcomes.DIRECT_HIT else "`x.h` changed"
+        event_line.append(cache_dir, made)
+    return cache_dir
+
+
+def test_the_first_lines_are_rates_of_the_last_build_and_of_all(nvccache, two_builds):
+    first, second = nvccache("stats").output.splitlines()[:2]
+    assert first.startswith("50.0 % hits (1 of 2 calls), 2.75 s of wall time saved in the last build, ")
+    assert second.startswith("16.7 % hits (1 of 6 calls), 1.75 s of wall time saved since ")
+
+
+def test_counts_that_a_restored_cache_brings_are_not_in_the_rate_of_the_last_build(nvccache, two_builds):
+    found = json.loads(nvccache("stats", "--json").output)["last_build"]
+    assert (found["calls"], found["hits"], found["cacheable"], found["hit_rate"]) == (2, 1, 2, 0.5)
+
+
+@pytest.mark.parametrize(("since", "calls"), [("last-build", 2), ("30m", 2), ("2h", 6)])
+def test_only_calls_since_then_count(nvccache, two_builds, since, calls):
+    found = json.loads(nvccache("stats", "--json", "--since", since).output)
+    assert sum(found["calls"].values()) == calls
+    assert found["last_build"] is None
+
+
+@pytest.mark.parametrize(
+    ("by", "wanted"),
+    [
+        ("source", {"/build/0.cu": (3, 1), "/build/1.cu": (3, 0)}),
+        ("reason", {"`x.h` changed": (5, 0)}),
+        ("architecture", {"compute_80": (6, 6), "compute_90": (6, 0)}),
+        ("directory", {"/build": (6, 1)}),
+    ],
+)
+def test_groups_add_up(nvccache, two_builds, by, wanted):
+    groups = [json.loads(line) for line in nvccache("stats", "--by", by, "--json").output.splitlines()]
+    assert {group["name"]: (group["calls"], group["hits"]) for group in groups} == wanted
+    text = nvccache("stats", "--by", by).output
+    assert all(name in text for name in wanted)
+
+
+def test_prometheus_reads_every_line(nvccache, two_builds, tmp_path):
+    written = tmp_path / "nvccache.prom"
+    assert nvccache("stats", "--format", "prometheus", "-o", str(written)).output == ""
+    lines = written.read_text().splitlines()
+    assert 'nvccache_calls_total{outcome="miss"} 4' in lines
+    assert 'nvccache_stages_total{stage="cicc",result="replayed"} 2' in lines
+    for line in lines:
+        assert re.fullmatch(
+            r'# (HELP|TYPE) nvccache_\w+ .+|nvccache_\w+(\{(\w+="[^"\n]*",?)+\})? [-+.e\d]+', line
+        )
+
+
+def test_a_summary_for_a_step_is_a_table(nvccache, two_builds):
+    lines = nvccache("stats", "--format", "github").output.splitlines()
+    assert "| last build | 1 | 2 | 50.0 % | 2.75 s |" in lines
+    assert "| all calls counted | 1 | 6 | 16.7 % | 1.75 s |" in lines
+
+
+def test_sizes_add_up_to_what_lies_there(nvccache, used_cache):
+    store.Store(used_cache).add_blob("cd" * 16, b"x" * 100_000, compress=True)
+    kinds = json.loads(nvccache("stats", "--json", "--sizes").output)["store"]["kinds"]
+    assert kinds["blob"]["files"] == kinds["blob (zstd)"]["files"] == 1
+    assert kinds["blob"]["bytes"] == kinds["blob"]["unpacked_bytes"] == 2048
+    assert kinds["blob (zstd)"]["unpacked_bytes"] == 100_000 > kinds["blob (zstd)"]["bytes"]
+    assert "blob (zstd)" in nvccache("stats", "--sizes").output
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--zero", "--since", "1h"], ["--by", "source", "--format", "github"], ["--watch", "0"]]
+)
+def test_what_does_not_go_together_is_refused(nvccache, two_builds, arguments):
+    result = nvccache("stats", *arguments)
+    assert result.exit_code == 2
+    assert sum(json.loads(nvccache("stats", "--json").output)["calls"].values()) == 6

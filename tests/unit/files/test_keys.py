@@ -7,14 +7,10 @@ import itertools
 import pytest
 
 from nvccache.files import keys
-from nvccache.files.keys import KeyBuilder
 
 
-def _key(*sections: tuple[str | bytes, ...], kind: str = "test") -> str:
-    builder = KeyBuilder(kind)
-    for tag, *parts in sections:
-        builder.add(tag, *parts)
-    return builder.key()
+def _key(*components: tuple[str | bytes, ...], kind: str = "test") -> str:
+    return keys.key_of(kind, [(str(tag), parts) for tag, *parts in components])
 
 
 DIFFERENT = [
@@ -55,6 +51,20 @@ def test_a_text_and_its_bytes_are_the_same_part():
 
 def test_names_that_are_not_utf8_can_be_parts():
     assert _key(("file", "\udcff.cu")) != _key(("file", "\udcfe.cu"))
+
+
+def test_a_key_is_the_same_in_every_process_and_release():
+    assert _key(("file", "a.cu", b"\xff"), ("none",)) == "be1297b6b264f548e508f12b941c297f"
+
+
+@pytest.mark.parametrize("size", [1, 1 << 14, (1 << 14) + 1, 1 << 17])
+def test_large_parts_are_told_apart_like_small_ones(size):
+    content = bytes(size)
+    assert _key(("body", content), ("file", "a")) == _key(("body", content), ("file", "a"))
+    others = [("body", content[:-1] + b"x"), ("body", content[:-1]), ("body", content, b""), ("bod", content)]
+    found = {_key(("body", content)), *map(_key, others)}
+    found |= {_key(("body", content), ("file", "a")), _key(("file", "a"), ("body", content))}
+    assert len(found) == 7
 
 
 def test_a_key_is_32_hexadecimal_digits():

@@ -1,4 +1,4 @@
-"""Counting cores, sharing the pool of places between processes, and the slots of one call."""
+"""Counting cores, sharing the pool between processes, and the slots of one call."""
 
 from __future__ import annotations
 
@@ -122,30 +122,30 @@ def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch
     assert pool_directory((str(tmp_path),)) == ""
 
 
-def test_one_process_gets_each_place_once(tmp_path):
+def test_one_process_gets_each_slot_of_the_pool_once(tmp_path):
     pool = Pool(str(tmp_path), 2)
-    places = [pool.take(), pool.take()]
-    assert all(places)
+    taken = [pool.take(), pool.take()]
+    assert all(taken)
     assert pool.take() is None
-    places[0].release()
-    places[0].release()
+    taken[0].release()
+    taken[0].release()
     again = pool.take()
     assert again
     assert pool.take() is None
     again.release()
-    places[1].release()
+    taken[1].release()
 
 
 HOLDER = """
 import sys
 from nvccache.machine.slots import Pool
-places = [Pool(sys.argv[1], 3).take() for _ in range(2)]
-print(*map(bool, places), flush=True)
+taken = [Pool(sys.argv[1], 3).take() for _ in range(2)]
+print(*map(bool, taken), flush=True)
 sys.stdin.read()
 """
 
 
-def test_processes_share_the_places_and_a_killed_one_leaves_them(tmp_path):
+def test_processes_share_the_pool_and_a_killed_one_leaves_it(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"True True\n"
@@ -154,18 +154,18 @@ def test_processes_share_the_places_and_a_killed_one_leaves_them(tmp_path):
         assert third
         assert pool.take() is None
         holder.send_signal(signal.SIGKILL)
-    places = [pool.take() for _ in range(3)]
-    assert [bool(place) for place in places] == [True, True, False]
-    for place in [third, *places[:2]]:
-        place.release()
+    taken = [pool.take() for _ in range(3)]
+    assert [bool(slot) for slot in taken] == [True, True, False]
+    for slot in [third, *taken[:2]]:
+        slot.release()
 
 
-def test_a_released_place_is_free_although_a_child_has_it_open(tmp_path):
+def test_a_released_slot_is_free_although_a_child_has_it_open(tmp_path):
     pool = Pool(str(tmp_path), 1)
-    place = pool.take()
+    slot = pool.take()
     held = [name for name in os.listdir("/proc/self/fd") if is_link_to(name, f"{tmp_path}/slot-0")]
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[int(held[0])]):
-        place.release()
+        slot.release()
         again = pool.take()
         assert again
         again.release()
@@ -178,15 +178,15 @@ def is_link_to(name, target):
         return False
 
 
-def test_a_place_is_not_inherited_by_tools(tmp_path):
-    place = Pool(str(tmp_path), 1).take()
+def test_a_slot_of_the_pool_is_not_inherited_by_tools(tmp_path):
+    slot = Pool(str(tmp_path), 1).take()
     listing = subprocess.check_output(["ls", "-l", "/proc/self/fd"], close_fds=False)
     assert b"slot-0" not in listing
-    place.release()
+    slot.release()
 
 
 @pytest.mark.parametrize("kind", ["empty", "missing", "file", "links"])
-def test_without_a_directory_there_are_no_places(tmp_path, kind):
+def test_without_a_directory_the_pool_has_no_slots(tmp_path, kind):
     (tmp_path / "file").write_text("")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "slot-0").symlink_to(tmp_path / "file")
@@ -215,12 +215,12 @@ def count(take):
     return len(list(iter(take, None)))
 
 
-def free_places(tmp_path, size):
+def free_in_pool(tmp_path, size):
     pool = Pool(str(tmp_path), size)
-    places = list(iter(pool.take, None))
-    for place in places:
-        place.release()
-    return len(places)
+    taken = list(iter(pool.take, None))
+    for slot in taken:
+        slot.release()
+    return len(taken)
 
 
 def test_the_own_slots_come_first_and_without_a_condition():
@@ -242,15 +242,15 @@ def test_an_own_slot_is_given_when_the_pool_is_full(tmp_path):
     other.release()
 
 
-def test_an_own_slot_occupies_a_place_while_it_is_in_use(tmp_path):
+def test_an_own_slot_occupies_one_of_the_pool_while_it_is_in_use(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), 2), None)
     slot = slots.take()
-    assert free_places(tmp_path, 2) == 1
+    assert free_in_pool(tmp_path, 2) == 1
     slot.release()
-    assert free_places(tmp_path, 2) == 2
+    assert free_in_pool(tmp_path, 2) == 2
 
 
-def test_further_slots_need_a_place(tmp_path):
+def test_further_slots_come_from_the_pool(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), 3), None)
     taken = [slots.take() for _ in range(4)]
     assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
@@ -259,7 +259,7 @@ def test_further_slots_need_a_place(tmp_path):
     taken[0].release()
     assert slots.take().is_own
     slots.release_all()
-    assert free_places(tmp_path, 3) == 3
+    assert free_in_pool(tmp_path, 3) == 3
     slots.release_all()
 
 
@@ -281,15 +281,15 @@ def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
 def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), 3), CountingGuardian(1))
     assert count(slots.take) == 2
-    assert free_places(tmp_path, 3) == 1
+    assert free_in_pool(tmp_path, 3) == 1
     slots.release_all()
-    assert free_places(tmp_path, 3) == 3
+    assert free_in_pool(tmp_path, 3) == 3
 
 
-def test_without_a_token_no_place_is_taken(tmp_path):
+def test_without_a_token_nothing_of_the_pool_is_taken(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), 3), CountingGuardian(0))
     assert count(slots.take) == 1
-    assert free_places(tmp_path, 3) == 2
+    assert free_in_pool(tmp_path, 3) == 2
     slots.release_all()
 
 
@@ -299,16 +299,16 @@ def test_a_watchdog_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
     slots.release_all()
 
 
-def test_a_slot_without_a_place_comes_before_one_more(tmp_path):
-    """Or a call would run two tools where only one place has become free."""
+def test_a_slot_with_none_of_the_pool_comes_before_one_more(tmp_path):
+    """Or a call would run two tools where only one slot has become free."""
     pool = Pool(str(tmp_path), 1)
     taken = pool.take()
     slots = Slots(1, pool, None)
     own = slots.take()
-    assert not own.has_place
+    assert not own.is_in_pool
     taken.release()
     assert slots.take() is None
-    assert own.has_place
+    assert own.is_in_pool
     assert pool.take() is None
     own.release()
     assert pool.take() is not None

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 import installations
+from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.observation import observer, observer_log
 from nvccache.observation.observer_log import Observation
 from nvccache.store.store import Store
-from nvccache.toolkit import loader
 
 SOURCE = Path(__file__).with_name("observed_program.c")
 CAT = str(shutil.which("cat"))
@@ -305,7 +305,7 @@ def test_libraries_that_do_not_see_the_observer(run, program):
 
 def test_a_program_that_the_loader_runs(run, program):
     """As wrappers of toolchains with a C library of their own have it."""
-    interpreter = loader.interpreter(program)
+    interpreter = elf.interpreter(program)
     found = complete(run(interpreter, program, "end", "exit"), 7)
     assert {os.path.realpath(program), interpreter} <= found.processes[0].loaded.keys()
     assert found.processes[0].program == os.path.realpath(interpreter)

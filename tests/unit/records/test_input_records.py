@@ -64,6 +64,10 @@ def taken(signed: bool = True) -> InputRecord:
     return made
 
 
+def kept(made: InputRecord, relocation: Relocation = NOWHERE) -> bytes:
+    return input_records.encode(made, b"", relocation)
+
+
 def unlike(made: InputRecord, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
     found = differences.differences(made, Present(environ), False, ask)
     return [(difference.what, difference.path) for difference in found]
@@ -347,8 +351,8 @@ def test_each_file_is_looked_at_once_in_a_call(place):
 
 def test_a_input_record_comes_back(place):
     made = taken()
-    assert_same(input_records.decode(input_records.encode(made, NOWHERE), NOWHERE), made)
-    assert_same(input_records.decode(input_records.encode(InputRecord(), NOWHERE), NOWHERE), InputRecord())
+    assert_same(input_records.decode(kept(made), NOWHERE)[0], made)
+    assert_same(input_records.decode(kept(InputRecord()), NOWHERE)[0], InputRecord())
 
 
 @pytest.mark.parametrize("name", ["with blank", "new\nline", "tab\t", "\udcff\udc80", "é", "-minus", "+plus"])
@@ -356,25 +360,25 @@ def test_a_input_record_comes_back(place):
 def test_odd_names_come_back(name, base):
     relocation = Relocation(base, "/base/one")
     made = odd_input_record(name)
-    assert_same(input_records.decode(input_records.encode(made, relocation), relocation), made)
+    assert_same(input_records.decode(kept(made, relocation), relocation)[0], made)
 
 
 def test_a_input_record_of_one_checkout_speaks_of_the_files_of_another():
-    kept = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one"))
-    found = input_records.decode(kept, Relocation("/base", "/base/two"))
+    record = kept(odd_input_record("x"), Relocation("/base", "/base/one"))
+    found, _ = input_records.decode(record, Relocation("/base", "/base/two"))
     assert found.files == ["/base/two/x", "x", "/usr/x"]
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
     assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 32)])
     assert found.duplicates == [("/base/two/x", "x", "1")]
-    assert b"/base/one" not in b"".join(kept)
+    assert b"/base/one" not in record
 
 
 def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
-    kept = input_records.encode(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
+    record = kept(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
     for relocation in (NOWHERE, Relocation("/base", "/base")):
         with pytest.raises(ValueError):
-            input_records.decode(kept, relocation)
+            input_records.decode(record, relocation)
 
 
 def odd_input_record(name: str) -> InputRecord:
@@ -401,13 +405,13 @@ def assert_same(found: InputRecord, given: InputRecord) -> None:
 def decoded(record: bytes) -> InputRecord | None:
     """None for what is refused; any exception but ValueError fails the test."""
     try:
-        return input_records.decode(sections.unpack("k", record, input_records.SECTIONS), NOWHERE)
+        return input_records.decode(record, NOWHERE)[0]
     except ValueError:
         return None
 
 
 def test_damaged_input_records_are_refused_or_can_be_compared(place):
-    whole = sections.pack("k", input_records.encode(taken(), NOWHERE))
+    whole = kept(taken())
     assert [record for record in torn(whole) if decoded(record)] == []
     for record in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(record)
@@ -444,10 +448,17 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = input_records.encode(taken(), NOWHERE)
+    parts = sections.unpack("input-record-6", kept(taken()), 16)
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(parts, NOWHERE)
+        input_records.decode(sections.pack("input-record-6", parts), NOWHERE)
+
+
+def test_what_is_kept_beside_it_comes_back(place):
+    for attached in (b"", b"attached\0\1"):
+        found, beside = input_records.decode(input_records.encode(taken(), attached, NOWHERE), NOWHERE)
+        assert beside == attached
+        assert_same(found, taken())
 
 
 def test_everything_but_the_hints_is_in_the_key(place):

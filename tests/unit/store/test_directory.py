@@ -139,7 +139,7 @@ def test_a_second_name_of_a_file_outside_is_not_touched(root, cache, tmp_path):
     assert (tmp_path / "second").stat().st_mtime == 1
     (root / "locks").mkdir()
     os.link(tmp_path / "second", root / "locks" / "0.lock")
-    with locks.shard_lock(cache, "0"):  # which is another file now
+    with locks.to_publish(cache, "0"):  # which is another file now
         assert not os.path.samefile(tmp_path / "second", root / "locks" / "0.lock")
 
 
@@ -257,7 +257,7 @@ def test_a_cache_that_is_not_there_is_none(cache):
 def test_the_locks_of_a_call_are_waited_for_together(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.3)
     waiting = Store(cache)
-    with locks.shard_lock(Directory(str(root)), KEY[0]):
+    with locks.to_publish(Directory(str(root)), KEY[0]):
         waiting.add_record(STAGE, KEY, b"body")
         assert waiting.fault == "lock_timeout"
         # What another lock is for is not stored either: who was stopped may hold that one as well.
@@ -265,8 +265,8 @@ def test_the_locks_of_a_call_are_waited_for_together(root, cache, monkeypatch):
         waiting.add_record(STAGE, other, b"body")
     assert cache.seconds_waited < 10 * 0.3
     assert Store(str(root)).find_record(STAGE, other) is None
-    with pytest.raises(locks.LockTimeoutError), locks.shard_lock(Directory(str(root)), "a"), \
-            locks.shard_lock(cache, "a"):  # fmt: skip
+    with pytest.raises(locks.LockTimeoutError), locks.to_publish(Directory(str(root)), "a"), \
+            locks.to_publish(cache, "a"):  # fmt: skip
         pass
 
 

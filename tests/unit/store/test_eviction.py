@@ -12,8 +12,8 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import entries, eviction, inflight, journal_line, store
-from nvccache.store.directory import Directory
+from nvccache.store import entries, event_line, eviction, inflight
+from nvccache.store.directory import Directory, StoreError
 from nvccache.store.entries import Entry
 from nvccache.store.store import BLOB, REPLAY, Store
 
@@ -161,11 +161,11 @@ def test_what_killed_calls_and_older_versions_leave_is_swept(root, name, is_swep
 def test_what_is_in_use_is_not_swept(root):
     claim = inflight.Claims(str(root)).take("0" * 32)
     os.utime(root / "locks" / "running" / ("0" * 32), (1, 1))
-    journal_line.append(str(root), journal_line.Call("miss"))
-    os.utime(root / "journal" / journal_line.LOG, (1, 1))
+    event_line.append(str(root), event_line.Event("miss"))
+    os.utime(root / "journal" / event_line.LOG, (1, 1))
     eviction.prune(str(root))
     assert claim and (root / "locks" / "running" / ("0" * 32)).exists()
-    assert (root / "journal" / journal_line.LOG).exists()
+    assert (root / "journal" / event_line.LOG).exists()
 
 
 def test_a_cache_is_swept_once_a_day_though_it_is_within_its_limit(root):
@@ -237,22 +237,22 @@ def test_a_total_that_cannot_be_kept_disturbs_no_build(root):
 
 @pytest.mark.parametrize("action", [eviction.usage, eviction.clear])
 def test_a_directory_that_is_none_is_told_in_one_sentence(tmp_path, action):
-    with pytest.raises(store.StoreError, match="there is no cache directory"):
+    with pytest.raises(StoreError, match="there is no cache directory"):
         action(str(tmp_path / "missing"))
     (tmp_path / "file").write_text("x")
-    with pytest.raises(store.StoreError, match="is not a directory"):
+    with pytest.raises(StoreError, match="is not a directory"):
         action(str(tmp_path / "file"))
 
 
 def test_a_directory_that_cannot_be_changed_is_told_in_one_sentence(root):
     _add(root, 1)
-    with unprivileged.read_only(root) as copy, pytest.raises(store.StoreError, match="cannot"):
+    with unprivileged.read_only(root) as copy, pytest.raises(StoreError, match="cannot"):
         eviction.clear(copy)
 
 
 def test_a_directory_that_cannot_be_read_is_told_in_one_sentence(root):
     _add(root, 1)
-    with unprivileged.unreadable(root) as copy, pytest.raises(store.StoreError):
+    with unprivileged.unreadable(root) as copy, pytest.raises(StoreError):
         eviction.usage(copy)
 
 

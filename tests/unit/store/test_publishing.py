@@ -12,8 +12,8 @@ import pytest
 
 from nvccache.files import keys
 from nvccache.store import entries, locks, publishing
-from nvccache.store.directory import Directory
-from nvccache.store.store import BLOB, REPLAY, STAGE, Store, StoreError
+from nvccache.store.directory import Directory, StoreError
+from nvccache.store.store import BLOB, REPLAY, STAGE, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
@@ -78,13 +78,13 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
 
 def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.shard_lock(Directory(str(root)), KEY[0]):
+    with locks.to_publish(Directory(str(root)), KEY[0]):
         cache.add_record(STAGE, KEY, b"body")
         assert "holds the lock" in cache.trouble
         assert cache.fault == "lock_timeout"
         with (
             pytest.raises(StoreError, match="holds the lock"),
-            locks.shard_lock(Directory(str(root)), KEY[0]),
+            locks.to_publish(Directory(str(root)), KEY[0]),
         ):
             pass
     assert cache.find_record(STAGE, KEY) is None
@@ -92,7 +92,7 @@ def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monke
 
 def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.shard_lock(Directory(str(root)), KEY[0]):
+    with locks.to_publish(Directory(str(root)), KEY[0]):
         for body in (b"first", b"second"):
             cache.add_record(REPLAY, KEY, body, lock=False)
             assert cache.find_record(REPLAY, KEY) == body

@@ -141,3 +141,76 @@ def test_tuples_come_back_in_their_width():
 def test_a_tuple_that_is_cut_short_is_refused(count):
     with pytest.raises(ValueError, match="cut short"):
         sections.split_tuples(sections.join(["x"] * count), 3)
+
+
+SCHEMA = sections.Schema(
+    "made-up-1",
+    ("name", sections.STRING),
+    ("content", sections.BYTES),
+    ("words", sections.STRINGS),
+    ("paths", sections.PATHS),
+    ("pairs", sections.PAIRS),
+    ("triples", sections.TRIPLES),
+    ("seconds", sections.NUMBER),
+    ("is_so", sections.FLAG),
+    ("stages", sections.TIMES),
+)
+VALUES = {
+    "name": "n\udcff",
+    "content": b"\0\n",
+    "words": ["", "x y", "\udcff"],
+    "paths": [b"a", b"\xff"],
+    "pairs": [("a", ""), ("b", "c")],
+    "triples": [("a", "b", "c")],
+    "seconds": 1.25,
+    "is_so": True,
+    "stages": [("cicc", 2.5)],
+}
+
+
+def test_the_fields_of_a_record_come_back_by_their_names():
+    given = {**VALUES, "paths": ["a", "\udcff"]}
+    assert SCHEMA.decode(SCHEMA.encode(given)) == VALUES
+    nothing = {name: type(value)() for name, value in VALUES.items()}
+    assert SCHEMA.decode(SCHEMA.encode(nothing)) == nothing
+
+
+def test_a_value_without_a_field_and_a_field_without_a_value_are_noticed():
+    with pytest.raises(AssertionError):
+        SCHEMA.encode({**VALUES, "other": ""})
+    with pytest.raises((AssertionError, KeyError)):
+        SCHEMA.encode({name: value for name, value in VALUES.items() if name != "name"})
+
+
+def test_a_damaged_record_is_refused_by_its_schema_or_has_every_field():
+    whole = SCHEMA.encode({**VALUES, "paths": ["a"]})
+    assert [cut for cut in torn(whole) if decoded(cut)] == []
+    for record in (*changed(whole), *shuffled(whole, 2000)):
+        assert decoded(record).keys() in (set(), VALUES.keys())
+
+
+def decoded(record: bytes) -> dict[str, object]:
+    """Nothing for what is refused; any exception but ValueError fails the test."""
+    try:
+        return SCHEMA.decode(record)
+    except ValueError:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("index", "section"),
+    [(2, b"x"), (3, b"x"), (4, b"a\0"), (5, b"a\0b\0"), (6, b""), (6, b"many"), (8, b"a\0"), (8, b"a\0b\0")],
+)
+def test_a_section_that_is_not_of_its_type_is_refused(index, section):
+    parts = sections.unpack("made-up-1", SCHEMA.encode({**VALUES, "paths": ["a"]}), 9)
+    parts[index] = section
+    with pytest.raises(ValueError):
+        SCHEMA.decode(sections.pack("made-up-1", parts))
+
+
+def test_a_record_of_another_kind_is_refused():
+    other = sections.Schema("made-up-2", ("name", sections.STRING))
+    more = sections.Schema("made-up-1", ("name", sections.STRING))
+    for schema in (other, more):
+        with pytest.raises(ValueError):
+            schema.decode(SCHEMA.encode({**VALUES, "paths": ["a"]}))

@@ -11,12 +11,13 @@ import time
 
 import pytest
 
+from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.store.store import Store
 from nvccache.toolkit import library_cache, loader, processor
 
 PROGRAM = os.path.realpath(sys.executable)
-LOADER = loader.interpreter(PROGRAM) or ""
+LOADER = elf.interpreter(PROGRAM) or ""
 FMA, AVX2, SSE4_1 = 1 << 12, 1 << 5, 1 << 19
 pytestmark = pytest.mark.skipif(not LOADER, reason="this Python has no dynamic loader")
 

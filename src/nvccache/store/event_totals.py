@@ -1,35 +1,35 @@
-"""The journal: one record a call, appended without a lock, folded into totals by whoever reads them.
+"""The totals: what all calls so far add up to, folded from the event log by whoever reads them.
 
     $NVCCACHE_DIR/journal/
-      calls-v3.log           one line a call, appended with a single write
-      folding-v3.<id>.log    a log taken out of use, on its way into the totals
-      recent-v3.log          the last lines folded, for `nvccache explain`
-      totals-v1.json         what the lines folded so far add up to: named counters
+      totals-v1.json         named counters, the log folded last, and since when is counted
 
-A line is `outcome, reason, seconds, seconds_saved, product, store fault, wrong settings, (stage, hit|miss,
-seconds)*, .`, tab separated; the product is an absolute path, percent-encoded where it would end a field;
-wrong settings are names with commas. Owns the format of all of them; knows nothing of how an outcome came
-about.
+A fold takes the log out of use, adds it to the totals and keeps it for events.py, which draws the rest of the
+folder. Owns the counters and the format of their file; knows nothing of how an outcome came about.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 from nvccache import outcomes
 from nvccache.store import directory as directories
+from nvccache.store import events
 from nvccache.store.directory import Directory, StrangeFileError
-from nvccache.store.journal_line import CLOSED, FOLDER, LARGE, LOG, Call, open_log
+from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, open_log
+from nvccache.store.events import FOLDING, KEPT, LARGEST_LOG, JournalError, cause, names, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from typing import TypedDict
 
     class StageTotals(TypedDict):
         hit: int
         miss: int
+        replayed: int
         seconds: float
         seconds_saved: float
 
@@ -40,23 +40,20 @@ if TYPE_CHECKING:
         wrong_settings: dict[str, int]
         stages: dict[str, StageTotals]
         seconds_saved: float
+        wall_seconds_saved: float
+        seconds: float
+        since: float
 
 
-_FOLDING = "folding-v3."
-_RECENT = "recent-v3.log"
 _TOTALS = "totals-v1.json"
-_HEAD = 7  # fields before those of the stages
+_FIRST = "first"  # of the counters the one that is no sum: when the first call counted began
 _SNAPSHOT_TRIES = 5
 _LOCK_SECONDS = 10.0
-_LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
 _LARGEST_TOTALS = 1 << 24
+_MOST_KEPT = 1 << 25  # bytes of events
 
 
-class JournalError(Exception):
-    """The journal cannot be used; the message is one sentence for the user."""
-
-
-def totals(place: str | Directory) -> Totals:
+def read(place: str | Directory) -> Totals:
     """What all calls add up to, new lines folded in; raises JournalError.
 
     Where nothing may be written the sum is made without folding. A missing journal is all zeros.
@@ -72,15 +69,15 @@ def nothing() -> Totals:
 def reset(place: str | Directory) -> Totals:
     """Set every count to zero and return what was counted until now; raises JournalError."""
     root = directories.at(place)
-    if not _names(root):
+    if not names(root):
         return _totals({})
     try:
         with _lock(root, _LOCK_SECONDS):
             folded, counters = _fold(root)
-            _write_totals(root, folded, {})
+            _write_totals(root, folded, {_FIRST: time.time()})
             return _totals(counters)
     except OSError as error:
-        raise JournalError(f"cannot reset the counts in `{_where(root)}`: {_cause(error)}") from None
+        raise JournalError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
 
 
 def fold(place: str | Directory) -> None:
@@ -94,49 +91,20 @@ def fold(place: str | Directory) -> None:
 
 
 def is_current(name: str) -> bool:
-    """Whether a file of the journal is one that this version reads."""
-    return name in (LOG, _RECENT, _TOTALS) or name.startswith(_FOLDING)
+    """Whether a file of the log's folder is one that this version reads."""
+    return name in (LOG, _TOTALS) or name.startswith((FOLDING, KEPT))
 
 
-def last_call(place: str | Directory, product: str = "") -> Call | None:
-    """The last call that made this product, or the last of all that made one; None if it is not known."""
-    root = directories.at(place)
-    try:
-        logs = [name for name in _names(root) if name.startswith(_FOLDING)]
-        lines = b"".join(_read(root, name) for name in (_RECENT, *logs, LOG))
-    except OSError as error:
-        raise JournalError(f"cannot read `{_where(root)}`: {_cause(error)}") from None
-    for line in reversed(os.fsdecode(lines).split("\n")):
-        call = _call_of(line.split("\t"))
-        if call and call.product and product in ("", call.product):
-            return call
-    return None
-
-
-def _call_of(fields: list[str]) -> Call | None:
-    if not _is_whole(fields):
-        return None
-    try:
-        call = Call(fields[0], fields[1], seconds=_seconds(fields[2]), seconds_saved=_seconds(fields[3]))
-        for index in range(_HEAD, len(fields) - 1, 3):
-            call.stages.append((fields[index], fields[index + 1] == "hit", _seconds(fields[index + 2])))
-    except ValueError:
-        return None
-    call.product = _unquote(fields[4])
-    call.store_fault, call.wrong_settings = fields[5], fields[6]
-    return call
-
-
-def _is_whole(fields: list[str]) -> bool:
-    return len(fields) > _HEAD and (len(fields) - _HEAD) % 3 == 1 and fields[-1] == "."
-
-
-def _unquote(path: str) -> str:
-    return path.replace("%0A", "\n").replace("%09", "\t").replace("%25", "%")
+def of_events(found: Iterable[Event]) -> Totals:
+    """What some events add up to."""
+    counters: dict[str, float] = {}
+    for event in found:
+        _add(counters, event)
+    return _totals(counters)
 
 
 def _counters(root: Directory) -> dict[str, float]:
-    if any(name == LOG or name.startswith(_FOLDING) for name in _names(root)):
+    if any(name == LOG or name.startswith(FOLDING) for name in names(root)):
         try:
             with _lock(root, _LOCK_SECONDS):
                 return _fold(root)[1]
@@ -145,22 +113,7 @@ def _counters(root: Directory) -> dict[str, float]:
     try:
         return _snapshot(root)
     except OSError as error:
-        raise JournalError(f"cannot read the counts in `{_where(root)}`: {_cause(error)}") from None
-
-
-def _where(root: Directory) -> str:
-    return os.path.join(root.path, FOLDER)
-
-
-def _names(root: Directory) -> list[str]:
-    try:
-        return sorted(name for name, _ in root.list(FOLDER))
-    except OSError as error:
-        raise JournalError(f"cannot read the counts in `{_where(root)}`: {_cause(error)}") from None
-
-
-def _cause(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+        raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
 def _lock(root: Directory, seconds: float) -> AbstractContextManager[object]:
@@ -176,26 +129,43 @@ def _fold(root: Directory) -> tuple[str, dict[str, float]]:
     Returns the name of the log folded last, and the counters. That name is written with the counters in
     one file, so a fold that is killed before it removes the log does not count it twice.
     """
-    import time
-
     folded, counters = _read_totals(root)
     try:
         if root.status(f"{FOLDER}/{LOG}").st_size:
-            root.rename(f"{FOLDER}/{LOG}", f"{_FOLDING}{time.time_ns():x}-{os.getpid():x}.log")
+            root.rename(f"{FOLDER}/{LOG}", f"{FOLDING}{time.time_ns():x}-{os.getpid():x}.log")
     except FileNotFoundError:
         pass
-    for name in _names(root):
-        if not name.startswith(_FOLDING):
+    for name in names(root):
+        if not name.startswith(FOLDING):
             continue
         if name != folded:
             lines = _close_log(root, name)
             _add_lines(counters, lines)
-            _keep_recent(root, lines)
             folded = name
             _write_totals(root, folded, counters)
+        _keep(root, name)
+    _drop_oldest(root)
+    return folded, counters
+
+
+def _keep(root: Directory, name: str) -> None:
+    """Keep a log for who asks about single calls; under its old name it would be counted again."""
+    try:
+        root.rename(f"{FOLDER}/{name}", KEPT + name.removeprefix(FOLDING))
+    except OSError:
         with contextlib.suppress(IsADirectoryError):
             root.unlink(f"{FOLDER}/{name}")
-    return folded, counters
+
+
+def _drop_oldest(root: Directory) -> None:
+    """Keep the events bounded; what cannot be removed is no reason not to count."""
+    kept = 0
+    for name, status in sorted(root.list(FOLDER), reverse=True):
+        if name.startswith(KEPT):
+            kept += status.st_size
+            if kept > _MOST_KEPT:
+                with contextlib.suppress(OSError):
+                    root.unlink(f"{FOLDER}/{name}")
 
 
 def _close_log(root: Directory, name: str) -> bytes:
@@ -211,21 +181,7 @@ def _close_log(root: Directory, name: str) -> bytes:
         if os.write(descriptor, CLOSED) < len(CLOSED):
             raise OSError("the disk is full")
         os.lseek(descriptor, 0, os.SEEK_SET)
-        return log.read(_LARGEST_LOG).partition(CLOSED)[0]
-
-
-def _keep_recent(root: Directory, lines: bytes) -> None:
-    """Keep the last lines for who asks about one call; losing them is no harm."""
-    with contextlib.suppress(OSError):
-        root.write(f"{FOLDER}/{_RECENT}", (_read(root, _RECENT) + lines)[-LARGE:])
-
-
-def _read(root: Directory, name: str) -> bytes:
-    """What is in a log; nothing if there is none, or none of ours."""
-    try:
-        return root.read(f"{FOLDER}/{name}", _LARGEST_LOG)[0]
-    except (FileNotFoundError, StrangeFileError):
-        return b""
+        return log.read(LARGEST_LOG).partition(CLOSED)[0]
 
 
 def _snapshot(root: Directory) -> dict[str, float]:
@@ -234,9 +190,9 @@ def _snapshot(root: Directory) -> dict[str, float]:
         before = _read_totals(root)
         folded, counters = before[0], dict(before[1])
         try:
-            for name in _names(root):
-                if name == LOG or (name.startswith(_FOLDING) and name != folded):
-                    content, _ = root.read(f"{FOLDER}/{name}", _LARGEST_LOG)
+            for name in names(root):
+                if name == LOG or (name.startswith(FOLDING) and name != folded):
+                    content, _ = root.read(f"{FOLDER}/{name}", LARGEST_LOG)
                     _add_lines(counters, content.partition(CLOSED)[0])
         except FileNotFoundError:
             continue  # folded under our eyes
@@ -248,42 +204,36 @@ def _snapshot(root: Directory) -> dict[str, float]:
 
 
 def _add_lines(counters: dict[str, float], lines: bytes) -> None:
-    for line in lines.decode(errors="replace").split("\n"):
-        fields = line.split("\t")
-        if not _is_whole(fields):
-            continue
-        try:
-            amounts = _amounts(fields)
-        except ValueError:
-            continue
-        for name, amount in amounts:
-            counters[name] = counters.get(name, 0) + amount
+    for event in events.parse(lines):
+        _add(counters, event)
 
 
-def _amounts(fields: list[str]) -> list[tuple[str, float]]:
-    """What one line adds to which counter; raises ValueError."""
-    outcome, reason, seconds, saved = fields[:4]
-    _seconds(seconds)
-    amounts: list[tuple[str, float]] = [(f"calls.{outcome}", 1), ("seconds_saved", _seconds(saved))]
-    if outcome == outcomes.BYPASS:
-        amounts.append((f"bypass_reasons.{reason}", 1))
-    if fields[5]:
-        amounts.append((f"store_faults.{fields[5]}", 1))
-    amounts += [(f"wrong_settings.{name}", 1) for name in fields[6].split(",") if name]
-    for index in range(_HEAD, len(fields) - 1, 3):
-        stage, result, seconds = fields[index : index + 3]
-        if result not in ("hit", "miss"):
-            raise ValueError(result)
-        kind = "seconds_saved" if result == "hit" else "seconds"
-        amounts += ((f"stages.{stage}.{result}", 1), (f"stages.{stage}.{kind}", _seconds(seconds)))
+def _add(counters: dict[str, float], event: Event) -> None:
+    for name, amount in _amounts(event):
+        counters[name] = counters.get(name, 0) + amount
+    if event.started > 0:
+        counters[_FIRST] = min(event.started, counters.get(_FIRST) or event.started)
+
+
+def _amounts(event: Event) -> list[tuple[str, float]]:
+    """What one call adds to which counter."""
+    amounts: list[tuple[str, float]] = [
+        (f"calls.{event.outcome}", 1),
+        ("seconds_saved", event.tool_saved),
+        ("wall_seconds_saved", event.wall_saved),
+        ("seconds", event.seconds),
+    ]
+    if event.outcome == outcomes.BYPASS:
+        amounts.append((f"bypass_reasons.{event.reason}", 1))
+    if event.store_fault:
+        amounts.append((f"store_faults.{event.store_fault}", 1))
+    amounts += [(f"wrong_settings.{name}", 1) for name in event.wrong_settings.split(",") if name]
+    is_replayed = event.outcome == outcomes.DIRECT_HIT
+    for stage in event.stages:
+        result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
+        seconds = "seconds_saved" if stage.is_hit else "seconds"
+        amounts += ((f"stages.{stage.kind}.{result}", 1), (f"stages.{stage.kind}.{seconds}", stage.seconds))
     return amounts
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not -1e9 < value < 1e9:  # also refuses nan, which would swallow every sum
-        raise ValueError(text)
-    return value
 
 
 def _read_totals(root: Directory) -> tuple[str, dict[str, float]]:
@@ -336,10 +286,14 @@ def _totals(counters: dict[str, float]) -> Totals:
             stage: {
                 "hit": int(amount(f"stages.{stage}.hit")),
                 "miss": int(amount(f"stages.{stage}.miss")),
+                "replayed": int(amount(f"stages.{stage}.replayed")),
                 "seconds": round(amount(f"stages.{stage}.seconds"), 6),
                 "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
             }
             for stage in outcomes.STAGES
         },
         "seconds_saved": round(amount("seconds_saved"), 6),
+        "wall_seconds_saved": round(amount("wall_seconds_saved"), 6),
+        "seconds": round(amount("seconds"), 6),
+        "since": round(amount(_FIRST), 3),
     }

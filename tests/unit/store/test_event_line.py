@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
+from made_events import event
 from nvccache import outcomes
-from nvccache.store import journal, journal_line
-from nvccache.store.journal_line import Call
+from nvccache.store import event_line
 
-MISS = Call(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
+MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 
 
 @pytest.fixture
@@ -20,33 +20,32 @@ def cache_dir(tmp_path):
     return str(tmp_path / "cache")
 
 
-def test_only_a_large_log_is_folded_on_a_miss(cache_dir, monkeypatch):
-    log = os.path.join(cache_dir, "journal", "calls-v3.log")
-    journal_line.append(cache_dir, MISS)
-    journal_line.fold_if_large(cache_dir)
-    assert os.path.exists(log)
-    monkeypatch.setattr(journal_line, "LARGE", 10)
-    journal_line.fold_if_large(cache_dir)
-    assert not os.path.exists(log)
-    assert journal.totals(cache_dir)["calls"]["miss"] == 1
+def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
+    log = os.path.join(cache_dir, "journal", event_line.LOG)
+    event_line.append(cache_dir, MISS)
+    assert not event_line.is_large(cache_dir)
+    monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log))
+    assert event_line.is_large(cache_dir)
+    monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log) + 1)
+    assert not event_line.is_large(cache_dir)
 
 
 def test_unusable_directory_is_silent_for_a_call(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    journal_line.append(str(in_the_way), MISS)
-    journal_line.fold_if_large(str(in_the_way))
+    event_line.append(str(in_the_way), MISS)
+    assert not event_line.is_large(str(in_the_way))
     assert in_the_way.read_text() == ""
 
 
 def test_appending_imports_nothing_heavy(cache_dir):
     program = (
         "import errno, os, sys, __future__; before = set(sys.modules); sys.path[:0] = sys.argv[2:]\n"
-        "from nvccache.store import journal_line as calls\n"
-        "calls.append(sys.argv[1], calls.Call('miss'))\n"
+        "from nvccache.store import event_line as calls\n"
+        "calls.append(sys.argv[1], calls.Event('miss'))\n"
         "print(*sorted(set(sys.modules) - before))\n"
     )
-    source = os.path.dirname(os.path.dirname(os.path.dirname(journal_line.__file__)))
+    source = os.path.dirname(os.path.dirname(os.path.dirname(event_line.__file__)))
     command = [sys.executable, "-I", "-S", "-c", program, cache_dir, source]
     loaded = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.split()
     assert set(loaded) == {
@@ -54,7 +53,7 @@ def test_appending_imports_nothing_heavy(cache_dir):
         b"nvccache.files",
         b"nvccache.store",
         b"nvccache.store.cachedir_tag",
-        b"nvccache.store.journal_line",
+        b"nvccache.store.event_line",
         b"nvccache.store.directory",
         b"nvccache.files.untrusted",
     }

@@ -1,0 +1,91 @@
+"""`nvccache stats` for other programs: Prometheus' text format, and a summary for a GitHub step."""
+
+from __future__ import annotations
+
+from nvccache.cli.units import seconds_words, size_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.cli.stats import Statistics
+
+
+def prometheus(statistics: Statistics) -> list[str]:
+    """The exposition format of Prometheus, version 0.0.4, for node_exporter's textfile collector."""
+    stages = statistics["stages"]
+    results = [
+        ((("stage", stage), ("result", result)), counts[result])
+        for stage, counts in stages.items()
+        for result in ("replayed", "hit", "miss")
+    ]
+    return [
+        *_metric(
+            "calls_total", "counter", "Calls by what became of them.", _by("outcome", statistics["calls"])
+        ),
+        *_metric(
+            "bypasses_total",
+            "counter",
+            "Calls that were left to nvcc.",
+            _by("reason", statistics["bypass_reasons"]),
+        ),
+        *_metric(
+            "store_faults_total",
+            "counter",
+            "Calls whose results could not all be stored.",
+            _by("fault", statistics["store_faults"]),
+        ),
+        *_metric("stages_total", "counter", "Stages of compiles.", results),
+        *_metric("call_seconds_total", "counter", "Wall time of all calls.", [((), statistics["seconds"])]),
+        *_metric(
+            "tool_seconds_saved_total", "counter", "Tool time saved.", [((), statistics["seconds_saved"])]
+        ),
+        *_metric(  # a gauge: filling a cache makes it fall
+            "wall_seconds_saved", "gauge", "Wall time saved.", [((), statistics["wall_seconds_saved"])]
+        ),
+        *_metric("cache_bytes", "gauge", "Size of the cache.", [((), statistics["store"]["bytes"])]),
+        *_metric("cache_max_bytes", "gauge", "Its limit, or 0.", [((), statistics["store"]["max_bytes"])]),
+        *_metric("cache_files", "gauge", "Entries of the cache.", [((), statistics["store"]["entries"])]),
+    ]
+
+
+def _by(label: str, counts: Mapping[str, float]) -> list[tuple[tuple[tuple[str, str], ...], float]]:
+    return [(((label, name),), count) for name, count in counts.items()]
+
+
+def _metric(
+    name: str, kind: str, sentence: str, samples: Iterable[tuple[tuple[tuple[str, str], ...], float]]
+) -> list[str]:
+    found = [f"# HELP nvccache_{name} {sentence}", f"# TYPE nvccache_{name} {kind}"]
+    for labels, value in samples:
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+        found.append(f"nvccache_{name}{f'{{{shown}}}' if shown else ''} {value:.15g}")
+    return found
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def github(statistics: Statistics) -> list[str]:
+    """A summary in Markdown: `nvccache stats --format github >> "$GITHUB_STEP_SUMMARY"`."""
+    last = statistics["last_build"]
+    hits, cacheable = statistics["rates"]["hits"], statistics["rates"]["cacheable"]
+    rows = [("all calls counted", hits, cacheable, statistics["wall_seconds_saved"])]
+    if last:
+        rows.insert(0, ("last build", last["hits"], last["cacheable"], last["wall_seconds_saved"]))
+    size = statistics["store"]
+    limit = f" of {size_words(size['max_bytes'])}" if size["max_bytes"] else ""
+    found = ["### nvccache", "", "| | hits | of calls | rate | wall time saved |", "|---|--:|--:|--:|--:|"]
+    for name, some, of_all, saved in rows:
+        share = f"{100 * some / of_all:.1f} %" if of_all else "-"
+        found.append(f"| {name} | {some} | {of_all} | {share} | {seconds_words(max(0.0, saved))} |")
+    found += ["", "| stage | replayed | hits | misses | spent | saved |", "|---|--:|--:|--:|--:|--:|"]
+    for stage, counts in statistics["stages"].items():
+        if counts["replayed"] or counts["hit"] or counts["miss"]:
+            times = f"{seconds_words(counts['seconds'])} | {seconds_words(counts['seconds_saved'])}"
+            found.append(f"| {stage} | {counts['replayed']} | {counts['hit']} | {counts['miss']} | {times} |")
+    if statistics["bypass_reasons"]:
+        found += ["", "| left to nvcc | calls |", "|---|--:|"]
+        found += [f"| {word} | {count} |" for word, count in statistics["bypass_reasons"].items()]
+    return [*found, "", f"Cache: {size_words(size['bytes'])}{limit} in {size['entries']} files."]

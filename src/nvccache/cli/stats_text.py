@@ -1,0 +1,228 @@
+"""The figures of `nvccache stats`, in words: rates, tables, and what calls of one kind add up to."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nvccache import config, outcomes
+from nvccache.cli.since import moment
+from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.store import event_totals
+from nvccache.store.event_line import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypedDict
+
+    from nvccache.cli.stats import Statistics
+
+    class Rates(TypedDict):
+        hits: int
+        cacheable: int
+        hit_rate: float
+
+    class Build(Rates):
+        since: float
+        until: float
+        calls: int
+        seconds: float
+        wall_seconds_saved: float
+
+    class Group(Build):
+        name: str
+        seconds_saved: float
+
+
+_HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
+_CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
+_MOST_GROUPS = 40
+
+
+def rates(totals: event_totals.Totals) -> Rates:
+    """Of the calls that could have been hits, how many were; `hit_rate` is from 0 to 1."""
+    hits = sum(totals["calls"][outcome] for outcome in _HITS)
+    cacheable = sum(totals["calls"][outcome] for outcome in _CACHEABLE)
+    return {
+        "hits": hits,
+        "cacheable": cacheable,
+        "hit_rate": round(hits / cacheable, 6) if cacheable else 0.0,
+    }
+
+
+def build(found: Sequence[Event]) -> Build:
+    """What some calls add up to, in short."""
+    totals = event_totals.of_events(found)
+    return {
+        **rates(totals),
+        "since": totals["since"],
+        "until": round(max(event.started + event.seconds for event in found), 3),
+        "calls": len(found),
+        "seconds": totals["seconds"],
+        "wall_seconds_saved": totals["wall_seconds_saved"],
+    }
+
+
+def lines(statistics: Statistics) -> list[str]:
+    size = statistics["store"]
+    return [
+        *_headlines(statistics),
+        *_calls(statistics["calls"]),
+        *_reasons("why nvcc ran by itself", statistics["bypass_reasons"], outcomes.REASONS),
+        *_reasons(
+            "why the cache was not used as it should be", statistics["store_faults"], outcomes.STORE_FAULTS
+        ),
+        *_reasons("calls with a setting that is wrong", statistics["wrong_settings"], _wrong_settings()),
+        *_stages(statistics["stages"]),
+        "",
+        f"{'wall time':<12}{saved_words(statistics['wall_seconds_saved'])}",
+        f"{'tool time':<12}{seconds_words(statistics['seconds_saved'])} saved",
+        f"cache size  {size_words(size['bytes'])}"
+        f"{' of ' + size_words(size['max_bytes']) if size['max_bytes'] else ''}"
+        f" in {count_words(size['entries'], 'file')}",
+        *_sizes(size.get("kinds", {})),
+    ]
+
+
+def saved_words(seconds: float) -> str:
+    """What a cache saved; one that is being filled costs a little."""
+    return (
+        f"{seconds_words(seconds)} saved"
+        if seconds >= 0
+        else f"{seconds_words(-seconds)} spent on filling it"
+    )
+
+
+def _headlines(statistics: Statistics) -> Iterator[str]:
+    last = statistics["last_build"]
+    if last and last["cacheable"]:
+        ago = max(0.0, time.time() - last["until"])
+        yield _headline(last, last["wall_seconds_saved"], f"in the last build, {_ago(ago)}")
+    if statistics["rates"]["cacheable"]:
+        since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
+        yield _headline(statistics["rates"], statistics["wall_seconds_saved"], since)
+        yield ""
+
+
+def _headline(found: Rates, saved: float, when: str) -> str:
+    share = 100 * found["hits"] / found["cacheable"]
+    wall = f"{seconds_words(saved)} of wall time saved" if saved > 0 else "no wall time saved yet"
+    return f"{share:.1f} % hits ({found['hits']} of {found['cacheable']} calls), {wall} {when}"
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 2:
+        return "just now"
+    if seconds < 86400:
+        return f"{seconds_words(int(seconds)).replace('.00', '')} ago"
+    return f"{count_words(int(seconds // 86400), 'day')} ago"
+
+
+def _calls(calls: dict[str, int]) -> list[str]:
+    total = sum(calls.values())
+    found = [f"{'calls':<18}{total:>9}"]
+    for outcome, count in calls.items():
+        share = f"{100 * count / total:>8.1f} %" if count else ""
+        found.append(f"  {outcome:<16}{count:>9}{share}")
+    return found
+
+
+def _wrong_settings() -> dict[str, str]:
+    instead = {name: f"`{variable}` had a default's value" for name, (variable, _) in config.SETTINGS.items()}
+    return {**instead, **outcomes.WRONG_SETTINGS}
+
+
+def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> list[str]:
+    if not counts:
+        return []
+    width = max(16, *map(len, counts))
+    found = ["", title]
+    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        sentence = sentences.get(word, "a reason of another version of nvccache")
+        found.append(f"  {word:<{width}}{count:>9}  {sentence}")
+    return found
+
+
+def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
+    found = ["", f"{'stages':<18}{'replayed':>9}{'hits':>9}{'misses':>9}{'spent':>14}{'saved':>14}"]
+    for stage, counts in stages.items():
+        spent, saved = seconds_words(counts["seconds"]), seconds_words(counts["seconds_saved"])
+        numbers = f"{counts['replayed']:>9}{counts['hit']:>9}{counts['miss']:>9}"
+        found.append(f"  {stage:<16}{numbers}{spent:>14}{saved:>14}")
+    return found
+
+
+def _sizes(kinds: dict[str, dict[str, int]]) -> list[str]:
+    found = []
+    for kind, size in kinds.items():
+        ratio = size["unpacked_bytes"] / size["bytes"] if size["bytes"] else 1.0
+        packed = f", compressed {ratio:.1f} times" if size["unpacked_bytes"] != size["bytes"] else ""
+        number = count_words(size["files"], "file")
+        found.append(f"  {kind:<16}{size_words(size['bytes']):>12} in {number}{packed}")
+    return found
+
+
+def _sources(event: Event) -> Iterator[tuple[str, Event]]:
+    for source in event.sources or [""]:
+        yield os.path.normpath(os.path.join(event.directory, source)) if source else "unknown", event
+
+
+def _of_reason(event: Event) -> Iterator[tuple[str, Event]]:
+    why = (
+        outcomes.REASONS.get(event.reason, event.reason) if event.outcome == outcomes.BYPASS else event.cause
+    )
+    if why:
+        yield why, event
+
+
+def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
+    """One event a stage: what counts here are stages, not calls."""
+    for stage in event.stages:
+        if stage.architecture:
+            outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
+            alone = Event(outcome, started=event.started + stage.start)
+            alone.seconds = 0.0 if stage.is_hit else stage.seconds
+            if stage.is_hit:
+                alone.wall_saved, alone.tool_saved = stage.wall, stage.seconds
+            alone.stages = [stage]
+            yield stage.architecture, alone
+
+
+def _directories(event: Event) -> Iterator[tuple[str, Event]]:
+    yield event.directory or "unknown", event
+
+
+GROUPS: dict[str, Callable[[Event], Iterator[tuple[str, Event]]]] = {
+    "source": _sources,
+    "reason": _of_reason,
+    "architecture": _architectures,
+    "directory": _directories,
+}
+
+
+def grouped(found: Iterable[Event], by: str) -> list[Group]:
+    """What calls with one source, reason, architecture or directory add up to; what took longest first.
+
+    By architecture they are stages of calls.
+    """
+    groups: dict[str, list[Event]] = {}
+    for event in found:
+        for name, counted in GROUPS[by](event):
+            groups.setdefault(name, []).append(counted)
+    made: list[Group] = [
+        {"name": name, **build(events), "seconds_saved": sum(event.tool_saved for event in events)}
+        for name, events in groups.items()
+    ]
+    return sorted(made, key=lambda group: -group["seconds"])
+
+
+def table(groups: Sequence[Group], by: str) -> list[str]:
+    counted = "stages" if by == "architecture" else "calls"
+    found = [f"{counted:>9}{'hits':>9}{'spent':>14}{'wall saved':>14}  {by}"]
+    for group in groups[:_MOST_GROUPS]:
+        spent, saved = seconds_words(group["seconds"]), seconds_words(max(0.0, group["wall_seconds_saved"]))
+        found.append(f"{group['calls']:>9}{group['hits']:>9}{spent:>14}{saved:>14}  {group['name']}")
+    if len(groups) > _MOST_GROUPS:
+        found.append(f"and {len(groups) - _MOST_GROUPS} more; --json has all of them")
+    return found

@@ -1,0 +1,151 @@
+"""Differences in words: the clauses that `nvccache explain` prints, of calls and of stages alike.
+
+Knows what a difference is called, and nothing of where it was found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from nvccache import environment
+from nvccache.commandline import redaction
+from nvccache.records import machine_facts
+from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvccache.files.key_differences import ComponentDifference, Part
+    from nvccache.records.differences import Difference
+
+_DIGITS = "0123456789"
+LINE_OF_TOOL = "its command line"
+_LISTS = ("--image", "-I", "-isystem", "-L", "-l")  # options that are given for each of several things
+
+
+def of_words(difference: ComponentDifference, line: str) -> list[str]:
+    """What became of the words of a command line, which `line` calls by its name."""
+    if difference.is_reordered:
+        return [f"{line} has another order"]
+    return _of_parts(difference.added, difference.removed, line)
+
+
+def of_tool_words(difference: ComponentDifference) -> list[str]:
+    """The same for a tool: an option that has another value, which may be shown, is named with both."""
+    if difference.is_reordered:
+        return [f"{LINE_OF_TOOL} has another order"]
+    added, removed = list(difference.added), list(difference.removed)
+    found = []
+    for part in difference.added:
+        option = _option(part[0])
+        new = [other for other in added if _option(other[0]) == option]
+        old = [other for other in removed if _option(other[0]) == option]
+        is_one = len(new) == len(old) == 1 and not option.startswith(_LISTS)
+        if is_one and redaction.HIDDEN not in part[0] + old[0][0]:
+            found.append(f"`{part[0]}` instead of `{old[0][0]}`")
+            added.remove(part)
+            removed.remove(old[0])
+    return [*found, *_of_parts(added, removed, LINE_OF_TOOL)]
+
+
+def _of_parts(added: list[Part], removed: list[Part], line: str) -> list[str]:
+    new, old = (Counter([shown for shown, _ in parts]) for parts in (added, removed))
+    changed = new & old  # they look the same, and are not
+    return [
+        *(f"`{word}` was added to {line}" for word in (new - changed).elements()),
+        *(f"`{word}` was removed from {line}" for word in (old - changed).elements()),
+        *(f"{_named(word, line)} has another value" for word in changed.elements()),
+    ]
+
+
+def _option(word: str) -> str:
+    """The name of an option, without the value that follows it in any way."""
+    return word.partition("=")[0].partition(" ")[0].rstrip(_DIGITS)
+
+
+def _named(shown: str, line: str) -> str:
+    name = shown.removesuffix(redaction.HIDDEN).removesuffix("=")
+    return f"`{name}`" if name else f"a word of {line}"
+
+
+def of_variables(difference: ComponentDifference) -> list[str]:
+    """What became of variables, by their names."""
+    new, old = dict(difference.added), dict(difference.removed)
+    found = []
+    for name in sorted({*new, *old}):
+        became = "changed" if name in new and name in old else "was set" if name in new else "was unset"
+        found.append(f"the environment variable `{name}` {became}")
+    return found
+
+
+def of_files(difference: ComponentDifference, what: str = "") -> list[str]:
+    """What became of files, by their names; `what` stands before each."""
+    new, old = dict(difference.added), dict(difference.removed)
+    found = []
+    for path in dict.fromkeys((*new, *old)):
+        became = "is read now" if path not in old else "changed" if path in new else "is read no more"
+        found.append(f"{what}`{path}` {became}")
+    return found
+
+
+def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapping[str, str]) -> str:
+    if difference.what == "variable":
+        return _of_variable(difference.path, recorded, environ)
+    path = f"`{_shown(difference, recorded)}`"
+    if difference.what == "processor":
+        return "the processor is another one"
+    if difference.what == machine_facts.HOST:
+        return "the machine is another one"
+    if difference.what == machine_facts.DIRECTORY:
+        return "the working directory is another one"
+    if difference.what == machine_facts.CALLER:
+        return "a script or program may see that the user, limits, processors or standard input are others"
+    if difference.what == "libraries":
+        return f"{path} names other libraries"
+    if difference.what in ("changed", "gone"):
+        became = "changed" if difference.what == "changed" else "is gone"
+        return f"{_role_of(difference.path, recorded)}{path} {became}"
+    if difference.what == "appeared":
+        return f"{path} has appeared"
+    if difference.what == "relisted":
+        return f"{path} holds other names"
+    if difference.what == "unreadable":
+        return f"{path} may not be read"
+    if difference.what == "redated":
+        return f"the date of {path} changed"
+    return f"{path} leads to another file"
+
+
+def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
+    if name.endswith(environment.WHOLE):
+        return "the environment changed, all of which counts where a script or another program compiles"
+    if name not in environ:
+        return f"the environment variable `{name}` was unset"
+    was_set = any(is_name == name and environment.is_set(digest) for is_name, digest in recorded.variables)
+    return f"the environment variable `{name}` {'changed' if was_set or name == 'PATH' else 'was set'}"
+
+
+def _role_of(path: str, recorded: InputRecord) -> str:
+    """What a file is apart from its name, with a blank behind it; or empty."""
+    kind = recorded.kinds[recorded.files.index(path)] if path in recorded.files else ""
+    if kind == PROGRAM:
+        return "the program "
+    if kind == LIBRARY:
+        is_libm = os.path.basename(path).startswith("libm.")
+        return "the mathematics library " if is_libm else "the library "
+    return ""
+
+
+def _shown(difference: Difference, recorded: InputRecord) -> str:
+    """The path to show: of a directory that has appeared, the header in it that is found first now."""
+    path = difference.path
+    if difference.what == "appeared" and os.path.isdir(path):
+        for file in recorded.files:
+            parts = file.split("/")
+            for start in range(len(parts)):
+                candidate = os.path.join(path, *parts[start:])
+                if parts[start] and os.path.isfile(candidate) and candidate != file:
+                    return candidate.removeprefix("./")
+    return path.removeprefix("./").removesuffix("/.")

@@ -1,0 +1,180 @@
+"""The record of an object: which call made it last, of what its keys were made, and why it was not answered.
+
+One for each object (see sections.py for the form), read by its owner alone. Written by calls that no record
+answered; direct hits leave it alone, and the journal tells of them. Values of macros and of variables may be
+secrets: components hold digests of them, under a key of the record's own, which is enough to tell that
+they differ.
+
+    cause          a clause that follows "because"
+    details        further differences, a clause each
+    outcome        a word of outcomes.py
+    digest_key     makes the digests of this record incomparable with all others
+    record_key     the key of the input record of the call, or empty; `scope` see direct.py
+    reason_against_record          why there is no direct record of it, a clause
+    stages         of each: its name, and the key of its input record
+    components     of each key: the name of its stage, or nothing for the call, a tag, and the parts, each as
+                   it may be shown and with what tells it from others that look the same
+    stage_reasons  of each stage that ran: its name, and why, a clause
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.files import keys
+from nvccache.store import sections, store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from nvccache.files.key_differences import Component
+    from nvccache.store.store import Store
+
+OF_CALL = ""  # in the place of a stage's name
+_MOST_PARTS = 500  # of one component; of more, one digest is kept
+_MOST_STAGES = 100  # whose components are kept
+
+
+def _encode_rows(rows: list[tuple[str, ...]]) -> bytes:
+    return sections.join([string for row in rows for string in (str(len(row)), *row)])
+
+
+def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
+    """Raises ValueError."""
+    strings = iter(sections.split(section))
+    rows = []
+    for length in strings:
+        if not length.isdecimal() or len(length) > 6:
+            raise ValueError("a length is no number")
+        row = tuple(string for _, string in zip(range(int(length)), strings, strict=False))
+        if len(row) != int(length):
+            raise ValueError("a row is cut short")
+        rows.append(row)
+    return rows
+
+
+_RECORD = sections.Schema(
+    "object-4",
+    ("cause", sections.STRING),
+    ("details", sections.STRINGS),
+    ("outcome", sections.STRING),
+    ("digest_key", sections.STRING),
+    ("record_key", sections.STRING),
+    ("scope", sections.STRING),
+    ("reason_against_record", sections.STRING),
+    ("stages", sections.PAIRS),
+    ("components", (_encode_rows, _decode_rows)),
+    ("stage_reasons", sections.PAIRS),
+)
+
+
+class StageKeys:
+    """What the key of a stage is made of, and the key of its input record."""
+
+    __slots__ = ("components", "name", "record_key")
+
+    def __init__(self, name: str, record_key: str, components: Sequence[Component]) -> None:
+        self.name = name
+        self.record_key = record_key
+        self.components = components
+
+
+class ObjectRecord:
+    """What is known of the last compile of an object. `components` are those of the call."""
+
+    __slots__ = (
+        "cause",
+        "components",
+        "details",
+        "digest_key",
+        "outcome",
+        "reason_against_record",
+        "record_key",
+        "scope",
+        "stage_reasons",
+        "stages",
+    )
+
+    cause: str
+    details: list[str]
+    outcome: str
+    digest_key: str
+    record_key: str
+    scope: str
+    reason_against_record: str
+    components: list[Component]
+    stages: list[StageKeys]
+    stage_reasons: list[tuple[str, str]]
+
+
+_PLAIN = tuple(name for name in _RECORD.names if name not in ("stages", "components"))
+
+
+def digest(digest_key: str, text: str) -> str:
+    """What tells that a text is another one and does not lead back to it, as keys.py's digests could."""
+    try:
+        from _blake2 import blake2b  # without OpenSSL, which hashlib loads and a miss would wait for
+    except ImportError:
+        from hashlib import blake2b
+
+    content, key = text.encode(errors="surrogateescape"), os.fsencode(digest_key)
+    return blake2b(content, digest_size=16, key=key[:64]).hexdigest()
+
+
+def key_of(product: str) -> str:
+    return keys.key_of("object", [("path", (os.path.normpath(product),))])
+
+
+def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
+    """Put a record under each object that a call makes."""
+    rows = list(_rows(OF_CALL, record.components))
+    for stage in record.stages[:_MOST_STAGES]:
+        rows += _rows(stage.name, stage.components)
+    values = {name: getattr(record, name) for name in _PLAIN}
+    values["stages"] = [(stage.name, stage.record_key) for stage in record.stages[:_MOST_STAGES]]
+    values["components"] = rows
+    encoded = _RECORD.encode(values)
+    for product in products:
+        cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
+
+
+def find(product: str, cache: Store) -> ObjectRecord | None:
+    """What is known of the last compile of an object; None if nothing is."""
+    key = key_of(product)
+    encoded = cache.find_record(store.OBJECT, key)
+    if encoded is None:
+        return None
+    try:
+        return _of_values(_RECORD.decode(encoded))
+    except ValueError:
+        cache.remove_damaged(store.OBJECT, key)
+        return None
+
+
+def _of_values(values: dict[str, Any]) -> ObjectRecord:
+    """Raises ValueError."""
+    record = ObjectRecord()
+    for name in _PLAIN:
+        setattr(record, name, values[name])
+    components: dict[str, list[Component]] = {}
+    for row in values["components"]:
+        if len(row) < 2:
+            raise ValueError("a component without a tag")
+        parts = [(shown, rest) for shown, rest in sections.in_tuples(list(row[2:]), 2)]
+        components.setdefault(row[0], []).append((row[1], parts))
+    record.components = components.get(OF_CALL, [])
+    record.stages = [
+        StageKeys(name, record_key, components.get(name, [])) for name, record_key in values["stages"]
+    ]
+    return record
+
+
+def _rows(owner: str, components: Iterable[Component]) -> Iterator[tuple[str, ...]]:
+    """What is kept of components; of one with very many parts no more than tells that it differs."""
+    for tag, parts in components:
+        flat = [string for part in parts for string in part]
+        if len(parts) > _MOST_PARTS:
+            flat = ["", keys.key_of(tag, [("parts", tuple(flat))])]
+        yield (owner, tag, *flat)

@@ -1,0 +1,242 @@
+"""Why single stages ran: what differs from the keys that they had when the object was made last.
+
+The components of a stage's key, as far as they may be kept, are compared with those in the object's
+record; where they are the same, what it read then with what is there now. Names no tool.
+"""
+
+from __future__ import annotations
+
+from nvccache.commandline import redaction
+from nvccache.compile import difference_text, object_record
+from nvccache.compile.object_record import StageKeys
+from nvccache.files import key_differences
+from nvccache.records import differences, machine_facts, manifest
+from nvccache.records.base_dir import Relocation
+from nvccache.store import sections
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nvccache.compile.object_record import ObjectRecord
+    from nvccache.compile.report import StageLookup
+    from nvccache.execution.execution import Execution
+    from nvccache.files.key_differences import Component, ComponentDifference, Part
+    from nvccache.files.keys import KeyComponent
+    from nvccache.plan.model import Stage
+    from nvccache.records.differences import Present
+
+FIRST = "first compile of this stage"
+NOT_CACHED = "its results are not cached"
+LOST = "its result is no longer in the cache"
+RECACHED = "NVCCACHE_RECACHE is set"
+_ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
+_MOST_CLAUSES = 3
+_LINE_OF_PASS = "the command line of its preprocessor"
+_TEXT = "the preprocessed text"
+_FILES = {"files": "", "libraries": "the library "}
+_OTHERS = {
+    "sources": "its source lies elsewhere",
+    "names": "its intermediate files have other names",
+}
+
+
+class StageReasons:
+    """Why the stages of one call ran, and what is kept of their keys for the next time."""
+
+    def __init__(self, execution: Execution, looked_up: Sequence[StageLookup], now: Present) -> None:
+        self._execution = execution
+        self._looked_up = looked_up
+        self._names = _names_of(execution.plan.stages)
+        self._now = now.in_environment(execution.environ)
+        self._clauses: dict[str, list[str]] = {}  # by the name of the stage
+
+    def keys_of_stages(self, digest_key: str, former: ObjectRecord | None = None) -> list[StageKeys]:
+        """What is kept of the keys of the stages that were looked for, with digests under this key.
+
+        With a `former` record under the same key those of the stages that the call did not get to are as
+        they were, so that a compile that failed does not make first compiles of them.
+        """
+        found = [self._keys_of(one, digest_key) for one in self._looked_up if one.lookup]
+        got_to = {keys.name for keys in found}
+        wanted = set(self._names.values()) - got_to
+        return [*found, *(keys for keys in (former.stages if former else []) if keys.name in wanted)]
+
+    def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
+        """Of each stage that ran: its name, and why, a clause."""
+        known = {keys.name: keys for keys in former.stages} if former else {}
+        self._clauses = clauses = {}
+        for one in self._looked_up:
+            if one.has_run:
+                name = self._names[id(one.stage)]
+                if not one.lookup:
+                    clauses[name] = [NOT_CACHED]
+                elif is_recaching:
+                    clauses[name] = [RECACHED]
+                elif former is None or name not in known:
+                    clauses[name] = [FIRST]
+                else:
+                    clauses[name] = self._unlike(one, former, known[name])
+        return [(name, _sentence(found)) for name, found in clauses.items()]
+
+    def _keys_of(self, one: StageLookup, digest_key: str) -> StageKeys:
+        lookup = one.lookup
+        assert lookup
+        record_key = lookup.record_key or self._newest(lookup.claim_key) or self._newest(lookup.front_key)
+        described = self._described(one.stage, lookup.components, digest_key)
+        return StageKeys(self._names[id(one.stage)], record_key, described)
+
+    def _newest(self, front_key: str) -> str:
+        """The key of the input record that was added to a manifest last, or empty."""
+        return next(iter(manifest.keys_of(front_key, self._execution.store)), "")
+
+    def _described(
+        self, stage: Stage, components: Iterable[KeyComponent], digest_key: str
+    ) -> list[Component]:
+        """The components in a form that may be kept and shown."""
+        found: list[Component] = []
+        for tag, raw in components:
+            parts = [part if isinstance(part, str) else part.hex() for part in raw]
+            described: list[Part] = [("", object_record.digest(digest_key, part)) for part in parts]
+            if tag == "tool":
+                program = stage.argv[0].rpartition("/")[2]
+                described = [
+                    (part, "") if part[:1] == "/" else other
+                    for part, other in zip(parts, described, strict=True)
+                ]
+                described[0] = (program, parts[0])
+            elif tag == "arguments":
+                described = [
+                    (shown, "" if shown == whole else object_record.digest(digest_key, whole))
+                    for shown, whole in redaction.of_tool(parts)
+                ]
+            elif tag == "inputs":
+                read = self._execution.read_by(stage)
+                described = [
+                    (self._called(path, stage), part) for path, part in zip(read, parts, strict=True)
+                ]
+            elif tag in ("files", "libraries"):
+                described = [(path, digest) for path, digest in sections.in_tuples(parts, 2)]
+            elif tag in ("directory", "dates"):
+                described = [(part, "") for part in parts]
+            found.append((tag, described))
+        return found
+
+    def _called(self, path: str, reader: Stage) -> str:
+        """What an intermediate is called, by whom made it: `cicc's output`."""
+        if path not in self._execution.outputs:
+            return path.rpartition("/")[2]
+        producer, _ = self._execution.outputs[path]
+        if producer.is_preprocessor:
+            return _TEXT
+        architecture = "" if _architecture(reader) else _architecture(producer)
+        return f"{_tool(producer)}'s output" + (f" for {architecture}" if architecture else "")
+
+    def _unlike(self, one: StageLookup, former: ObjectRecord, before: StageKeys) -> list[str]:
+        now = self._keys_of(one, former.digest_key)
+        found: list[str] = []
+        for difference in key_differences.differences(now.components, before.components):
+            found += self._of_component(difference, one.stage)
+        return list(dict.fromkeys(found or self._of_input_record(before)))
+
+    def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
+        tag = difference.tag
+        if tag == "arguments":
+            return difference_text.of_tool_words(difference)
+        if difference.is_reordered:
+            return [f"the order of its {tag} changed"]
+        if tag == "tool":
+            return [_of_tool(difference)]
+        if tag == "inputs":
+            return self._of_inputs(difference, stage)
+        if tag in _FILES:
+            return difference_text.of_files(difference, _FILES[tag])
+        if tag == "dates":
+            return [f"the date of `{shown.rsplit(':', 2)[0]}` changed" for shown, _ in difference.added]
+        if tag == "directory" and difference.removed:
+            return [f"the working directory changed from `{difference.removed[0][0]}`"]
+        return [_OTHERS.get(tag, f"its {tag} changed")]
+
+    def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
+        """What became of what it reads; a pass that ran, too, is told with why it did."""
+        before = {name for name, _ in difference.removed}
+        found = []
+        for name, _ in difference.added:
+            if name == _TEXT and (told := self._of_passes(stage)):
+                found += told
+            elif name in before:
+                found.append(f"its input changed, since {name} did")
+            else:
+                found.append(f"it reads {name} now")
+        return found or [f"it does not read {name} any more" for name in before]
+
+    def _of_passes(self, stage: Stage) -> list[str]:
+        """Why the passes ran whose text a stage reads, as far as they ran in this call."""
+        writers = self._execution.outputs
+        read = [writers[path][0] for path in self._execution.read_by(stage) if path in writers]
+        names = [self._names[id(producer)] for producer in read if producer.is_preprocessor]
+        found = [clause for name in names for clause in self._clauses.get(name, ()) if clause != LOST]
+        return [clause.replace(difference_text.LINE_OF_TOOL, _LINE_OF_PASS) for clause in found]
+
+    def _of_input_record(self, before: StageKeys) -> list[str]:
+        """What of all that it read, looked for and asked for is not as it was."""
+        environ, cache = self._execution.environ, self._execution.store
+
+        def ask(topic: str, subject: str) -> str:
+            return machine_facts.answer(topic, subject, environ, cache)
+
+        here = Relocation("", self._execution.cwd)
+        found = manifest.kept(before.record_key, cache, here) if before.record_key else None
+        if found is None:
+            return [LOST]
+        read = found.input_record
+        unlike = differences.differences(read, self._now, False, ask)
+        return [difference_text.of_input_record(difference, read, environ) for difference in unlike] or [LOST]
+
+
+def _names_of(stages: Iterable[Stage]) -> dict[int, str]:
+    """What each stage is called, by its identity: `ptxas for sm_80`; a second one of a name has a number."""
+    stages = list(stages)
+    found: dict[int, str] = {}
+    for stage in stages:
+        architecture = _architecture(stage)
+        if stage.is_preprocessor and not architecture:
+            # That of the only one which reads it. The macro does not tell compute_90 from compute_90a.
+            written = {output.path for output in stage.outputs}
+            readers = [other for other in stages if not written.isdisjoint(other.inputs)]
+            architecture = next(filter(None, map(_architecture, readers)), "the host")
+        name = f"{_tool(stage)} for {architecture}" if architecture else _tool(stage)
+        count = sum(known.partition(" (")[0] == name for known in found.values())
+        found[id(stage)] = f"{name} ({count + 1})" if count else name
+    return found
+
+
+def _tool(stage: Stage) -> str:
+    """The name that an engineer knows: of a tool of NVIDIA's its own, of the host compiler what it does."""
+    if stage.is_preprocessor:
+        return "preprocessing"
+    program = stage.argv[0].rpartition("/")[2]
+    return program if program.startswith(stage.kind) else stage.kind.replace("_", " ")
+
+
+def _architecture(stage: Stage) -> str:
+    """The architecture that a command names for its tool, or empty."""
+    for word, following in zip(stage.argv, (*stage.argv[1:], ""), strict=True):
+        name, _, value = word.partition("=")
+        if name in _ARCHITECTURE:
+            return value or following
+    return ""
+
+
+def _of_tool(difference: ComponentDifference) -> str:
+    new, old = ([shown for shown, _ in parts if shown] for parts in (difference.added, difference.removed))
+    if not new:
+        return "a library that its program loads, or the processor, is another one"
+    if new[0] in old:
+        return f"the program `{new[0]}` changed"
+    return f"its program is `{new[0]}`" + (f" instead of `{old[0]}`" if old else "")
+
+
+def _sentence(clauses: Sequence[str]) -> str:
+    more = len(clauses) - _MOST_CLAUSES
+    return "; ".join([*clauses[:_MOST_CLAUSES], *([f"and {more} more"] if more > 0 else [])])

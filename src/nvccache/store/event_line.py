@@ -1,0 +1,200 @@
+"""The event log's record of one call: appended by every call, without a lock.
+
+Part of the hot path; events.py reads the lines again, event_totals.py adds them up. A line is
+
+    started, seconds, outcome, reason, directory, product, sources, cause, pid, store fault, wrong settings,
+    wall saved, tool saved, stage*, `.`
+
+tab separated. Lists (sources, and each stage: kind, architecture, result, why, start, seconds, wall, slot,
+where) are separated by the unit separator. What would end a field or a line is percent-encoded.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.store import directory
+from nvccache.store.directory import Directory, StrangeFileError
+
+FOLDER = "journal"
+LOG = "calls-v4.log"
+CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
+LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
+SEPARATOR = "\x1f"
+HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
+_APPEND_TRIES = 5
+_LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
+_MOST_SOURCES = 32
+_SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F"}
+
+
+class SecondNameError(StrangeFileError):
+    """A log has a name outside the cache as well, as in a backup made of hard links."""
+
+
+class StageEvent:
+    """What became of one stage of a call. Seconds are wall-clock seconds.
+
+    `result` is HIT, RAN, FAILED, or SHARED where another process ran it meanwhile; `why` is a clause that
+    says why it was not found. It began `start` seconds after the call. `seconds` were spent by the tool, or
+    saved; `wall` is its share of the time during which tools of this call ran. `slot` is the job slot, or
+    -1; `where` it ran is `local`, or empty for a hit.
+    """
+
+    __slots__ = ("architecture", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
+
+    def __init__(
+        self, kind: str, result: str, seconds: float, wall: float = 0.0, architecture: str = ""
+    ) -> None:
+        self.kind = kind
+        self.architecture = architecture
+        self.result = result
+        self.why = ""
+        self.start = 0.0
+        self.seconds = seconds
+        self.wall = wall
+        self.slot = -1
+        self.where = "" if result in (HIT, SHARED) else "local"
+
+    @property
+    def is_hit(self) -> bool:
+        return self.result in (HIT, SHARED)
+
+
+class Event:
+    """What became of one call. Seconds are wall-clock seconds, `started` is a Unix time.
+
+    `reason` is why it was a bypass, or `outcomes.LINKED`. `sources` are the inputs as they were typed;
+    `product` is the absolute path of what the call makes, empty where that is not known; `cause` is why the
+    call was not replayed, a clause. `wall_saved` is what the stages that did not run took of the wall clock
+    when they ran, less what nvccache itself took; `tool_saved` is what their tools took. `store_fault` is a
+    word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings that are wrong, so that
+    their defaults were in force, with commas between them.
+    """
+
+    __slots__ = (
+        "cause",
+        "directory",
+        "outcome",
+        "pid",
+        "product",
+        "reason",
+        "seconds",
+        "sources",
+        "stages",
+        "started",
+        "store_fault",
+        "tool_saved",
+        "wall_saved",
+        "wrong_settings",
+    )
+
+    def __init__(self, outcome: str, reason: str = "", started: float = 0.0) -> None:
+        self.started = started
+        self.seconds = 0.0
+        self.outcome = outcome
+        self.reason = reason
+        self.directory = ""
+        self.product = ""
+        self.sources: list[str] = []
+        self.cause = ""
+        self.pid = os.getpid()
+        self.store_fault = ""
+        self.wrong_settings = ""
+        self.wall_saved = 0.0
+        self.tool_saved = 0.0
+        self.stages: list[StageEvent] = []
+
+
+def append(place: str | Directory, event: Event) -> None:
+    """Record one call; an event log that cannot be written is not worth a word."""
+    root = directory.at(place)
+    line = line_of(event)
+    try:
+        root.prepare()
+        for _ in range(_APPEND_TRIES):
+            if _append_line(root, line):
+                return
+    except OSError:
+        pass
+
+
+def is_large(place: str | Directory) -> bool:
+    """Whether the log is to be folded, at the price of one stat."""
+    try:
+        return directory.at(place).status(f"{FOLDER}/{LOG}").st_size >= LARGE
+    except OSError:
+        return False
+
+
+def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
+    """A descriptor of a log that is written to; raises OSError.
+
+    Not of one with a second name: that may be a file of somebody's outside the cache.
+    """
+    descriptor, status = root.open(path, flags, make)
+    if status.st_nlink > 1:
+        os.close(descriptor)
+        raise SecondNameError(f"`{path}` has another name elsewhere")
+    return descriptor
+
+
+def line_of(event: Event) -> bytes:
+    """The line of an event. Its leading newline and its last field keep one that was torn by a full disk
+    from spoiling its neighbour, or from being read as a shorter one."""
+    fields = [
+        f"{event.started:.6f}",
+        f"{event.seconds:.6f}",
+        event.outcome,
+        event.reason,
+        _quote(event.directory),
+        _quote(event.product),
+        SEPARATOR.join(map(_quote, event.sources[:_MOST_SOURCES])),
+        _quote(event.cause[:_LONGEST_CLAUSE]),
+        str(event.pid),
+        event.store_fault,
+        event.wrong_settings,
+        f"{event.wall_saved:.6f}",
+        f"{event.tool_saved:.6f}",
+    ]
+    fields += map(_text_of_stage, event.stages)
+    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
+
+
+def _text_of_stage(stage: StageEvent) -> str:
+    why = _quote(stage.why[:_LONGEST_CLAUSE])
+    return (
+        f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
+        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}"
+    )
+
+
+def _quote(text: str) -> str:
+    for special, code in _SPECIAL.items():
+        if special in text:
+            text = text.replace(special, code)
+    return text
+
+
+def _append_line(root: Directory, line: bytes) -> bool:
+    """Append `line`; False when the log was closed by a fold before the line got into it."""
+    path = f"{FOLDER}/{LOG}"
+    try:
+        descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
+    except SecondNameError:
+        root.unlink(path)
+        descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
+    try:
+        if os.write(descriptor, line) < len(line):
+            return True  # the disk is full: a second try would not help
+        ours = os.fstat(descriptor)
+        try:
+            named = root.status(path)
+        except FileNotFoundError:
+            named = None
+        if named and (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):
+            return True  # a fold renames before it closes, so nothing is closed yet
+        start = os.lseek(descriptor, 0, os.SEEK_CUR) - len(line)
+        return CLOSED not in os.pread(descriptor, start, 0)
+    finally:
+        os.close(descriptor)

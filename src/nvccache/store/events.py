@@ -1,0 +1,242 @@
+"""The event log, read: one event a call, oldest first.
+
+    $NVCCACHE_DIR/journal/
+      calls-v4.log           one line a call, appended with a single write (event_line.py)
+      folding-v4.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
+      events-v4.<id>.log     logs that are in the totals, kept until they have 32 MiB together
+
+Owns the inverse of event_line.py and the JSON form. Whoever shares the cache may have written anything into
+a log: what is no whole line of ours is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from nvccache.store import directory as directories
+from nvccache.store.directory import Directory, StrangeFileError
+from nvccache.store.event_line import (
+    CLOSED,
+    FAILED,
+    FOLDER,
+    HIT,
+    LOG,
+    RAN,
+    SEPARATOR,
+    SHARED,
+    Event,
+    StageEvent,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+VERSION = 1  # of the JSON form
+FOLDING, KEPT = "folding-v4.", "events-v4."
+LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
+PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
+_HEAD = 13  # fields before those of the stages
+_RESULTS = (HIT, RAN, FAILED, SHARED)
+_LARGEST_SECONDS, _LARGEST_TIME = 1e9, 1e11
+_CODE = re.compile("%(25|09|0A|1F)")
+
+
+class JournalError(Exception):
+    """The event log cannot be used; the message is one sentence for the user."""
+
+
+def read(place: str | Directory, since: float = 0.0) -> Iterator[Event]:
+    """The events that began at the Unix time `since` or later; raises JournalError.
+
+    They come in the order in which the calls ended. A missing log has none.
+    """
+    root = directories.at(place)
+    for name in _logs(root):
+        for event in parse(_content(root, name)):
+            if event.started >= since:
+                yield event
+
+
+def last_call(place: str | Directory, product: str = "") -> Event | None:
+    """The last call that made this product, or the last of all that made one; None if it is not known."""
+    root = directories.at(place)
+    for name in reversed(_logs(root)):
+        for line in reversed(_content(root, name).split(b"\n")):
+            event = _event_of(line)
+            if event and event.product and product in ("", event.product):
+                return event
+    return None
+
+
+def last_build(events: Sequence[Event], pause: float = PAUSE_SECONDS) -> list[Event]:
+    """The calls since the last pause in which for `pause` seconds no call was under way."""
+    found: list[Event] = []
+    begun: float | None = None
+    for event in sorted(events, key=lambda event: event.started + event.seconds, reverse=True):
+        if begun is not None and event.started + event.seconds < begun - pause:
+            break
+        begun = event.started if begun is None else min(begun, event.started)
+        found.append(event)
+    return sorted(found, key=lambda event: event.started)
+
+
+def parse(lines: bytes) -> Iterator[Event]:
+    """The events in a piece of a log."""
+    for line in lines.partition(CLOSED)[0].split(b"\n"):
+        event = _event_of(line)
+        if event:
+            yield event
+
+
+class Follower:
+    """Yields what is appended from now on, also after the log was folded."""
+
+    def __init__(self, place: str | Directory) -> None:
+        self._root = directories.at(place)
+        self._descriptor = -1
+        self._rest = b""
+        self._open(at_end=True)
+
+    def new(self) -> list[Event]:
+        """The events since the last question; raises OSError."""
+        found = self._read()
+        if self._is_folded():
+            found += self._read()
+            os.close(self._descriptor)
+            self._descriptor, self._rest = -1, b""
+        if self._descriptor < 0 and self._open(at_end=False):
+            found += self._read()
+        return found
+
+    def _open(self, at_end: bool) -> bool:
+        try:
+            self._descriptor, _ = self._root.open(f"{FOLDER}/{LOG}")
+        except (FileNotFoundError, StrangeFileError):
+            return False
+        os.lseek(self._descriptor, 0, os.SEEK_END if at_end else os.SEEK_SET)
+        return True
+
+    def _read(self) -> list[Event]:
+        if self._descriptor < 0:
+            return []
+        chunks = [self._rest]
+        while chunk := os.read(self._descriptor, 1 << 20):
+            chunks.append(chunk)
+        whole, newline, self._rest = b"".join(chunks).rpartition(b"\n")
+        return list(parse(whole + newline))
+
+    def _is_folded(self) -> bool:
+        if self._descriptor < 0:
+            return False
+        try:
+            named = self._root.status(f"{FOLDER}/{LOG}")
+        except FileNotFoundError:
+            return True
+        ours = os.fstat(self._descriptor)
+        return (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino)
+
+
+def to_json(event: Event) -> dict[str, object]:
+    """One event in the documented form; `stages` holds one object a stage."""
+    made: dict[str, object] = {"version": VERSION}
+    for name in (
+        *("started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid"),
+        *("store_fault", "wrong_settings", "wall_saved", "tool_saved"),
+    ):
+        made[name] = getattr(event, name)
+    made["wrong_settings"] = [name for name in event.wrong_settings.split(",") if name]
+    made["stages"] = [
+        {
+            name: getattr(stage, name)
+            for name in (
+                *("kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"),
+            )
+        }
+        for stage in event.stages
+    ]
+    return made
+
+
+def names(root: Directory) -> list[str]:
+    """The files of the log's folder; raises JournalError."""
+    try:
+        return sorted(name for name, _ in root.list(FOLDER))
+    except OSError as error:
+        raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
+
+
+def where(root: Directory) -> str:
+    return os.path.join(root.path, FOLDER)
+
+
+def cause(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _logs(root: Directory) -> list[str]:
+    """The logs, the newest last: their names begin with when they were taken out of use."""
+    found = names(root)
+    return [
+        *(name for name in found if name.startswith(KEPT)),
+        *(name for name in found if name.startswith(FOLDING)),
+        *(name for name in found if name == LOG),
+    ]
+
+
+def _content(root: Directory, name: str) -> bytes:
+    """What is in a log; nothing if there is none, or none of ours."""
+    # A log that is being folded is under another name a moment later.
+    for tried in (name, name.replace(FOLDING, KEPT)):
+        try:
+            return root.read(f"{FOLDER}/{tried}", LARGEST_LOG)[0].partition(CLOSED)[0]
+        except (FileNotFoundError, StrangeFileError):
+            continue
+        except OSError as error:
+            raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None
+    return b""
+
+
+def _event_of(line: bytes) -> Event | None:
+    fields = os.fsdecode(line).split("\t")
+    if len(fields) <= _HEAD or fields[-1] != ".":
+        return None
+    try:
+        event = Event(fields[2], fields[3], _number(fields[0], _LARGEST_TIME))
+        event.seconds = _number(fields[1])
+        event.directory, event.product, event.cause = map(_unquote, (fields[4], fields[5], fields[7]))
+        event.sources = _list(fields[6])
+        event.pid = int(fields[8][:20])
+        event.store_fault, event.wrong_settings = fields[9], fields[10]
+        event.wall_saved, event.tool_saved = _number(fields[11]), _number(fields[12])
+        event.stages = [_stage_of(field) for field in fields[_HEAD:-1]]
+    except ValueError:
+        return None
+    return event
+
+
+def _stage_of(field: str) -> StageEvent:
+    """Raises ValueError."""
+    kind, architecture, result, why, start, seconds, wall, slot, ran = field.split(SEPARATOR)
+    if result not in _RESULTS:
+        raise ValueError(result)
+    stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture)
+    stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
+    return stage
+
+
+def _list(field: str) -> list[str]:
+    return [_unquote(part) for part in field.split(SEPARATOR)] if field else []
+
+
+def _unquote(text: str) -> str:
+    return _CODE.sub(lambda code: chr(int(code[1], 16)), text) if "%" in text else text
+
+
+def _number(text: str, largest: float = _LARGEST_SECONDS) -> float:
+    """Raises ValueError for what cannot be a time, nan included: it would swallow every sum."""
+    value = float(text)
+    if not -largest < value < largest:
+        raise ValueError(text)
+    return value

@@ -1,0 +1,77 @@
+"""`nvccache events`: each call once, in the documented form, also while it is followed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from made_events import event
+from nvccache import outcomes
+from nvccache.store import event_line, event_totals, events
+
+FIELDS = {
+    "version", "started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid",
+    "store_fault", "wrong_settings", "wall_saved", "tool_saved", "stages",
+}  # fmt: skip
+STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"}
+
+
+@pytest.fixture
+def used_cache(cache_dir):
+    first = event(outcomes.MISS, stages=[("cicc", False, 2.0)], started=1000.0, seconds=3.0)
+    first.directory, first.product, first.sources = "/build", "/build/a.o", ["../a.cu"]
+    first.cause = "`x.h` changed"
+    event_line.append(cache_dir, first)
+    event_line.append(cache_dir, event(outcomes.BYPASS, "library", started=time.time(), pid=7))
+    return cache_dir
+
+
+def test_json_is_one_object_a_line_with_all_fields(nvccache, used_cache):
+    found = [json.loads(line) for line in nvccache("events", "--json").output.splitlines()]
+    assert [set(one) for one in found] == [FIELDS, FIELDS]
+    assert found[0]["version"] == events.VERSION
+    assert (found[0]["sources"], found[0]["cause"]) == (["../a.cu"], "`x.h` changed")
+    assert set(found[0]["stages"][0]) == STAGE_FIELDS
+    assert (found[1]["pid"], found[1]["wrong_settings"]) == (7, [])
+
+
+def test_a_line_tells_outcome_product_and_cause(nvccache, used_cache):
+    first, second = nvccache("events").output.splitlines()
+    assert first.endswith("  miss           3.00 s  a.o  because `x.h` changed")
+    assert second.endswith(f"because {outcomes.REASONS['library']}")
+
+
+@pytest.mark.parametrize(("since", "count"), [("1h", 1), ("1970-01-01", 2), ("last-build", 1), ("9999w", 2)])
+def test_since_when(nvccache, used_cache, since, count):
+    assert len(nvccache("events", "--since", since).output.splitlines()) == count
+
+
+@pytest.mark.parametrize("since", ["", "yesterday", "2h3", "-1h", "2026-13-01", "1" * 400 + "d"])
+def test_a_time_that_is_none_is_one_sentence(nvccache, used_cache, since):
+    result = nvccache("events", "--since", since)
+    assert result.exit_code == 2
+    assert "Error: Invalid value for '--since': " in result.output
+
+
+def test_without_a_cache_there_are_none(nvccache):
+    assert nvccache("events").output == ""
+
+
+def test_what_is_appended_is_followed_across_a_fold(used_cache, tmp_path):
+    command = [sys.executable, "-m", "nvccache", "events", "--follow", "--json"]
+    environ = {"NVCCACHE_DIR": used_cache, "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        time.sleep(1.0)
+        for number in range(6):
+            event_line.append(used_cache, event(outcomes.MISS, product=f"/{number}.o", started=time.time()))
+            if number in (1, 3):
+                event_totals.fold(used_cache)
+            time.sleep(0.15 * (number % 3))
+        found = [json.loads(child.stdout.readline())["product"] for _ in range(6)]
+        child.terminate()
+    assert found == [f"/{number}.o" for number in range(6)]

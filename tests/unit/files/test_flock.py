@@ -1,0 +1,79 @@
+"""Locks on open files: who excludes whom, and until when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nvccache.files import flock
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens one file again and again."""
+    descriptors = []
+
+    def open_it() -> int:
+        descriptors.append(os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT))
+        return descriptors[-1]
+
+    yield open_it
+    for descriptor in descriptors:
+        try:  # noqa: SIM105
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+def test_one_holder_excludes_all_others(opened):
+    first, second = opened(), opened()
+    assert flock.take(first)
+    assert flock.take(first)
+    assert not flock.take(second)
+    assert not flock.take(second, shared=True)
+    flock.let_go(first)
+    assert flock.take(second)
+
+
+def test_those_who_share_exclude_who_does_not(opened):
+    first, second = opened(), opened()
+    assert flock.take(first, shared=True)
+    assert flock.take(second, shared=True)
+    assert not flock.take(opened())
+    flock.let_go(first)
+    flock.let_go(second)
+    assert flock.take(opened())
+
+
+def test_a_lock_is_free_although_a_child_has_the_file_open(opened):
+    descriptor = opened()
+    assert flock.take(descriptor)
+    sleep = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+    with subprocess.Popen(sleep, stdout=subprocess.PIPE, pass_fds=[descriptor]) as child:
+        try:
+            assert child.stdout.readline()
+            flock.let_go(descriptor)
+            assert flock.take(opened())
+        finally:
+            child.kill()
+
+
+def test_what_cannot_be_locked_is_an_error_and_may_be_closed(opened):
+    descriptor = opened()
+    os.close(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        flock.take(descriptor)
+    path_only = os.open("/", os.O_PATH)
+    with pytest.raises(OSError):
+        flock.take_or_close(path_only)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(path_only)
+
+
+def test_giving_up_what_is_closed_is_no_error(opened):
+    descriptor = opened()
+    os.close(descriptor)
+    flock.let_go(descriptor)

@@ -1,0 +1,38 @@
+"""The layout of the cache as it is documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from nvccache.store import events, layout, store
+from nvccache.store.event_line import FOLDER, LOG
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
+DRAWN = re.compile(r"^      ([\w-]+-v\d+)/ab/", re.MULTILINE)
+
+
+def test_the_page_draws_the_buckets_of_this_version():
+    assert set(DRAWN.findall(PAGE.read_text())) == set(store.BUCKETS)
+
+
+def test_the_module_draws_them_as_well():
+    assert set(DRAWN.findall(store.__doc__ or "")) == set(store.BUCKETS)
+
+
+def test_the_page_draws_the_event_log():
+    assert f"{FOLDER}/{LOG}" in PAGE.read_text()
+    assert f"{FOLDER}/{events.KEPT}<id>.log" in PAGE.read_text()
+
+
+def test_every_name_of_this_version_is_one_that_may_be_removed():
+    assert all(layout.BUCKET.fullmatch(bucket) for bucket in store.BUCKETS)
+    for name in (LOG, f"{events.KEPT}1-1.log", f"{events.FOLDING}1-1.log", "totals-v1.json"):
+        assert layout.BESIDE[FOLDER].fullmatch(name)
+
+
+def test_buckets_of_former_versions_are_removed_too():
+    for bucket in ("reading-v5", "survey-v1", "replay-v1", "object-v2", "stage-v12"):
+        assert layout.BUCKET.fullmatch(bucket)
+    for bucket in ("reading", "src-v1", "blob-v1.bak"):
+        assert not layout.BUCKET.fullmatch(bucket)

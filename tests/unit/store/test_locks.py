@@ -1,0 +1,104 @@
+"""The locks of the cache: who waits for whom, and what locking loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import filelock
+import pytest
+
+from nvccache.store import event_line, event_totals, eviction, locks
+from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
+from nvccache.store.event_line import Event
+from nvccache.store.store import STAGE, Store
+
+KEY = "ab" * 16
+
+
+@pytest.fixture
+def directory(tmp_path) -> Directory:
+    return Directory(str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
+
+
+@pytest.mark.parametrize("first", [locks.to_publish, locks.to_remove])
+@pytest.mark.parametrize("second", [locks.to_publish, locks.to_remove])
+def test_who_adds_and_who_removes_exclude_each_other(directory, first, second):
+    """Though one locks by flock and the other by filelock."""
+    with first(directory, "a"):
+        other = Directory(directory.path)
+        with pytest.raises(LockTimeoutError, match=r"holds the lock `.*/locks/a\.lock`"), second(other, "a"):
+            pass
+        assert other.seconds_waited >= 0.05
+        with second(Directory(directory.path), "b"):
+            pass
+    with second(Directory(directory.path), "a"):
+        pass
+
+
+def test_a_lock_of_any_program_that_uses_filelock_counts(directory):
+    with locks.to_publish(directory, "a"):
+        pass
+    theirs = filelock.FileLock(f"{directory.path}/locks/a.lock")
+    with theirs, pytest.raises(LockTimeoutError), locks.to_publish(Directory(directory.path), "a"):
+        pass
+
+
+def test_one_that_is_waited_for_by_itself_ends_in_a_timeout(directory):
+    directory.prepare()
+    path = f"{locks.FOLDER}/journal.lock"
+    with locks.held(directory, path, 0.0):
+        with pytest.raises(TimeoutError), locks.held(Directory(directory.path), path, 0.02):
+            pass
+        assert not directory.seconds_waited
+    with locks.held(Directory(directory.path), path, 0.0):
+        pass
+
+
+@pytest.mark.parametrize("take", [locks.to_publish, locks.to_remove])
+def test_a_link_in_the_place_of_a_lock_is_not_followed(directory, tmp_path, take):
+    directory.prepare()
+    os.mkdir(f"{directory.path}/locks")
+    os.symlink(tmp_path / "made", f"{directory.path}/locks/a.lock")
+    with pytest.raises(StrangeFileError), take(directory, "a"):
+        pass
+    assert not (tmp_path / "made").exists()
+
+
+def test_only_who_removes_or_folds_loads_filelock(directory):
+    """It takes a miss a tenth longer to load it."""
+    script = """
+import sys
+from nvccache.store import event_line, event_totals, eviction, locks, store
+cache = store.Store(sys.argv[1])
+cache.add_record(store.STAGE, "ab" * 16, b"body")
+eviction.count_and_limit(sys.argv[1], 4, 0)
+event_line.append(sys.argv[1], event_line.Event("miss"))
+print("filelock" in sys.modules)
+getattr(sys.modules["nvccache.store." + sys.argv[2]], sys.argv[3])(sys.argv[1])
+print("filelock" in sys.modules)
+"""
+    for words in (["eviction", "clear"], ["event_totals", "fold"], ["event_totals", "read"]):
+        argv = [sys.executable, "-c", script, directory.path, *words]
+        assert subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout == b"False\nTrue\n"
+
+
+def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory):
+    cache = Store(directory)
+    cache.add_record(STAGE, KEY, b"body")
+    event_line.append(directory, Event("miss"))
+    other = Directory(directory.path)
+    with locks.to_publish(directory, KEY[0]), pytest.raises(LockTimeoutError):
+        eviction.clear(other)
+    assert cache.find_record(STAGE, KEY) == b"body"
+    with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):
+        event_totals.fold(other)
+        assert os.path.getsize(f"{directory.path}/journal/calls-v4.log")
+    event_totals.fold(other)
+    assert not os.path.exists(f"{directory.path}/journal/calls-v4.log")
