@@ -95,6 +95,14 @@ def from_json(event: object) -> Call:
     )
 
 
+def understood(event: object) -> Call | None:
+    """The call of one event, or None where it cannot be one."""
+    try:
+        return from_json(event)
+    except ValueError:
+        return None
+
+
 def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]]:
     """The calls in what `nvccache events --json` printed, and the numbers of the lines left out.
 

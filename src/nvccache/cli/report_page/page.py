@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import string
-import time
 from importlib import resources
 
 from nvccache import __version__, outcomes
 from nvccache.cli.report_page import columns, figures, sections
 from nvccache.cli.report_page.html import text
+from nvccache.cli.since import moment
 from nvccache.cli.units import count_words
 
 TYPE_CHECKING = False
@@ -101,10 +101,7 @@ def _shown(count: int) -> str:
 
 
 def _moment(seconds: float) -> str:
-    try:
-        return time.strftime("%-d %b %Y, %H:%M", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "an unknown time"
+    return moment(seconds, "%-d %b %Y, %H:%M")
 
 
 def _part(name: str) -> str:
