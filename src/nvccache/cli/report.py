@@ -42,7 +42,8 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
     metavar="WHEN",
     default=ages.LAST_BUILD,
     callback=_since,
-    help=f"{ages.HELP[:-1]}, or `{ALL}`. Default: `{ages.LAST_BUILD}`.",
+    help="The first call to show: an age such as `2h`, a date and time, `last-build` or `all`."
+    " Default: `last-build`.",
 )
 @click.option("--trace", "trace_file", metavar="FILE", help="Write a trace for Perfetto to FILE.")
 @click.option("--from", "source", metavar="FILE", help="Read what `nvccache events --json` printed.")
