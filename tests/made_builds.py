@@ -132,8 +132,8 @@ def _stages(source: random.Random, started: float, slots: list[float]) -> tuple[
             made.append(hit(**common, seconds=cost))
             continue
         if chance < 0.55:
-            made.append(stage(**common, result="shared", slot=-1, seconds=cost))
-            at += cost
+            at += 0.7 * cost  # how long the other process still ran it
+            made.append(hit(**{**common, "start": at}, result="shared", seconds=cost))
             continue
         slot = min(range(len(slots)), key=slots.__getitem__)
         at = max(at, slots[slot] - started)

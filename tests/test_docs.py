@@ -24,7 +24,8 @@ def markdown_files():
     yield from ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "changes/README.md")
     for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
         for name in names:
-            yield os.path.relpath(os.path.join(folder, name), ROOT)
+            if name.endswith(".md"):
+                yield os.path.relpath(os.path.join(folder, name), ROOT)
 
 
 @pytest.fixture(scope="module")

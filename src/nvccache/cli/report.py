@@ -47,19 +47,31 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
 )
 @click.option("--trace", "trace_file", metavar="FILE", help="Write a trace for Perfetto to FILE.")
 @click.option("--from", "source", metavar="FILE", help="Read what `nvccache events --json` printed.")
-def report(output: str | None, since: float | str | None, trace_file: str | None, source: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the figures of the page, and write none.")
+def report(
+    output: str | None,
+    since: float | str | None,
+    trace_file: str | None,
+    source: str | None,
+    as_json: bool,
+) -> None:
     """Write a page that shows the last build: what was reused, what ran and why.
 
     The page needs no network and no other file. With `--trace` alone, only a trace is written, which
     https://ui.perfetto.dev and chrome://tracing show. `--from -` reads standard input.
     """
+    if as_json and output:
+        raise click.UsageError("`--json` prints the figures instead of writing a page")
     settings = our_settings.load()
-    builds = _chosen(_read(source) if source else _recorded(settings), since)
+    builds = _chosen(_read(source) if source else _recorded(settings, since), since)
     shown = [call for build in builds for call in build]
     if not shown:
         warn("no calls are recorded since then" if isinstance(since, float) else "no calls are recorded")
     if trace_file:
         _write(trace_file, json.dumps(trace.of(shown), allow_nan=False, separators=(",", ":")))
+    if as_json:
+        say(*json.dumps({"version": 1, **figures.to_json(figures.of(shown))}, indent=2).splitlines())
+        return
     if output or not trace_file:
         output = output or PAGE
         # A log that was copied from elsewhere says nothing of what is kept here.
@@ -69,7 +81,7 @@ def report(output: str | None, since: float | str | None, trace_file: str | None
         say(f"wrote {written}: {_sentence(shown)}")
 
 
-def _recorded(settings: Config) -> list[Call]:
+def _recorded(settings: Config, since: float | str | None) -> list[Call]:
     """What the event log of this cache holds; raises JournalError."""
     if not settings.counts_calls:
         warn(our_settings.why_not_counted(settings))
@@ -77,7 +89,7 @@ def _recorded(settings: Config) -> list[Call]:
     if not root or not os.path.lexists(root):
         return []
     # What nobody can have written here, such as a call that took less than no time, is left out.
-    made = map(events.to_json, events.read(root))
+    made = map(events.to_json, ages.events_of(root, since))
     return [call for call in map(of_events.understood, made) if call]
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import time
+import zipfile
 
 import pytest
 
@@ -61,6 +62,16 @@ def test_both_can_be_had_at_once(nvccache, folder, log):
     result = nvccache("report", "--from", log, "-o", "build.html", "--trace", "trace.json")
     assert result.output.startswith("wrote `build.html` and `trace.json`: ")
     assert sorted(os.listdir(folder)) == ["build.html", "trace.json"]
+
+
+def test_the_figures_can_be_had_as_json(nvccache, folder, log):
+    made = json.loads(nvccache("report", "--from", log, "--json").output)
+    assert (made["version"], made["calls"]) == (1, 40)
+    assert {"hit_rate", "wall_saved", "tool_saved", "by_outcome"} <= set(made)
+    assert made["causes"][0]["count"] and made["slowest_stages"][0]["kind"]
+    assert sum(tally["count"] for tally in made["sources"]) == 40
+    assert os.listdir(folder) == []
+    assert nvccache("report", "--from", log, "--json", "-o", "page.html").exit_code == 2
 
 
 def test_a_page_on_standard_output_is_nothing_but_the_page(nvccache, folder, log):
@@ -230,3 +241,9 @@ def page_kept(cache_dir):
 
     assert os.path.isdir(f"{cache_dir}/{store.BLOB}")
     return kept.of(cache_dir)
+
+
+def test_the_wheel_holds_the_parts_of_the_page(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {f"nvccache/cli/report_page/{name}" for name in (*page.SCRIPTS, "page.html", "page.css")} <= names

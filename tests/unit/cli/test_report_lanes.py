@@ -16,7 +16,7 @@ def lay_out(*events):
 
 def test_each_slot_has_a_lane_and_then_the_calls():
     found = lay_out(
-        call(stage(slot=5), stage(slot=2), hit(), stage(slot=-1, result="shared")),
+        call(stage(slot=5), stage(slot=2), hit(), stage(slot=-1), hit(result="shared")),
         call(started=made_builds.BEGUN + 1),
     )
     assert [(lane.group, lane.name) for lane in found.lanes] == [
@@ -26,8 +26,8 @@ def test_each_slot_has_a_lane_and_then_the_calls():
         (lanes.CALLS, "lane 1"),
         (lanes.CALLS, "lane 2"),
     ]
-    # A hit is in the lane of its call.
-    assert found.of_stages == [[1, 0, 3, 2], []]
+    # What was found is in the lane of its call.
+    assert found.of_stages == [[1, 0, 3, 2, 3], []]
     assert found.of_calls == [3, 4]
 
 
@@ -52,7 +52,7 @@ def test_nothing_overlaps_in_a_lane():
     for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):
         spans.setdefault(lane, []).append((begun := call_.started - first, begun + call_.seconds))
         for each, of_stage in zip(call_.stages, of_stages, strict=True):
-            if each.result != "hit":
+            if not each.is_found:
                 begun = call_.started - first + each.start
                 spans.setdefault(of_stage, []).append((begun, begun + each.seconds))
     assert len(spans) == len(found.lanes)

@@ -41,6 +41,11 @@ class Stage:
     slot: int
     where: str
 
+    @property
+    def is_found(self) -> bool:
+        """Whether it did not run here: `seconds` are saved, and `start` is when it was found."""
+        return self.result in (HIT, SHARED)
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

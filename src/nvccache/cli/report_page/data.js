@@ -16,7 +16,8 @@ const matches = new Uint8Array(callCount).fill(1); // whether a call fits the fi
 
 const isCall = (item) => item >= stageCount;
 const callOf = (item) => (isCall(item) ? item - stageCount : stageCall[item]);
-const isHit = (item) => !isCall(item) && word(stages.result, item) === 'hit';
+// A stage that did not run here: it took no time of its own.
+const isFound = (item) => !isCall(item) && ['hit', 'shared'].includes(word(stages.result, item));
 const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(stages.result, item));
 
 const lanes = data.lanes.map(([group, name]) => ({ group, name, items: [], bars: [], ticks: [] }));
@@ -29,7 +30,7 @@ for (let call = 0, stage = 0; call < callCount; call++) {
   firstStage[call] = stage;
   for (const last = stage + calls.stages[call]; stage < last; stage++) {
     stageCall[stage] = call;
-    if (isHit(stage)) {
+    if (isFound(stage)) {
       // It took no time; one that was found late must not stand behind its call.
       begun[stage] = ended[stage] = Math.min(start + stages.start[stage] * UNIT, ended[item]);
     } else {
@@ -42,7 +43,7 @@ for (let call = 0, stage = 0; call < callCount; call++) {
 for (let item = 0; item < stageCount + callCount; item++) {
   const lane = lanes[isCall(item) ? calls.lane[item - stageCount] : stages.lane[item]];
   lane.items.push(item);
-  (isHit(item) ? lane.ticks : lane.bars).push(item);
+  (isFound(item) ? lane.ticks : lane.bars).push(item);
 }
 // A call stands before its stages that begin with it.
 const inOrder = (a, b) => begun[a] - begun[b] || isCall(b) - isCall(a) || a - b;
@@ -106,7 +107,7 @@ function linesOf(item) {
   const told = {
     hit: `hit, saved ${seconds} of tool time`,
     ran: `ran ${seconds}`,
-    shared: `waited ${seconds} for another process that was running it`,
+    shared: `shared with another process that was running it, saved ${seconds} of tool time`,
     failed: `failed after ${seconds}`,
   }[result];
   const where = word(stages.where, item);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from nvccache import outcomes
 from nvccache.cli.report_page.calls import FAILED, HIT, RAN, SHARED, builds
@@ -93,6 +93,25 @@ def of(calls: Sequence[Call]) -> Figures:
     )
 
 
+def to_json(figures: Figures) -> dict[str, object]:
+    """The figures for scripts: the same names, and lists instead of tables."""
+    made: dict[str, object] = {
+        name: getattr(figures, name)
+        for name in (
+            *("calls", "by_outcome", "hit_rate", "stage_hit_rate", "elapsed", "wall", "wall_saved"),
+            *("tool_spent", "tool_saved"),
+        )
+    }
+    for name in ("stages", "sources", "causes", "whys", "reasons", "store_faults", "wrong_settings"):
+        tallies: dict[str, Tally] = getattr(figures, name)
+        made[name] = [{"name": key, **asdict(tally)} for key, tally in tallies.items()]
+    made["slowest_stages"] = [
+        {**asdict(slow.stage), "source": slow.call.source, "product": slow.call.product}
+        for slow in figures.slowest_stages
+    ]
+    return made
+
+
 def _tally(named: Iterable[tuple[str, Call]]) -> dict[str, Tally]:
     found: dict[str, Tally] = {}
     for name, call in named:
@@ -117,7 +136,7 @@ def _whys(calls: Iterable[Call]) -> dict[str, Tally]:
     found: dict[str, Tally] = {}
     for call in calls:
         for stage in call.stages:
-            if stage.why and stage.result != HIT:
+            if stage.why and not stage.is_found:
                 _add(
                     found.setdefault(stage.why, Tally(f"{stage.kind.replace('_', ' ')} of {call.source}")),
                     stage,
@@ -130,7 +149,7 @@ def _add(tally: Tally, stage: Stage) -> None:
     tally.results[stage.result] += 1
     if stage.result in (RAN, FAILED):
         tally.spent += stage.seconds
-    elif stage.result == HIT:
+    else:
         tally.saved += stage.seconds
 
 

@@ -18,7 +18,7 @@ SIGNS = {
     "partial_hit": "◐",
     "miss": "●",
     "ran": "●",
-    "shared": "≋",
+    "shared": "▣",
     "failed": "✕",
     "bypass": "→",
     "fault": "!",

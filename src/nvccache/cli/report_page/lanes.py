@@ -8,8 +8,6 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from nvccache.cli.report_page.calls import HIT
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +30,7 @@ class Lane:
 class Lanes:
     """`of_calls` holds a lane's number for each call, `of_stages` one for each of its stages.
 
-    A stage from the cache took no time of a slot: it is in the lane of its call.
+    A stage that was found took no time of a slot: it is in the lane of its call.
     """
 
     lanes: list[Lane]
@@ -46,7 +44,7 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
     keys: dict[tuple[str, int], list[tuple[float, float, int, int]]] = {}
     for number, call in enumerate(calls):
         for index, stage in enumerate(call.stages):
-            if stage.result != HIT:
+            if not stage.is_found:
                 where = "" if stage.where in LOCAL else stage.where
                 begun = call.started - first + stage.start
                 entry = (begun, begun + stage.seconds, number, index)

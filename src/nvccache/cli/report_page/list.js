@@ -116,7 +116,7 @@ function stagesOf(call) {
       signed(word(stages.result, stage)),
       element('td', duration(stages.start[stage] * UNIT), { className: 'n' }),
       element('td', duration(stages.seconds[stage] * UNIT), { className: 'n' }),
-      element('td', isHit(stage) ? 'none' : lane.name),
+      element('td', isFound(stage) ? 'none' : lane.name),
       element('td', word(stages.why, stage)),
     );
   }

@@ -5,7 +5,7 @@ let colours = {};
 // How each result or outcome is drawn besides in its colour.
 const PATTERNS = {
   ran: 'plain', miss: 'plain', hit: 'diamond', direct_hit: 'rails', stage_hit: 'columns', partial_hit: 'halves',
-  shared: 'stripes', failed: 'crosses', bypass: 'dots', fault: 'frame',
+  shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
 };
 
 function resolveColours() {
@@ -31,13 +31,15 @@ function paintOf(kind, colour) {
   tile.width = tile.height = size;
   const pen = tile.getContext('2d');
   const pattern = PATTERNS[kind];
-  const isSolid = ['plain', 'diamond', 'frame', 'halves', 'rails'].includes(pattern);
+  const isSolid = ['plain', 'diamond', 'square', 'frame', 'halves', 'rails'].includes(pattern);
   pen.fillStyle = colour;
   pen.strokeStyle = colour;
   pen.lineWidth = 2.2;
-  if (pattern === 'stripes' || pattern === 'crosses') {
-    for (const x of [-size, 0, size]) line(pen, x, size, x + size, 0);
-    if (pattern === 'crosses') for (const x of [-size, 0, size]) line(pen, x, 0, x + size, size);
+  if (pattern === 'crosses') {
+    for (const x of [-size, 0, size]) {
+      line(pen, x, size, x + size, 0);
+      line(pen, x, 0, x + size, size);
+    }
   } else if (pattern === 'columns') {
     for (const x of [0, 4]) pen.fillRect(x, 0, 2, size);
   } else if (pattern === 'dots') {
@@ -80,18 +82,24 @@ function drawBar(pen, kind, x, y, width, height) {
   }
 }
 
-// A hit: a diamond, with an edge that keeps it apart from the bar below it.
-function drawTick(pen, x, y, radius) {
+// What was found: a diamond, or a square with a hole for what another process was running; the edge keeps it
+// apart from the bar below it.
+function drawTick(pen, kind, x, y, radius) {
+  pen.fillStyle = paints[kind].colour;
+  pen.strokeStyle = colours.back;
+  pen.lineWidth = 1;
+  if (kind === 'shared') {
+    pen.fillRect(x - radius + 0.5, y - radius + 0.5, 2 * radius - 1, 2 * radius - 1);
+    pen.clearRect(x - 1.5, y - 1.5, 3, 3);
+    return;
+  }
   pen.beginPath();
   pen.moveTo(x, y - radius);
   pen.lineTo(x + radius, y);
   pen.lineTo(x, y + radius);
   pen.lineTo(x - radius, y);
   pen.closePath();
-  pen.fillStyle = paints.hit.colour;
   pen.fill();
-  pen.strokeStyle = colours.back;
-  pen.lineWidth = 1;
   pen.stroke();
 }
 
@@ -109,7 +117,7 @@ function sized(canvas, width, height) {
 
 // Beside each name in the legend, what it looks like in the timeline.
 function drawLegend() {
-  for (const sign of document.querySelectorAll('#legend .sign:not(.hit)')) {
+  for (const sign of document.querySelectorAll('#legend .sign:not(.hit, .shared)')) {
     let canvas = sign.nextElementSibling;
     if (!canvas) {
       canvas = document.createElement('canvas');

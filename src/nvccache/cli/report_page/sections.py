@@ -72,7 +72,7 @@ def stage_table(figures: Figures) -> str:
         "Stages",
         heads,
         rows,
-        "Seconds of tool time. Shared: another process was running the same stage, and its result was taken.",
+        "Tool time. Shared: another process was running the same stage, and its result was taken.",
     )
 
 
@@ -140,7 +140,7 @@ def age_table(kept: Kept) -> str:
 
 def legend() -> str:
     """What the colours, patterns and signs of the timeline mean."""
-    stages = {"ran": "ran", "shared": "waited for another process", "failed": "failed", "hit": "hit"}
+    stages = {"ran": "ran", "failed": "failed", "hit": "hit", "shared": "shared with another process"}
     calls = {
         "direct_hit": "direct hit",
         "stage_hit": "stage hit",

@@ -136,7 +136,7 @@ function drawTicks(pen, lane, y) {
       continue;
     }
     pen.globalAlpha = matches[callOf(lane.ticks[at])] ? 1 : 0.15;
-    drawTick(pen, x, y, 4.5);
+    drawTick(pen, kindOf(lane.ticks[at]), x, y, 4.5);
     drawn = x;
   }
   pen.globalAlpha = 1;
@@ -163,7 +163,7 @@ function drawOutline(pen, row) {
     const width = Math.min(xOf(ended[item]), chartWidth + 10) - x;
     pen.strokeStyle = item === view.chosen ? colours.ink : colours.edge;
     pen.lineWidth = 2;
-    const [left, wide] = isHit(item) ? [x - 7, 14] : [x - 1, Math.max(3, width + 1)];
+    const [left, wide] = isFound(item) ? [x - 7, 14] : [x - 1, Math.max(3, width + 1)];
     pen.strokeRect(left, row.y + 1, wide, ROW - 2);
   }
 }
@@ -244,7 +244,7 @@ function busyness(count) {
   const scale = count / (last - first);
   const columns = new Float64Array(count);
   for (let item = 0; item < stageCount; item++) {
-    if (isHit(item)) continue;
+    if (isFound(item)) continue;
     const from = Math.max(0, (begun[item] - first) * scale);
     const to = Math.min(count, (ended[item] - first) * scale);
     for (let x = Math.floor(from); x < to; x++) columns[x] += Math.min(to, x + 1) - Math.max(from, x);

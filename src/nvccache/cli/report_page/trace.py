@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 from nvccache import __version__
-from nvccache.cli.report_page.calls import HIT
 from nvccache.cli.report_page.lanes import CALLS, lay_out
 
 TYPE_CHECKING = False
@@ -122,12 +121,11 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
         "slot": stage.slot,
         "where": stage.where,
     }
-    is_hit = stage.result == HIT
-    args["saved" if is_hit else "seconds"] = stage.seconds
+    args["saved" if stage.is_found else "seconds"] = stage.seconds
     title = f"{stage.kind} {stage.architecture}".strip()
-    # A hit takes no time of its own, and may not reach beyond its call.
-    start = min(stage.start, call.seconds) if is_hit else stage.start
-    when = (call.started - begun + start, 0.0 if is_hit else stage.seconds, process, thread)
+    # What was found takes no time of its own, and may not reach beyond its call.
+    start = min(stage.start, call.seconds) if stage.is_found else stage.start
+    when = (call.started - begun + start, 0.0 if stage.is_found else stage.seconds, process, thread)
     return {**_complete(title, f"stage,{stage.result}", when, args), "cname": _COLOURS[stage.result]}
 
 
