@@ -104,12 +104,17 @@ def to_json(figures: Figures) -> dict[str, object]:
     }
     for name in ("stages", "sources", "causes", "whys", "reasons", "store_faults", "wrong_settings"):
         tallies: dict[str, Tally] = getattr(figures, name)
-        made[name] = [{"name": key, **asdict(tally)} for key, tally in tallies.items()]
+        made[name] = [{"name": key, **_tally_as_json(tally)} for key, tally in tallies.items()]
     made["slowest_stages"] = [
         {**asdict(slow.stage), "source": slow.call.source, "product": slow.call.product}
         for slow in figures.slowest_stages
     ]
     return made
+
+
+def _tally_as_json(tally: Tally) -> dict[str, object]:
+    names = ("example", "count", "wall", "spent", "saved")
+    return {name: getattr(tally, name) for name in names} | {"results": dict(tally.results)}
 
 
 def _tally(named: Iterable[tuple[str, Call]]) -> dict[str, Tally]:
