@@ -9,6 +9,7 @@ is shown is the second build. Colours are reduced to a palette, which keeps the 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from PIL import Image
 import browsers
 from nvccache.toolkit.discovery import find_nvcc
 
+PROJECT = Path("/tmp/project")  # a name that is the same in each picture
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _JOBS = 4
 _SETTLED = 1.5  # seconds, after which what was written is old enough to be recorded
@@ -53,10 +55,13 @@ def main() -> int:
         print("needs an nvcc, and Chromium or Chrome", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder, "project")
-        page = Path(folder, "build.html")
-        started = _built_twice(project, nvcc, Path(folder, "cache"))
-        _nvccache(project, Path(folder, "cache"), "report", "--since", started, "-o", str(page))
+        cache, page = Path(folder, "cache"), Path(folder, "build.html")
+        PROJECT.mkdir()  # fails if it is there: it is removed in the end
+        try:
+            started = _built_twice(PROJECT, nvcc, cache)
+            _nvccache(PROJECT, cache, "report", "--since", started, "-o", str(page))
+        finally:
+            shutil.rmtree(PROJECT)
         IMAGES.mkdir(exist_ok=True)
         with browsers.started(path) as browser:
             for scheme in ("light", "dark"):
@@ -120,7 +125,7 @@ def _take(browser: browsers.Browser, page: Path, scheme: str, picture: Path) -> 
         opened.wait_for_timeout(300)
         opened.screenshot(path=picture)
     with Image.open(picture) as image:
-        image.convert("RGB").quantize(64).save(picture, optimize=True)
+        image.convert("RGB").quantize(256).save(picture, optimize=True)
     print(f"wrote {picture}, {picture.stat().st_size // 1024} KiB")
 
 
