@@ -28,7 +28,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _JOBS = 4
 _SETTLED = 1.5  # seconds, after which what was written is old enough to be recorded
 _ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
-_WIDTH, _HEIGHT = 1280, 1000
+_WIDTH, _HEIGHT = 1280, 1090
 _SOURCES = ("attention", "convolution", "embedding", "gather", "layernorm", "matmul",
             "optimizer", "pooling", "reduce", "scan", "softmax", "transpose")  # fmt: skip
 _HEADER = """\
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _built_twice(project: Path, nvcc: str, cache: Path) -> str:
-    """Build, edit two headers and a source, and build again; when the second build began."""
+    """Build, edit a header and three sources, and build again; when the second build began."""
     (project / "src").mkdir(parents=True)
     _write_headers(project, 2)
     for number, name in enumerate(_SOURCES):
@@ -78,6 +78,9 @@ def _built_twice(project: Path, nvcc: str, cache: Path) -> str:
     _build(project, nvcc, cache)
     (project / "src" / "tile.h").write_text(_HEADER.format(name="tile", factor="0.25f"))
     _write_source(project, "softmax", "numeric", 160)
+    for name, text in (("matmul", "// A comment."), ("gather", "int gather_version() { return 2; }")):
+        path = project / "src" / f"{name}.cu"
+        path.write_text(f"{path.read_text()}{text}\n")
     time.sleep(_SETTLED)
     started = datetime.now().isoformat()
     _build(project, nvcc, cache)
