@@ -7,6 +7,7 @@ COMMANDS = {
     "clean": "nvccache.cli.clean",
     "config": "nvccache.cli.config",
     "explain": "nvccache.cli.explain",
+    "report": "nvccache.cli.report",
     "install": "nvccache.cli.install",
     "demo": "nvccache.cli.demo",
     "doctor": "nvccache.cli.doctor",

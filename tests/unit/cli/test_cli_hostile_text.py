@@ -45,6 +45,7 @@ COMMAND_LINES = {
     "doctor": [["doctor"], ["doctor", HOSTILE]],
     "verify": [["verify"], ["verify", "--json"], ["verify", "--recompile", HOSTILE]],
     "completion": [["completion", HOSTILE]],
+    "report": [["report", "-o", "-"], ["report", "--since", HOSTILE], ["report", "--from", HOSTILE]],
 }
 
 

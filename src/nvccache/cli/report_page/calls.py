@@ -1,0 +1,195 @@
+"""The calls that a report is about, made of the events' JSON form and of nothing else.
+
+Events come from whoever can write to the log, or from a file that was copied from elsewhere: every text is
+made printable, and a number that cannot be a time is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from nvccache.escaping import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+VERSION = 1  # of the events that are understood
+HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
+RESULTS = (HIT, RAN, SHARED, FAILED)
+PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
+_LARGEST_SECONDS, _LARGEST_TIME = 1e9, 1e11
+_LARGEST_SLOT = 1 << 20
+_LONGEST_TEXT = 1000  # characters
+
+
+class NewerVersionError(ValueError):
+    """An event of a later version of nvccache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held."""
+
+    kind: str
+    architecture: str
+    result: str
+    why: str
+    start: float
+    seconds: float
+    slot: int
+    where: str
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it did not run here: `seconds` are saved, and `start` is when it was found."""
+        return self.result in (HIT, SHARED)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of nvccache; `started` is Unix time, and `source` all its sources as they were typed."""
+
+    started: float
+    seconds: float
+    outcome: str
+    reason: str
+    directory: str
+    source: str
+    product: str
+    cause: str
+    pid: int
+    store_fault: str
+    wrong_settings: tuple[str, ...]
+    wall_saved: float
+    tool_saved: float
+    stages: tuple[Stage, ...]
+
+    @property
+    def ended(self) -> float:
+        return self.started + self.seconds
+
+    @property
+    def tool_spent(self) -> float:
+        return sum(stage.seconds for stage in self.stages if stage.result in (RAN, FAILED))
+
+
+def from_json(event: object) -> Call:
+    """The call of one event; raises ValueError."""
+    event = _mapping(event)
+    version = event.get("version")
+    if version != VERSION:
+        is_newer = isinstance(version, int) and version > VERSION
+        raise (NewerVersionError if is_newer else ValueError)(f"of version {str(version)[:20]}")
+    return Call(
+        _number(event, "started", _LARGEST_TIME),
+        _number(event, "seconds"),
+        _text(event, "outcome"),
+        _text(event, "reason"),
+        _text(event, "directory"),
+        " ".join(_texts(event, "sources")),
+        _text(event, "product"),
+        _text(event, "cause"),
+        int(_number(event, "pid", _LARGEST_TIME)),
+        _text(event, "store_fault"),
+        _texts(event, "wrong_settings"),
+        _number(event, "wall_saved", may_be_negative=True),
+        _number(event, "tool_saved", may_be_negative=True),
+        tuple(_stage(_mapping(stage)) for stage in _list(event, "stages")),
+    )
+
+
+def understood(event: object) -> Call | None:
+    """The call of one event, or None where it cannot be one."""
+    try:
+        return from_json(event)
+    except ValueError:
+        return None
+
+
+def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]]:
+    """The calls in what `nvccache events --json` printed, and the numbers of the lines left out.
+
+    Those are lines that are no event, and lines that a later version has written.
+    """
+    calls, damaged, newer = [], [], []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            calls.append(from_json(json.loads(line.decode("utf-8", "surrogateescape"))))
+        except NewerVersionError:
+            newer.append(number)
+        except (ValueError, RecursionError):
+            damaged.append(number)
+    return calls, damaged, newer
+
+
+def builds(calls: Iterable[Call]) -> list[list[Call]]:
+    """The calls, oldest first, parted at each pause in which none was under way."""
+    found: list[list[Call]] = []
+    until = 0.0
+    for call in sorted(calls, key=lambda call: (call.started, call.ended)):
+        if not found or call.started > until + PAUSE_SECONDS:
+            found.append([])
+            until = call.ended
+        found[-1].append(call)
+        until = max(until, call.ended)
+    return found
+
+
+def _stage(stage: Mapping[str, object]) -> Stage:
+    result = _text(stage, "result")
+    if result not in RESULTS:
+        raise ValueError("result")
+    return Stage(
+        _text(stage, "kind"),
+        _text(stage, "architecture"),
+        result,
+        _text(stage, "why"),
+        _number(stage, "start"),
+        _number(stage, "seconds"),
+        int(_number(stage, "slot", _LARGEST_SLOT, may_be_negative=True)),
+        _text(stage, "where"),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def _list(event: Mapping[str, object], name: str) -> list[object]:
+    value = event.get(name, [])
+    if not isinstance(value, list):
+        raise ValueError(name)
+    return value
+
+
+def _texts(event: Mapping[str, object], name: str) -> tuple[str, ...]:
+    return tuple(_shown(value, name) for value in _list(event, name))
+
+
+def _text(event: Mapping[str, object], name: str) -> str:
+    return _shown(event.get(name, ""), name)
+
+
+def _shown(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(name)
+    cut = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "…"
+    return printable(cut)
+
+
+def _number(
+    event: Mapping[str, object], name: str, largest: float = _LARGEST_SECONDS, may_be_negative: bool = False
+) -> float:
+    """Raises ValueError also for nan, which would swallow every sum."""
+    value = event.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(name)
+    if not (-largest if may_be_negative else 0) <= value <= largest:
+        raise ValueError(name)
+    return float(value)

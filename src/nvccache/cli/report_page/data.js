@@ -1,0 +1,123 @@
+// What is embedded in the page, decoded: calls and stages as columns, and the items of each lane.
+// An item is a number: a stage's, or that of a call after all stages.
+const data = JSON.parse(document.getElementById('data').textContent);
+const UNIT = 1e-4; // seconds
+const calls = data.calls;
+const stages = data.stages;
+const callCount = calls.start.length;
+const stageCount = stages.start.length;
+const word = (column, index) => data.texts[column[index]];
+
+const stageCall = new Uint32Array(stageCount);
+const firstStage = new Uint32Array(callCount + 1);
+const begun = new Float64Array(stageCount + callCount); // seconds since the first call
+const ended = new Float64Array(stageCount + callCount);
+const matches = new Uint8Array(callCount).fill(1); // whether a call fits the filter
+
+const isCall = (item) => item >= stageCount;
+const callOf = (item) => (isCall(item) ? item - stageCount : stageCall[item]);
+// A stage that did not run here: it took no time of its own.
+const isFound = (item) => !isCall(item) && ['hit', 'shared'].includes(word(stages.result, item));
+const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(stages.result, item));
+
+const lanes = data.lanes.map(([group, name]) => ({ group, name, items: [], bars: [], ticks: [] }));
+
+for (let call = 0, stage = 0; call < callCount; call++) {
+  const start = calls.start[call] * UNIT;
+  const item = stageCount + call;
+  begun[item] = start;
+  ended[item] = start + calls.seconds[call] * UNIT;
+  firstStage[call] = stage;
+  for (const last = stage + calls.stages[call]; stage < last; stage++) {
+    stageCall[stage] = call;
+    if (isFound(stage)) {
+      // It took no time; one that was found late must not stand behind its call.
+      begun[stage] = ended[stage] = Math.min(start + stages.start[stage] * UNIT, ended[item]);
+    } else {
+      begun[stage] = start + stages.start[stage] * UNIT;
+      ended[stage] = begun[stage] + stages.seconds[stage] * UNIT;
+    }
+  }
+  firstStage[call + 1] = stage;
+}
+for (let item = 0; item < stageCount + callCount; item++) {
+  const lane = lanes[isCall(item) ? calls.lane[item - stageCount] : stages.lane[item]];
+  lane.items.push(item);
+  (isFound(item) ? lane.ticks : lane.bars).push(item);
+}
+// A call stands before its stages that begin with it.
+const inOrder = (a, b) => begun[a] - begun[b] || isCall(b) - isCall(a) || a - b;
+for (const lane of lanes) {
+  for (const items of [lane.items, lane.bars, lane.ticks]) items.sort(inOrder);
+}
+const laneOf = (item) => (isCall(item) ? calls.lane[item - stageCount] : stages.lane[item]);
+const lastEnd = ended.reduce((most, end) => Math.max(most, end), 0);
+
+// The first of `items` at `low` or behind it, which are in order, for which `time` of it is `least` or more.
+function firstFrom(items, time, least, low = 0) {
+  let high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (time[items[middle]] < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function duration(seconds) {
+  const sign = seconds < 0 ? '−' : '';
+  const size = Math.abs(seconds);
+  if (size < 0.0005) return '0 s';
+  if (size < 0.9995) return `${sign}${(1000 * size).toFixed(0)} ms`;
+  if (size < 60) return `${sign}${size.toFixed(2)} s`;
+  const minutes = Math.floor(size / 60);
+  if (minutes < 60) return `${sign}${minutes} min ${Math.floor(size % 60)} s`;
+  return `${sign}${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+const spoken = (text) => text.replaceAll('_', ' ');
+const sourceOf = (call) => word(calls.source, call) || word(calls.product, call) || 'a call without a source';
+
+function stageName(stage) {
+  return `${spoken(word(stages.kind, stage))} ${word(stages.architecture, stage)}`.trim();
+}
+
+// Why a call ended as it did: its cause, or what the reason of its bypass means.
+function because(call) {
+  const reason = word(calls.reason, call);
+  return word(calls.cause, call) || data.sentences[reason] || spoken(reason);
+}
+
+// The lines that tell an item: a title, and details.
+function linesOf(item) {
+  const call = callOf(item);
+  const start = `at ${duration(begun[item])}`;
+  if (isCall(item)) {
+    const saved = calls.saved[call] * UNIT;
+    return [
+      sourceOf(call),
+      `${spoken(word(calls.outcome, call))}, ${duration(ended[item] - begun[item])}, ${start}`,
+      saved < 0 ? `took ${duration(-saved)} longer than nvcc` : `saved ${duration(saved)}`,
+      because(call),
+    ].filter(Boolean);
+  }
+  const result = word(stages.result, item);
+  const seconds = duration(stages.seconds[item] * UNIT);
+  const told = {
+    hit: `hit, saved ${seconds} of tool time`,
+    ran: `ran ${seconds}`,
+    shared: `shared with another process that was running it, saved ${seconds} of tool time`,
+    failed: `failed after ${seconds}`,
+  }[result];
+  const where = word(stages.where, item);
+  const lane = lanes[laneOf(item)];
+  const place = lane.group === 'Calls' ? '' : lane.name;
+  return [
+    stageName(item),
+    `${told}, ${start}`,
+    sourceOf(call),
+    word(stages.why, item),
+    [place, where !== 'local' && where && `on ${where}`].filter(Boolean).join(', '),
+  ].filter(Boolean);
+}

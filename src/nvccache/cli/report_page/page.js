@@ -1,0 +1,93 @@
+// Puts the page together: theme, tools above the timeline, and what begins when.
+const THEMES = ['automatic', 'light', 'dark'];
+const themeButton = document.getElementById('theme');
+const byId = (id) => document.getElementById(id);
+
+function remembered() {
+  try {
+    return localStorage.getItem('nvccache-theme');
+  } catch {
+    return null; // a browser that keeps nothing for files
+  }
+}
+
+function setTheme(theme) {
+  if (theme === 'automatic') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  themeButton.textContent = `Theme: ${theme}`;
+  try {
+    localStorage.setItem('nvccache-theme', theme);
+  } catch {
+    // It lasts as long as the page.
+  }
+  repaint();
+}
+
+function repaint() {
+  resolveColours();
+  drawLegend();
+  redraw();
+}
+
+function pickBuild(index) {
+  const [from, to] = data.builds[index] || [0, lastEnd / UNIT];
+  // A little room, so that what ends last does not touch the edge; and some time, if it took none.
+  const size = Math.max((to - from) * UNIT, 0.01);
+  view.whole = [from * UNIT - size * 0.005, from * UNIT + size * 1.01];
+  view.origin = from * UNIT;
+  choose(-1);
+  show(...view.whole);
+}
+
+function fillBuilds() {
+  for (const [index, [from, to, count]] of data.builds.entries()) {
+    const at = new Date((data.begun + from * UNIT) * 1000);
+    const when = Number.isNaN(at.getTime()) ? '' : `${at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}, `;
+    const text = `${when}${counted(count, 'call')} in ${duration((to - from) * UNIT)}`;
+    byId('build').append(element('option', text, { value: index }));
+  }
+  byId('build').value = Math.max(0, data.builds.length - 1);
+  byId('build').parentElement.hidden = data.builds.length < 2;
+  byId('build').addEventListener('change', (event) => pickBuild(event.target.value));
+}
+
+function connectTools() {
+  const actions = {
+    in: () => zoom(0.5), out: () => zoom(2), earlier: () => pan(-0.5), later: () => pan(0.5), whole: () => show(...view.whole),
+    before: () => { listed.page--; fillList(); }, next: () => { listed.page++; fillList(); },
+  };
+  for (const [id, action] of Object.entries(actions)) byId(id).addEventListener('click', action);
+  let waiting = 0;
+  byId('filter').addEventListener('input', (event) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { listed.filter = event.target.value; select(); }, 120);
+  });
+  for (const id of ['outcome', 'order']) {
+    byId(id).addEventListener('change', (event) => { listed[id] = event.target.value; select(); });
+  }
+  for (const outcome of new Set(calls.outcome)) {
+    byId('outcome').append(element('option', spoken(data.texts[outcome]), { value: data.texts[outcome] }));
+  }
+}
+
+function start() {
+  for (const id of ['theme', 'tools', 'chart', 'help', 'pages', 'list']) byId(id).hidden = false;
+  byId('chart').hidden = byId('help').hidden = byId('tools').hidden = !callCount;
+  const theme = remembered();
+  fillBuilds();
+  connectTools();
+  setTheme(THEMES.includes(theme) ? theme : 'automatic');
+  pickBuild(data.builds.length - 1);
+  select();
+  listen();
+  themeButton.addEventListener('click', () => {
+    setTheme(THEMES[(THEMES.indexOf(themeButton.textContent.split(' ')[1]) + 1) % THEMES.length]);
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
+  new ResizeObserver(redraw).observe(byId('chart'));
+  document.documentElement.dataset.ready = performance.now().toFixed(1);
+}
+
+for (const link of document.querySelectorAll('nav a')) link.hidden = !document.querySelector(link.getAttribute('href'));
+// The summary is painted before the timeline is worked out.
+requestAnimationFrame(() => setTimeout(start));

@@ -1,0 +1,231 @@
+"""The sections of the page that need no script: the summary, and tables with bars that make them charts."""
+
+from __future__ import annotations
+
+from nvccache import outcomes
+from nvccache.cli.report_page.figures import LONGEST_LIST
+from nvccache.cli.report_page.html import Cell, Number, Text, mark, table, text
+from nvccache.cli.units import count_words, seconds_words, size_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.cli.report_page.figures import Figures, Tally
+    from nvccache.cli.report_page.kept import Kept, Size
+
+_UNKNOWN = "a reason of another version of nvccache"
+
+
+def summary(figures: Figures) -> str:
+    """The figures that matter, in large type, with what each of them counts below it."""
+    tiles = [
+        (_percent(figures.hit_rate), "hit rate", "of the calls that could be answered from the cache"),
+        (_percent(figures.stage_hit_rate), "stage hit rate", "of the stages, those of direct hits included"),
+        (
+            duration(figures.wall_saved),
+            "wall time saved",
+            "beside plain nvcc; calls side by side are added up",
+        ),
+        (
+            duration(figures.tool_saved),
+            "tool time saved",
+            f"by tools that did not have to run; {duration(figures.tool_spent)} was spent",
+        ),
+        (f"{figures.calls:,}", "calls", f"that took {duration(figures.wall)}, added up"),
+        (duration(figures.elapsed), "elapsed", "from the first call to the last, pauses left out"),
+    ]
+    return "".join(
+        f"<div><dt>{text(name)}</dt><dd><b>{text(value)}</b><span>{text(about)}</span></dd></div>"
+        for value, name, about in tiles
+    )
+
+
+def outcome_table(figures: Figures) -> str:
+    rows: list[list[Cell]] = []
+    for outcome, count in figures.by_outcome.items():
+        part = count / figures.calls if figures.calls else 0.0
+        if count or outcome in outcomes.OUTCOMES:
+            rows.append(
+                [
+                    Text(words(outcome), mark=outcome),
+                    Number(f"{count:,}", part, outcome),
+                    Number(f"{100 * part:.1f} %"),
+                ]
+            )
+    return table("Calls by outcome", ("outcome", "calls", "part"), rows)
+
+
+def stage_table(figures: Figures) -> str:
+    most = max((max(tally.spent, tally.saved) for tally in figures.stages.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(words(kind)),
+            *(Number(f"{tally.results[result]:,}") for result in ("hit", "ran", "shared", "failed")),
+            _bar(tally.spent, most, "ran"),
+            _bar(tally.saved, most, "hit"),
+        ]
+        for kind, tally in figures.stages.items()
+    ]
+    heads = ("stage", "hit", "ran", "shared", "failed", "spent", "saved")
+    return table(
+        "Stages",
+        heads,
+        rows,
+        "Tool time. Shared: another process was running the same stage, and its result was taken.",
+    )
+
+
+def source_table(figures: Figures) -> str:
+    most = max((tally.wall for tally in figures.sources.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(source, code=True),
+            Number(f"{tally.count:,}"),
+            _bar(tally.wall, most, "ran"),
+            Number(duration(tally.spent)),
+            Number(duration(tally.saved)),
+        ]
+        for source, tally in list(figures.sources.items())[:LONGEST_LIST]
+    ]
+    heads = ("source", "calls", "wall time", "tool time", "saved")
+    return table("Slowest sources", heads, rows, _of(len(figures.sources), "source"))
+
+
+def slowest_stage_table(figures: Figures) -> str:
+    most = max((slow.stage.seconds for slow in figures.slowest_stages), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(f"{words(slow.stage.kind)} {slow.stage.architecture}".strip(), mark=slow.stage.result),
+            _bar(slow.stage.seconds, most, slow.stage.result),
+            Text(slow.call.source or slow.call.product, code=True),
+            Text(slow.stage.why),
+        ]
+        for slow in figures.slowest_stages
+    ]
+    return table("Slowest stages", ("stage", "tool time", "source", "why it ran"), rows)
+
+
+def cause_table(figures: Figures) -> str:
+    return _tally_table(
+        "Why calls were not answered at once", ("cause", "for instance"), figures.causes, "call"
+    )
+
+
+def why_table(figures: Figures) -> str:
+    return _tally_table("Why stages ran", ("reason", "for instance"), figures.whys, "stage")
+
+
+def reason_table(figures: Figures) -> str:
+    return _word_table("Bypasses: nvcc ran by itself", figures.reasons, outcomes.REASONS)
+
+
+def fault_table(figures: Figures) -> str:
+    title = "The cache could not be used as it should"
+    return _word_table(title, figures.store_faults, outcomes.STORE_FAULTS)
+
+
+def setting_table(figures: Figures) -> str:
+    return _word_table("Calls with a setting that is wrong", figures.wrong_settings, outcomes.WRONG_SETTINGS)
+
+
+def kind_table(kept: Kept) -> str:
+    return _size_table("Kept, by kind", "kind", kept.kinds, kept.total, "")
+
+
+def age_table(kept: Kept) -> str:
+    note = "Or stored, if not used since."
+    return _size_table("Kept, by last use", "used within", kept.ages, kept.total, note)
+
+
+def legend() -> str:
+    """What the colours, patterns and signs of the timeline mean."""
+    stages = {"ran": "ran", "failed": "failed", "hit": "hit", "shared": "shared with another process"}
+    calls = {
+        "direct_hit": "direct hit",
+        "stage_hit": "stage hit",
+        "partial_hit": "partial hit",
+        "miss": "miss",
+        "failed": "failed",
+        "bypass": "bypass",
+        "fault": "fault",
+    }
+    return _legend("Stages", stages) + _legend("Calls", calls)
+
+
+def words(word: str) -> str:
+    return word.replace("_", " ")
+
+
+def duration(seconds: float) -> str:
+    """With a minus sign for what was lost, and milliseconds where there is no more."""
+    sign, seconds = ("\N{MINUS SIGN}" if seconds < 0 else ""), abs(seconds)
+    if seconds < 0.9995:
+        return f"{sign}{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
+    return sign + seconds_words(seconds)
+
+
+def _percent(part: float | None) -> str:
+    return f"{100 * part:.1f} %" if part is not None else "\N{EN DASH}"
+
+
+def _bar(seconds: float, most: float, kind: str) -> Number:
+    return Number(duration(seconds), seconds / most if most > 0 else 0.0, kind)
+
+
+def _of(total: int, noun: str) -> str:
+    return f"The first {LONGEST_LIST} of {count_words(total, noun)}." if total > LONGEST_LIST else ""
+
+
+def _tally_table(title: str, heads: tuple[str, str], tallies: dict[str, Tally], noun: str) -> str:
+    most = max((tally.spent for tally in tallies.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(cause),
+            Number(f"{tally.count:,}"),
+            _bar(tally.spent, most, "ran"),
+            Text(tally.example, code=True),
+        ]
+        for cause, tally in list(tallies.items())[:LONGEST_LIST]
+    ]
+    return table(title, (heads[0], f"{noun}s", "tool time", heads[1]), rows, _of(len(tallies), "cause"))
+
+
+def _word_table(title: str, tallies: dict[str, Tally], sentences: Mapping[str, str]) -> str:
+    rows: list[list[Cell]] = [
+        [
+            Text(word, code=True),
+            Number(f"{tally.count:,}"),
+            Text(sentences.get(word, _UNKNOWN)),
+            Text(tally.example, code=True),
+        ]
+        for word, tally in tallies.items()
+    ]
+    return table(title, ("reason", "calls", "what it means", "for instance"), rows)
+
+
+def _size_table(title: str, head: str, sizes: dict[str, Size], total: Size, note: str) -> str:
+    rows: list[list[Cell]] = [
+        [
+            Text(name),
+            Number(f"{size.files:,}"),
+            Number(size_words(size.bytes), size.bytes / total.bytes if total.bytes else 0.0, "hit"),
+        ]
+        for name, size in sizes.items()
+    ]
+    rows.append([Text("all"), Number(f"{total.files:,}"), Number(size_words(total.bytes))])
+    return table(title, (head, "files", "size"), rows, note)
+
+
+def _legend(title: str, names: dict[str, str]) -> str:
+    items = "".join(f"<li>{mark(word)}{text(name)}</li>" for word, name in names.items())
+    return f"<li><b>{text(title)}</b><ul>{items}</ul></li>"
+
+
+def group(identifier: str, title: str, tables: Iterable[str], nothing: str) -> str:
+    """A section of tables; `nothing` is said where all of them are empty."""
+    shown = "".join(tables) or f"<p>{text(nothing)}</p>"
+    return (
+        f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{text(title)}</h2>'
+        f'<div class="tables wide">{shown}</div></section>'
+    )

@@ -1,0 +1,295 @@
+"""The page of `nvccache report` in a real browser: seen, told, and used by pointer and by keyboard."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+import browsers
+import made_builds
+from nvccache.cli.report_page import calls, kept, page
+
+NONE = "no Chromium or Chrome here; NVCCACHE_TEST_BROWSER can name one"
+SIZES = kept.Kept(
+    {"outputs of stages": kept.Size(3, 4096)}, {"a day": kept.Size(3, 4096)}, kept.Size(3, 4096)
+)
+FAILED = [made_builds.call(made_builds.stage(result="failed"), outcome="failed", cause="`a.cu` changed")]
+BUILDS = {
+    "usual": made_builds.build(300),
+    "none": [],
+    "one": [made_builds.call(made_builds.stage())],
+    "failed": FAILED,
+    "hostile": made_builds.hostile(),
+    "large": made_builds.build(5000),
+    "several": [*made_builds.build(20), *[made_builds.call(started=made_builds.BEGUN + 9999.0)] * 3],
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = browsers.find()
+    if not path:
+        pytest.skip(NONE)
+    with browsers.started(path) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The path of the page of each build, made when it is first asked for."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def path_of(name):
+        path = folder / f"{name}.html"
+        if not path.exists():
+            builds = calls.builds(calls.from_json(event) for event in BUILDS[name])
+            path.write_text(page.of(builds, SIZES, time.time()), encoding="utf-8")
+        return str(path)
+
+    return path_of
+
+
+def text(opened, selector):
+    return opened.locator(selector).inner_text()
+
+
+def picture(opened, selector):
+    """What is drawn in a canvas, when the next frame has been."""
+    frame = "requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))"
+    return opened.locator(selector).evaluate(f"canvas => new Promise(done => {frame})")
+
+
+def violations(opened):
+    found = Axe().run(opened).response["violations"]
+    return [
+        (rule["id"], node["html"][:200], node["failureSummary"]) for rule in found for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["usual", "none", "one", "failed", "hostile", "several"])
+def test_nothing_keeps_anybody_from_using_it(browser, pages, name, scheme):
+    with browsers.opened(browser, pages(name), scheme) as opened:
+        assert violations(opened) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nor_does_what_is_opened(browser, pages, scheme):
+    with browsers.opened(browser, pages("usual"), scheme, 400) as opened:
+        opened.focus("#lanes")
+        opened.keyboard.press("ArrowRight")
+        opened.locator("#list button").first.click()
+        assert opened.locator("#list tr.more").count() == 1
+        assert violations(opened) == []
+
+
+def test_a_check_that_finds_nothing_would_find_something(browser, pages):
+    with browsers.opened(browser, pages("usual")) as opened:
+        opened.evaluate("document.body.style.color = '#bbb'")
+        assert "color-contrast" in {rule for rule, _, _ in violations(opened)}
+
+
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+@pytest.mark.parametrize("name", ["usual", "hostile"])
+def test_the_page_is_never_wider_than_the_window(browser, pages, name, width):
+    with browsers.opened(browser, pages(name), width=width) as opened:
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_hostile_texts_harm_nothing_and_are_shown(browser, pages):
+    with browsers.opened(browser, pages("hostile")) as opened:
+        opened.focus("#lanes")
+        for _ in range(12):
+            opened.keyboard.press("ArrowRight")
+            opened.keyboard.press("ArrowDown")
+        for button in opened.locator("#list button").all():
+            button.click()
+        opened.fill("#filter", "</SCRIPT>")
+        expect(opened.locator("#range")).to_have_text("1 to 3 of 3")
+        assert "</script><script>window.harmed=1</script>" in text(opened, "#list")
+        assert "\\xff\\u202e\\x1b[2J" in text(opened, "#list")
+        assert opened.evaluate("window.harmed") is None
+        assert opened.locator("img").count() == 0
+
+
+def test_no_script_but_its_own_runs(browser, pages, tmp_path):
+    """What came into the page in spite of everything would still do nothing."""
+    path = tmp_path / "page.html"
+    with open(pages("one"), encoding="utf-8") as stream:
+        whole = stream.read()
+    path.write_text(
+        whole.replace("<main", "<script>document.title = 'harmed'</script><main"), encoding="utf-8"
+    )
+    context = browser.new_context()
+    opened = context.new_page()
+    opened.goto(f"file://{path}")
+    opened.wait_for_selector("html[data-ready]")
+    assert "harmed" not in opened.title()
+    context.close()
+
+
+def test_the_keyboard_reaches_everything_in_the_order_of_the_page(browser, pages):
+    with browsers.opened(browser, pages("several")) as opened:
+        reached = []
+        while not reached or reached[-1][1] != "BODY":
+            opened.keyboard.press("Tab")
+            reached.append(opened.evaluate("[document.activeElement.id, document.activeElement.tagName]"))
+            top = opened.evaluate("document.activeElement.getBoundingClientRect().top + scrollY")
+            reached[-1].append(top)
+        named = [identifier for identifier, _, _ in reached if identifier]
+        wanted = [
+            "theme",
+            "build",
+            "in",
+            "out",
+            "earlier",
+            "later",
+            "whole",
+            "filter",
+            "lanes",
+            "outcome",
+            "order",
+        ]
+        assert [name for name in named if name in wanted] == wanted
+        assert reached[0][1] == "A" and opened.locator(".skip").get_attribute("href") == "#main"
+        # The theme stands right of the title, beside the links that come before it.
+        tops = [top for identifier, _, top in reached[1:-1] if identifier != "theme"]
+        assert all(after >= before - 60 for before, after in itertools.pairwise(tops))
+
+
+def test_the_keyboard_walks_through_the_timeline(browser, pages):
+    with browsers.opened(browser, pages("usual")) as opened:
+        opened.focus("#lanes")
+        told = []
+        for key in ("ArrowRight", "ArrowRight", "ArrowDown", "End", "ArrowLeft", "Home", "ArrowUp"):
+            opened.keyboard.press(key)
+            told.append(text(opened, "#told"))
+            assert text(opened, "#tip").split("\n")[0] == told[-1].split("; ")[0]
+        assert len(set(told)) >= 6
+        assert all("ran" in each or "failed" in each for each in told)
+        assert "slot 0" in told[0] and "slot 1" in told[2]
+
+
+def test_the_keyboard_zooms_moves_and_goes_to_the_list(browser, pages):
+    with browsers.opened(browser, pages("usual")) as opened:
+        opened.focus("#lanes")
+        opened.keyboard.press("ArrowRight")
+        seen = [picture(opened, "#lanes")]
+        for key in ("+", "+", "PageDown", "PageUp", "-", "0"):
+            opened.keyboard.press(key)
+            seen.append(picture(opened, "#lanes"))
+        assert all(before != after for before, after in itertools.pairwise(seen))
+        assert seen[-1] == seen[0]
+        source = text(opened, "#told").split("; ")[2]
+        opened.keyboard.press("Enter")
+        chosen = opened.locator("#list tr.chosen")
+        assert source in chosen.inner_text()
+        assert opened.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+        assert opened.locator("#list tr.more table").count() == 1
+        opened.keyboard.press("Enter")
+        assert opened.locator("#list tr.more").count() == 0
+
+
+def test_a_pointer_is_told_the_same(browser, pages):
+    with browsers.opened(browser, pages("one")) as opened:
+        box = opened.locator("#lanes").bounding_box()
+        opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 22 + 24 + 10)
+        opened.wait_for_selector("#tip:not([hidden])")
+        assert text(opened, "#tip").startswith("cicc compute_80\nran 2.00 s, at 100 ms\n../src/a.cu")
+        opened.mouse.move(box["x"] + 10, box["y"] + 30)
+        opened.wait_for_selector("#tip", state="hidden")
+
+
+def test_it_is_dragged_and_zoomed_by_a_pointer(browser, pages):
+    with browsers.opened(browser, pages("usual")) as opened:
+        whole = picture(opened, "#lanes")
+        opened.click("#in")
+        zoomed = picture(opened, "#lanes")
+        box = opened.locator("#lanes").bounding_box()
+        opened.mouse.move(box["x"] + 600, box["y"] + 100)
+        opened.mouse.down()
+        opened.mouse.move(box["x"] + 400, box["y"] + 100)
+        opened.mouse.up()
+        opened.mouse.move(5, 5)
+        assert len({whole, zoomed, picture(opened, "#lanes")}) == 3
+        opened.click("#whole")
+        assert picture(opened, "#lanes") == whole
+
+
+def test_what_a_colour_tells_a_pattern_tells(browser, pages):
+    """The swatches of the legend, with nothing left of them but where something is drawn."""
+    script = """list => [...list.querySelectorAll('canvas')].map(canvas =>
+        canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data
+            .filter((_, index) => index % 4 === 3).join())"""
+    with browsers.opened(browser, pages("usual")) as opened:
+        for part, count in (("#legend > li:nth-child(1)", 2), ("#legend > li:nth-child(2)", 7)):
+            shapes = opened.locator(part).evaluate(script)
+            signs = opened.locator(f"{part} .sign").all_inner_texts()
+            assert len(shapes) == len(set(shapes)) == count
+            assert len(signs) == len(set(signs)) >= count
+
+
+def test_the_theme_is_switched_and_kept(browser, pages):
+    def ground(opened):
+        return opened.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    with browsers.opened(browser, pages("usual"), "dark") as opened:
+        dark, drawn = ground(opened), picture(opened, "#lanes")
+        opened.click("#theme")
+        assert text(opened, "#theme") == "Theme: light"
+        assert ground(opened) != dark and picture(opened, "#lanes") != drawn
+        opened.reload()
+        opened.wait_for_selector("html[data-ready]")
+        assert ground(opened) != dark
+        opened.click("#theme")
+        assert (text(opened, "#theme"), ground(opened)) == ("Theme: dark", dark)
+
+
+def test_the_list_is_filtered_sorted_and_turned(browser, pages):
+    with browsers.opened(browser, pages("usual")) as opened:
+        assert text(opened, "#range") == "1 to 50 of 300"
+        opened.click("#next")
+        assert text(opened, "#range") == "51 to 100 of 300"
+        drawn = picture(opened, "#lanes")
+        opened.fill("#filter", "kernel_0007.cu")
+        expect(opened.locator("#range")).to_have_text("1 to 1 of 1")
+        assert picture(opened, "#lanes") != drawn
+        opened.fill("#filter", "nothing is called so")
+        expect(opened.locator("#range")).to_have_text("none")
+        opened.fill("#filter", "")
+        expect(opened.locator("#range")).to_have_text("1 to 50 of 300")
+        opened.select_option("#outcome", "bypass")
+        rows = opened.locator("#list tbody tr").all_inner_texts()
+        assert rows and all("bypass" in row for row in rows)
+        opened.select_option("#outcome", "")
+        opened.select_option("#order", "seconds")
+        longest = max(BUILDS["usual"], key=lambda event: event["seconds"])
+        assert longest["sources"][0] in opened.locator("#list tbody tr").first.inner_text()
+
+
+def test_a_build_is_picked(browser, pages):
+    with browsers.opened(browser, pages("several")) as opened:
+        assert opened.locator("#build option").count() == 2
+        assert opened.locator("#build").input_value() == "1"
+        last = picture(opened, "#lanes")
+        opened.select_option("#build", "0")
+        assert picture(opened, "#lanes") != last
+
+
+def test_of_many_calls_few_are_elements(browser, pages):
+    with browsers.opened(browser, pages("large")) as opened:
+        assert text(opened, "#range") == "1 to 50 of 5000"
+        assert opened.evaluate("document.querySelectorAll('*').length") < 3000
+
+
+def test_the_tables_are_there_without_scripts(browser, pages):
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(f"file://{pages('usual')}")
+    assert opened.locator("section table").count() > 6
+    assert "need JavaScript" in opened.locator("noscript").inner_text()
+    context.close()

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import made_builds
+from made_builds import call, hit, stage
+from nvccache.cli.report_page import columns
+from nvccache.cli.report_page.calls import builds, from_json
+
+
+def encode(*events):
+    return columns.encode(builds([from_json(event) for event in events]), {})
+
+
+def decode(*events):
+    return json.loads(encode(*events))
+
+
+def test_columns_hold_times_in_tenths_of_milliseconds():
+    made = decode(
+        call(stage(start=0.5, seconds=1.25), hit()), call(started=made_builds.BEGUN + 2, wall_saved=-1)
+    )
+    assert made["begun"] == made_builds.BEGUN
+    assert made["calls"]["start"] == [0, 20_000]
+    assert made["calls"]["saved"] == [0, -10_000]
+    assert made["calls"]["stages"] == [2, 0]
+    assert (made["stages"]["start"][0], made["stages"]["seconds"][0]) == (5_000, 12_500)
+    assert [made["texts"][number] for number in made["stages"]["result"]] == ["ran", "hit"]
+
+
+def test_each_text_is_there_once():
+    made = decode(*made_builds.build(50))
+    assert len(set(made["texts"])) == len(made["texts"])
+
+
+def test_nothing_in_it_ends_the_element_that_holds_it():
+    text = encode(*made_builds.hostile())
+    assert "<" not in text
+    assert text.isascii() and text.isprintable()
+
+
+def test_huge_numbers_stay_numbers():
+    text = encode(*made_builds.hostile())
+    assert not {"NaN", "Infinity"} & set(text.replace(":", ",").split(","))
+    assert max(json.loads(text)["stages"]["seconds"]) == 10**13  # exact in a script
+
+
+def test_only_the_newest_calls_are_in_it(monkeypatch):
+    monkeypatch.setattr(columns, "MOST_CALLS", 3)
+    starts = (0, 1, 1000, 1001, 5000)
+    made = decode(*[call(started=start) for start in starts])
+    assert made["begun"] == 1000
+    assert made["calls"]["start"] == [0, 10_000, 40_000_000]
+    assert made["builds"] == [[0, 40_000, 2], [40_000_000, 40_030_000, 1]]
+
+
+def test_of_a_build_that_is_there_in_part_the_rest_is_shown(monkeypatch):
+    monkeypatch.setattr(columns, "MOST_CALLS", 2)
+    assert decode(*[call(started=start) for start in (0, 1, 2)])["builds"] == [[0, 40_000, 3]]
+
+
+def test_forty_thousand_stages_take_no_more_than_two_megabytes():
+    assert len(encode(*made_builds.build(5000))) < 2_000_000
+
+
+@pytest.mark.parametrize("events", [[], [call()]], ids=["none", "one"])
+def test_no_call_and_a_single_one(events):
+    made = decode(*events)
+    assert len(made["calls"]["start"]) == len(made["builds"]) == len(events)
