@@ -44,6 +44,7 @@ NEEDED = {
     "docs/how-to/docker.md": (),
     "docs/how-to/clusters.md": (),
     "docs/how-to/shared-cache.md": (),
+    "docs/how-to/report.md": (),
 }
 WITHOUT_COMPILES = ("bazel", "docker", "clusters", "shared-cache", "install")
 

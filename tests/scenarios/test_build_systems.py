@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.event_line import Call
+from nvccache.store.event_line import Event
 from scenarios.builds import Build, Made, calls_of, outcomes, prepare, stages_run, touch
 from scenarios.small_project import (
     CMAKE_NINJA,
@@ -64,14 +64,14 @@ def links(project: Build) -> dict[str, str]:
     return {str(project.directory / "program"): "stage_hit"} if project.system.links_by_nvcc else {}
 
 
-def check_cold(project: Build, calls: list[Call]) -> None:
+def check_cold(project: Build, calls: list[Event]) -> None:
     found = outcomes(calls)
     assert len(found) == UNITS + project.system.links_by_nvcc
     assert set(found.values()) <= {"miss", "partial_hit"}
     assert Counter(stages_run(calls))["ptxas"] == UNITS
 
 
-def check_warm(project: Build, calls: list[Call]) -> None:
+def check_warm(project: Build, calls: list[Event]) -> None:
     found = outcomes(calls)
     assert found.items() >= links(project).items()
     assert Counter(found.values()) == Counter({"direct_hit": UNITS}) + Counter(links(project).values())

@@ -131,7 +131,7 @@ def forge(
 
     cache = Store(str(recorded.cache))
     if level == store.REPLAY:
-        rewrite(cache, store.REPLAY, "replay-5", 17, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+        rewrite(cache, store.REPLAY, "replay-6", 19, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
         return
     rewrite(
         cache, store.INPUT_RECORD, "input-record-6", 16, lambda parts: change(parts, MACHINE_OF_INPUT_RECORD)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.event_line import Call
+from nvccache.store.event_line import Event
 from scenarios.builds import Build, Made, outcomes, prepare, stages_run
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.small_project import CMAKE_NINJA, SHIM
@@ -100,7 +100,7 @@ def made_plainly(project: Build) -> tuple[Made, Made]:
     return first, second
 
 
-def linked(calls: list[Call]) -> str:
+def linked(calls: list[Event]) -> str:
     """What became of the device link."""
     (outcome,) = [outcome for name, outcome in outcomes(calls).items() if "device_link" in name]
     return outcome

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from nvccache.compile import object_record
 from nvccache.files import keys
+from nvccache.plan import stages
 from nvccache.records import input_records, replay
 from nvccache.store import entries, layout, store
 from nvccache.store.store import COMPRESSED, Store
@@ -33,18 +34,9 @@ if TYPE_CHECKING:
     Tell = Callable[[int, int], None]
 
 PREPROCESS = "preprocess"  # of host and device code: their texts differ in nothing that is kept
-# Which stage has such an output; the first that fits. nvlink without registration makes but a cubin.
-_ROLES = (
-    ("cudafe1.cpp", "cudafe"),
-    ("code", "cicc"),
-    ("lto_ir", "cicc"),
-    ("reg.c", "nvlink"),
-    ("cubin", "ptxas"),
-    ("fatbin", "fatbinary"),
-    ("fatbin.c", "fatbinary"),
-    ("object", "host_compile"),
-)
-KINDS = (PREPROCESS, *dict.fromkeys(kind for _, kind in _ROLES))
+# What a late stage makes an earlier one may make too: nvlink a cubin, as ptxas does.
+_ROLES = [(role, tool.kind) for tool in reversed(stages.ALL) for role in tool.own_roles]
+KINDS = (PREPROCESS, *(tool.kind for tool in stages.ALL if tool.own_roles))
 _PRODUCTS = (".o", ".obj", ".ptx", ".cubin", ".fatbin", ".ltoir", ".optixir", "")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import zstandard
-
 from nvccache.store import directory as directories
 from nvccache.store import layout, store
 from nvccache.values import dataclass
@@ -46,6 +44,8 @@ def by_kind(place: str | Directory) -> dict[str, Size]:
 
 def _unpacked(root: Directory, path: str) -> int:
     """The size of what a file holds, or 0 where it does not say."""
+    import zstandard
+
     try:
         descriptor, _ = root.open(path)
     except OSError:

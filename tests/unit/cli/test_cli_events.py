@@ -54,7 +54,7 @@ def test_since_when(nvccache, used_cache, since, count):
 def test_a_time_that_is_none_is_one_sentence(nvccache, used_cache, since):
     result = nvccache("events", "--since", since)
     assert result.exit_code == 2
-    assert "Error: Invalid value for '--since': " in result.output
+    assert "Error: `--since`: " in result.output
 
 
 def test_without_a_cache_there_are_none(nvccache):

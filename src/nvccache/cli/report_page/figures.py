@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from nvccache import outcomes
 from nvccache.cli.report_page.calls import FAILED, HIT, RAN, SHARED, builds
+from nvccache.plan import stages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _tally(named: Iterable[tuple[str, Call]]) -> dict[str, Tally]:
 
 def _by_kind(calls: Iterable[Call]) -> dict[str, Tally]:
     """The known stages in the order of the pipeline, and then any other."""
-    found = {kind: Tally() for kind in outcomes.STAGES}
+    found = {kind: Tally() for kind in stages.counted()}
     for call in calls:
         for stage in call.stages:
             _add(found.setdefault(stage.kind, Tally()), stage)

@@ -11,7 +11,7 @@ import string
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.report_page import columns, figures, sections
+from nvccache.cli.report_page import columns, figures, page_parts
 from nvccache.cli.report_page.html import text
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words
@@ -39,10 +39,10 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
         script=script,
         title=text(_title(builds)),
         when=text(_when(builds)),
-        summary=sections.summary(told),
-        outcomes=sections.outcome_table(told),
-        stages=sections.stage_table(told),
-        legend=sections.legend(),
+        summary=page_parts.summary(told),
+        outcomes=page_parts.outcome_table(told),
+        stages=page_parts.stage_table(told),
+        legend=page_parts.legend(),
         shown=text(_shown(len(calls))),
         sections=_sections(told, kept),
         data=columns.encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS),
@@ -53,28 +53,28 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
 
 def _sections(told: Figures, kept: Kept | None) -> str:
     made = [
-        sections.group(
+        page_parts.group(
             "slowest",
             "What took longest",
-            (sections.source_table(told), sections.slowest_stage_table(told)),
+            (page_parts.source_table(told), page_parts.slowest_stage_table(told)),
             "No stage is known of these calls.",
         ),
-        sections.group(
+        page_parts.group(
             "causes",
             "Why it missed",
-            (sections.cause_table(told), sections.why_table(told)),
+            (page_parts.cause_table(told), page_parts.why_table(told)),
             "Nothing missed.",
         ),
-        sections.group(
+        page_parts.group(
             "bypasses",
             "What the cache was not used for",
-            (sections.reason_table(told), sections.fault_table(told), sections.setting_table(told)),
+            (page_parts.reason_table(told), page_parts.fault_table(told), page_parts.setting_table(told)),
             "Every call went through the cache.",
         ),
     ]
     if kept is not None:
-        tables = (sections.kind_table(kept), sections.age_table(kept))
-        made.append(sections.group("kept", "What is kept", tables, ""))
+        tables = (page_parts.kind_table(kept), page_parts.age_table(kept))
+        made.append(page_parts.group("kept", "What is kept", tables, ""))
     return "".join(made)
 
 

@@ -30,7 +30,7 @@ _FUNCTIONS = (
 def problems(tools: Sequence[Tool]) -> list[str]:
     """What is wrong with these descriptions, a clause each."""
     found: list[str] = []
-    for attribute in ("kind", "program"):
+    for attribute in ("kind", "program", "own_roles"):
         named = [value for tool in tools if (value := getattr(tool, attribute))]
         found += [
             f"{value!r} is the {attribute} of two" for value in sorted({*named}) if named.count(value) > 1
@@ -58,6 +58,9 @@ def _of_values(tool: Tool) -> Iterator[str]:
     for name in _FUNCTIONS:
         if not callable(getattr(tool, name)):
             yield f"{name} cannot be called"
+    roles: object = tool.own_roles
+    if not isinstance(roles, tuple) or not all(isinstance(role, str) and role for role in roles):
+        yield "its own roles are no names"
     components: Mapping[str, object] = tool.key_components
     for tag, parts_of in components.items():
         if tag in TAGS or not _WORD.fullmatch(tag):

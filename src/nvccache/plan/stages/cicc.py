@@ -64,6 +64,7 @@ TOOL = Tool(
     # What it reads is a text, an id and libdevice; the processor reaches its result by the libm alone, whose
     # functions are in its key.
     may_run_elsewhere=True,
+    own_roles=("code", "lto_ir"),
     is_located_anywhere=True,
     folds_mathematics=True,
     is_found_by_meaning=True,

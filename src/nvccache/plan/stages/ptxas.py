@@ -62,6 +62,7 @@ TOOL = Tool(
     is_heavy=True,
     # It reads the PTX and nothing else; where line information dates sources, the dates are in its key.
     may_run_elsewhere=True,
+    own_roles=("cubin",),
     is_located_anywhere=True,
     folds_mathematics=True,
     dated_sources=dated_sources,

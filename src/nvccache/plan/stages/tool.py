@@ -63,6 +63,7 @@ class Tool:
     program: str = ""
     tells_version: bool = True  # when asked with --version
     is_counted: bool = True  # in `nvccache stats`
+    own_roles: tuple[str, ...] = ()  # of outputs that tell a result of its from those of the tools before it
 
     # What it does in the pipeline.
     is_preprocessor: bool = False  # makes text with line markers, which is not kept in the store
