@@ -152,4 +152,4 @@ def cubin(*architectures: int, options: str = "", cicc_options: str = "") -> lis
 
 def stages(report: Report) -> list[str]:
     """The stages of a call in nvcc's order; those that did not run in parentheses."""
-    return [f"({kind})" if is_hit else kind for kind, is_hit, _ in report.stages]
+    return [f"({stage.kind})" if stage.is_hit else stage.kind for stage in report.stages]

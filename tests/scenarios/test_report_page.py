@@ -6,12 +6,17 @@ import itertools
 import time
 
 import pytest
+
+import made_builds
+from nvccache.cli.report_page import calls, kept, page
+
+pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")
+pytest.importorskip("axe_playwright_python", reason="needs the extra `browser`")
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import browsers
-import made_builds
-from nvccache.cli.report_page import calls, kept, page
 
 NONE = "no Chromium or Chrome here; NVCCACHE_TEST_BROWSER can name one"
 SIZES = kept.Kept(

@@ -15,6 +15,7 @@ from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.files import keys
 from nvccache.records.call_result import CallResult
+from nvccache.store.event_line import RAN, StageEvent, text_of_hit
 from nvccache.store.store import Store
 
 OBJECT, LINKED_DEVICE_CODE = b"an object", b"linked device code"
@@ -69,7 +70,7 @@ def known(place: Path, *names: str) -> CallResult:
         made.intermediates.append((name, keys.digest_bytes(content)))
     made.dependency_file, made.rule = "a.d", b"a : a.cu\n"
     made.stdout, made.stderr = b"said before\n", b"warned before\n"
-    made.stages = [("cicc", 2.0), ("ptxas", 1.0)]
+    made.stages = [text_of_hit(StageEvent(kind, RAN, 2.0, 1.0)) for kind in ("cicc", "ptxas")] + ["?"]
     return made
 
 
@@ -100,7 +101,7 @@ def test_a_program_is_linked_from_what_the_store_has(place):
     assert report.products == ("a",)
     assert report.outcome == "stage_hit"
     assert report.is_linked
-    assert report.seconds_saved == 3.0
+    assert (report.tool_saved, report.wall_saved) == (4.0, 2.0)
     assert not left_behind(place)
 
 

@@ -25,7 +25,7 @@ def test_messages_come_in_nvccs_order_whoever_ends_first(toolkit: Toolkit) -> No
     for _ in ("run", "replayed"):
         report = toolkit.compile(TWO, NVCCACHE_JOBS="4")
         assert (report.status, report.leave_to_nvcc, report.stderr) == (0, "", expected)
-    assert all(is_hit for _, is_hit, _ in report.stages)
+    assert all(stage.is_hit for stage in report.stages)
 
 
 def test_nothing_is_told_of_what_comes_after_a_failure(toolkit: Toolkit) -> None:

@@ -10,18 +10,19 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
-from nvccache.compile import object_record, stage_reason
+from nvccache.compile import object_record, stage_names
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.compile.report import StageLookup
 from nvccache.compile.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
 from nvccache.execution.find_stage import Lookup
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
-from nvccache.plan.model import Plan
+from nvccache.plan.model import Plan, Stage
 from nvccache.records import input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 from nvccache.records.input_records import InputRecord
+from nvccache.store.event_line import HIT, RAN, StageEvent
 from nvccache.store.store import Store
 from nvccache.values import replace
 
@@ -35,6 +36,10 @@ NAMES = [
     "fatbinary",
     "host compile",
 ]
+
+
+def ended(stage: Stage, has_run: bool = True) -> StageEvent:
+    return StageEvent(stage.kind, RAN if has_run else HIT, 1.0)
 
 
 class Compile:
@@ -77,7 +82,7 @@ class Compile:
                 components=tuple(self.components[id(stage)]),
                 record_key=self.record_keys.get(id(stage), ""),
             )
-            looked_up.append(StageLookup(stage, lookup, id(stage) in self.ran))
+            looked_up.append(StageLookup(stage, lookup, ended(stage, id(stage) in self.ran)))
         return StageReasons(self.execution, looked_up, Present(self.environ))
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
@@ -134,7 +139,7 @@ def test_a_call_that_is_recached_says_so(now, before):
 
 def test_a_stage_that_is_not_cached_says_so(now, before):
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.execution, [StageLookup(stage, None, True)], Present({}))
+    reasons = StageReasons(now.execution, [StageLookup(stage, None, ended(stage))], Present({}))
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
@@ -370,8 +375,8 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
 
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
     record = before.recorded()
-    ended = [StageLookup(stage, Lookup("f" * 32), True) for stage in now.plan.stages[:2]]
-    reasons = StageReasons(now.execution, ended, Present({}))
+    got_to = [StageLookup(stage, Lookup("f" * 32), ended(stage)) for stage in now.plan.stages[:2]]
+    reasons = StageReasons(now.execution, got_to, Present({}))
     kept = reasons.keys_of_stages("key", record)
     assert [stage.name for stage in kept] == NAMES
     assert kept[-1] is record.stages[-1] and kept[0] is not record.stages[0]
@@ -386,4 +391,4 @@ def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before
 
 
 def test_a_name_for_every_kind_of_stage(now):
-    assert [stage_reason._names_of(now.plan.stages)[id(stage)] for stage in now.plan.stages] == NAMES
+    assert [stage_names.names_of(now.plan.stages)[id(stage)] for stage in now.plan.stages] == NAMES

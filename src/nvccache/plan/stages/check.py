@@ -30,7 +30,7 @@ _FUNCTIONS = (
 def problems(tools: Sequence[Tool]) -> list[str]:
     """What is wrong with these descriptions, a clause each."""
     found: list[str] = []
-    for attribute in ("kind", "program", "own_roles"):
+    for attribute in ("kind", "program"):
         named = [value for tool in tools if (value := getattr(tool, attribute))]
         found += [
             f"{value!r} is the {attribute} of two" for value in sorted({*named}) if named.count(value) > 1
