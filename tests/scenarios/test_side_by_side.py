@@ -128,12 +128,13 @@ def test_those_who_waited_for_a_failure_do_not_queue_for_the_next(
         assert [told(end(call)) for call in calls] == [told(plain)] * len(calls)
 
 
-def first_hangs(toolkit: Path, tmp_path: Path, until: str = "/nowhere") -> Path:
+def first_hangs(toolkit: Path, tmp_path: Path, until: str = "") -> Path:
     """Have the first cicc hang until that file is there; the file that names who called it."""
     caller = tmp_path / "caller"
     hang = f'read -r a b c parent rest < /proc/self/stat; echo $parent > "{caller}.new"'
     hang += f'; mv "{caller}.new" "{caller}"'
-    hang += f'; until [ -e "{until}" ]; do sleep 0.1; done'
+    awaited = until or tmp_path / "never"
+    hang += f'; until [ -e "{awaited}" ]; do sleep 0.1; done'
     precede(toolkit, "cicc", f'if mkdir "{tmp_path}/first" 2>&-; then {hang}; fi')
     return caller
 
