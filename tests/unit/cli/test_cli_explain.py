@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from nvccache import outcomes
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.store import event_line, store
+from nvccache.store.event_line import StageEvent
 from nvccache.store.store import Store
 from unprivileged import unreadable
 from workspaces import Workspace
@@ -76,7 +78,7 @@ def test_a_program_that_was_only_linked_tells_of_no_earlier_cause(nvccache, cach
     assert said(nvccache("explain", "a")) == [
         "`a`: stage hit, because nothing has changed that its device code depends on,"
         " and the host's link always runs",
-        "  cicc: saved 2.000 s",
+        "  cicc  hit        2.00 s saved",
     ]
 
 
@@ -112,19 +114,86 @@ def test_a_miss_is_told_with_all_that_differs_and_what_it_cost(nvccache, cache_d
         "`a.o`: partial hit, because `x.h` changed",
         "  also: `y.h` is gone",
         "  also: no direct record is kept: `a.cu` uses `__TIME__`",
-        "  cudafe: saved 0.250 s",
-        "  cicc: ran 12.346 s",
+        "  cudafe++  hit        0.25 s saved",
+        "  cicc      ran       12.35 s",
     ]
 
 
-def test_each_stage_that_ran_is_told_with_why(nvccache, cache_dir):
-    reasons = [("cicc for compute_80", "`-DN` has another value"), ("ptxas for sm_80", "`\udcff` changed")]
-    note(cache_dir, "a.o", "`-DN` has another value", stage_reasons=reasons)
-    for outcome in (outcomes.MISS, outcomes.PARTIAL_HIT, outcomes.FAILED):
-        journal(cache_dir, "a.o", outcome, stages=[("cudafe", True, 0.25), ("cicc", False, 1.0)])
-        told = [line for line in said(nvccache("explain", "a.o")) if " ran: " in line]
-        assert told[0] == "  cicc for compute_80 ran: `-DN` has another value"
-        assert told[1].startswith("  ptxas for sm_80 ran: `")
+def stage(kind, result, seconds, architecture="", why=""):
+    made = StageEvent(kind, result, seconds, architecture=architecture)
+    made.why = why
+    return made
+
+
+def logged(cache_dir: str, outcome: str, stages=(), **fields) -> None:
+    """Have the event log tell of a call; its stages may be a tree."""
+    call = event(outcome, **fields)
+    call.stages = list(stages)
+    event_line.append(cache_dir, call)
+
+
+TREE = [
+    stage("host_preprocess", "ran", 0.1, why="`\udcff` changed"),
+    stage("cudafe", "hit", 0.25),
+    stage("device_preprocess", "shared", 0.5, "compute_80"),
+    stage("cicc", "ran", 12.5, "compute_80", "`-ftz=1` instead of `-ftz=0`; `x; y` changed; and 2 more"),
+    stage("ptxas", "failed", 0.75, "sm_80", "its input changed, since cicc's output did"),
+    stage("host_compile", "hit", 0.5),
+]
+
+
+@pytest.mark.parametrize("outcome", [outcomes.MISS, outcomes.PARTIAL_HIT, outcomes.FAILED])
+def test_the_stages_are_a_tree_with_the_first_difference_of_each_that_ran(nvccache, cache_dir, outcome):
+    logged(cache_dir, outcome, TREE, product="/b/a.o", cause="`x.h` changed")
+    found = said(nvccache("explain", "/b/a.o"))
+    if outcome == outcomes.FAILED:
+        assert found.pop(1) == "  also: `x.h` changed"
+    assert found[1].startswith("  preprocess host        ran        0.10 s  `")
+    assert found[2:] == [
+        "  cudafe++               hit        0.25 s saved",
+        "  preprocess compute_80  shared     0.50 s  another process ran it meanwhile",
+        "  cicc compute_80        ran       12.50 s  `-ftz=1` instead of `-ftz=0` (and 3 more)",
+        "  ptxas sm_80            failed     0.75 s  its input changed, since cicc's output did",
+        "  host compile           hit        0.50 s saved",
+    ]
+    whole = said(nvccache("explain", "/b/a.o", "--verbose"))[-3]
+    assert whole.endswith("  `-ftz=1` instead of `-ftz=0`; `x; y` changed; and 2 more")
+
+
+def test_a_call_of_several_sources_has_the_stages_of_each_below_it(nvccache, cache_dir):
+    unit = [stage("host_preprocess", "ran", 0.1), stage("host_compile", "hit", 0.5)]
+    link = stage("nvlink", "ran", 0.2, "sm_80")
+    calls = {"product": "/b/a", "sources": ["a.cu", "b.cu"], "directory": "/b"}
+    logged(cache_dir, outcomes.PARTIAL_HIT, [*unit, *unit, link], **calls)
+    lines = said(nvccache("explain", "/b/a"))[1:]
+    assert [line.split("  ran")[0].split("  hit")[0].rstrip() for line in lines] == [
+        "  a.cu", "    preprocess host", "    host compile",
+        "  b.cu", "    preprocess host", "    host compile",
+        "  nvlink sm_80",
+    ]  # fmt: skip
+    stages = json.loads(nvccache("explain", "/b/a", "--json").output)["stages"]
+    assert [found["source"] for found in stages] == ["a.cu", "a.cu", "b.cu", "b.cu", ""]
+
+
+def test_stages_that_cannot_be_told_apart_are_of_no_source(nvccache, cache_dir):
+    """One source is no CUDA source, or the compile failed on its way."""
+    unit = [stage("host_preprocess", "ran", 0.1), stage("host_compile", "hit", 0.5)]
+    for stages in (unit, [unit[1], *unit], [*unit, unit[0]]):
+        calls = {"product": "/b/a", "sources": ["a.cu", "b.cu"], "directory": "/b"}
+        logged(cache_dir, outcomes.PARTIAL_HIT, stages, **calls)
+        lines = said(nvccache("explain", "/b/a"))[1:]
+        assert len(lines) == len(stages) and not any("cu" in line for line in lines)
+
+
+def test_of_a_call_that_the_event_log_forgot_the_record_tells_which_stages_ran(nvccache, cache_dir):
+    note(cache_dir, "a.o", FIRST, stage_reasons=[("cicc for compute_80", "`a.h` changed; `b.h` changed")])
+    assert said(nvccache("explain", "a.o"))[1:] == ["  cicc for compute_80  ran  `a.h` changed (and 1 more)"]
+
+
+def test_a_record_of_another_call_than_the_counted_one_tells_nothing(nvccache, cache_dir):
+    note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"])
+    logged(cache_dir, outcomes.MISS, product=os.path.abspath("a.o"), cause="`x.h` changed")
+    assert said(nvccache("explain", "a.o")) == ["`a.o`: miss, because `x.h` changed"]
 
 
 def test_a_call_that_was_not_compiled_tells_of_no_stage(nvccache, cache_dir):
@@ -181,6 +250,99 @@ def test_an_object_is_found_however_its_path_is_spelled(nvccache, cache_dir):
     journal(cache_dir, "sub/a.o", outcomes.MISS)
     for name in ("sub/a.o", "./sub/a.o", "sub/../sub//a.o", os.path.abspath("sub/a.o")):
         assert said(nvccache("explain", name)) == [f"`{name}`: miss, because {FIRST}"]
+
+
+@pytest.fixture
+def build(cache_dir, tmp_path, monkeypatch):
+    """Three calls whose products and sources lie in two folders; the working directory is a third."""
+    here = tmp_path / "here"
+    for folder in (here, tmp_path / "one" / "src", tmp_path / "two"):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    for name, sources, cause in (
+        ("one/a.o", ["src/a.cu"], "`a.h` changed"),
+        ("two/a.o", ["../one/src/a.cu", "c.cu"], "`b.h` changed"),
+        ("two/b.o", ["b.cu"], "`c.h` changed"),
+    ):
+        path = str(tmp_path / name)
+        logged(
+            cache_dir,
+            outcomes.MISS,
+            product=path,
+            directory=os.path.dirname(path),
+            sources=sources,
+            cause=cause,
+        )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{0}/one/src/a.cu", "../two/../one/src/a.cu", "{0}/link/src/a.cu", "../link/src/a.cu"]
+)
+def test_a_source_stands_for_the_newest_call_that_reads_it(nvccache, build, spelling):
+    (build / "link").symlink_to("one")
+    assert said(nvccache("explain", spelling.format(build))) == [
+        f"`{build}/two/a.o`: miss, because `b.h` changed"
+    ]
+
+
+def test_an_object_is_found_through_a_link_to_its_folder(nvccache, build):
+    (build / "link").symlink_to("one")
+    assert said(nvccache("explain", "../link/a.o")) == ["`../link/a.o`: miss, because `a.h` changed"]
+
+
+def test_the_source_below_the_working_directory_goes_before_another_of_its_name(nvccache, build, monkeypatch):
+    monkeypatch.chdir(build / "one" / "src")
+    assert said(nvccache("explain", "a.cu")) == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
+    document = json.loads(nvccache("explain", "a.cu", "--json").output)
+    assert (document["matched"], document["others"]) == (f"{build}/one/src/a.cu", [])
+
+
+def test_the_end_of_a_path_is_enough(nvccache, build):
+    assert said(nvccache("explain", "b.o")) == [f"`{build}/two/b.o`: miss, because `c.h` changed"]
+    assert said(nvccache("explain", "one/a.o")) == [f"`{build}/one/a.o`: miss, because `a.h` changed"]
+    assert said(nvccache("explain", "c.cu")) == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
+    for typed in ("o", ".o", "ne/a.o", "../a.o", "/a.o", "/two/b.o"):
+        assert nvccache("explain", typed).output.startswith(f"Error: no compile of `{typed}` is known\n")
+
+
+def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvccache, cache_dir, build):
+    assert said(nvccache("explain", "a.o")) == [
+        f"`{build}/two/a.o`: miss, because `b.h` changed",
+        f"  `a.o` is taken for `{build}/two/a.o`, the newest; there is also `{build}/one/a.o`",
+    ]
+    for number in range(5):
+        logged(cache_dir, outcomes.MISS, product=f"/{number}/a.o", cause="`x` changed")
+    assert said(nvccache("explain", "a.o"))[1] == (
+        "  `a.o` is taken for `/4/a.o`, the newest; there is also `/3/a.o`, `/2/a.o`, `/1/a.o` and 3 more"
+    )
+    document = json.loads(nvccache("explain", "a.o", "--json").output)
+    assert document["matched"] == "/4/a.o"
+    assert len(document["others"]) == 6
+
+
+def test_a_name_that_is_almost_known_is_told(nvccache, cache_dir, build):
+    logged(cache_dir, outcomes.MISS, product=str(build / "here" / "Kernel.o"))
+    result = nvccache("explain", "kernal.o")
+    assert (result.exit_code, result.output) == (
+        1, "Error: no compile of `kernal.o` is known\nHint: there is one of `Kernel.o`\n",
+    )  # fmt: skip
+
+
+def test_without_a_file_a_call_without_product_counts_as_well(nvccache, cache_dir):
+    journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
+    logged(cache_dir, outcomes.BYPASS, reason="preprocess_only", directory="/b", sources=["a.cu"])
+    assert said(nvccache("explain")) == [f"`/b/a.cu`: bypass, because {outcomes.REASONS['preprocess_only']}"]
+    logged(cache_dir, outcomes.BYPASS, reason="unknown_option", directory="/b")
+    assert said(nvccache("explain")) == [
+        f"a call in `/b`: bypass, because {outcomes.REASONS['unknown_option']}"
+    ]
+
+
+def test_a_question_to_nvcc_is_no_compile(nvccache, cache_dir):
+    logged(cache_dir, outcomes.BYPASS, reason="information", directory="/b", sources=["a.cu"])
+    assert nvccache("explain").output == "Error: no compile is known\n"
+    assert nvccache("explain", "a.cu").output == "Error: no compile of `a.cu` is known\n"
 
 
 def test_a_damaged_record_is_no_record(nvccache, cache_dir):
