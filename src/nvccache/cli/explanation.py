@@ -32,6 +32,7 @@ _NAMES = {
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _FIRST_OF_UNIT = "host_preprocess"
 _LAST_OF_UNIT = "host_compile"
+_CUDA = ".cu"
 # Not within a path, which may hold anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 _MORE = re.compile(r"and (\d+) more$")
@@ -212,17 +213,20 @@ def _first(why: str, is_verbose: bool) -> str:
 
 
 def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:
-    """The number of each stage that belongs to one of several sources, and that source.
+    """The number of each stage that belongs to one of several CUDA sources, and that source.
 
-    The plan of a call of several `.cu` files has a chain of stages for each, in their order. Where it
-    cannot be seen which is whose, none is told.
+    A plan has a chain of stages for each of them, in their order. Stages of other sources, and those that
+    link, belong to none; and where it cannot be seen which chain is whose, no stage does.
     """
-    firsts = [number for number, stage in enumerate(call.stages) if stage.kind == _FIRST_OF_UNIT]
-    lasts = [number for number, stage in enumerate(call.stages) if stage.kind == _LAST_OF_UNIT]
-    count = len(call.sources)
-    if count < 2 or len(firsts) != count or len(lasts) != count or firsts[0] != 0:
+    kinds = [stage.kind for stage in call.stages]
+    firsts = [number for number, kind in enumerate(kinds) if kind == _FIRST_OF_UNIT]
+    sources = call.sources
+    if len(sources) != len(firsts) and call.outcome != outcomes.FAILED:
+        sources = [source for source in sources if source.endswith(_CUDA)]
+    if len(call.sources) < 2 or len(sources) != len(firsts):
         return
-    ends = [*firsts[1:], lasts[-1] + 1]
-    for first, last, end, source in zip(firsts, lasts, ends, call.sources, strict=True):
-        if last == end - 1:
-            yield from ((number, source) for number in range(first, end))
+    for first, end, source in zip(firsts, [*firsts[1:], len(kinds)], sources, strict=True):
+        for number in range(first, end):
+            yield number, source
+            if kinds[number] == _LAST_OF_UNIT:
+                break
