@@ -52,8 +52,6 @@ def exact(root: str, typed: str) -> tuple[Event | None, Event | None]:
 def ending(root: str, typed: str) -> Match | None:
     """The last call of a product, or else of a source, whose path ends so; raises events.JournalError."""
     end = os.path.normpath(typed)
-    if os.path.isabs(end) or end.split(os.sep)[0] in (os.curdir, os.pardir):
-        return None
     calls = list(_naming(root, typed))
     return _last(calls, end, _products_of) or _last(calls, end, sources_of)
 

@@ -91,10 +91,10 @@ def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvc
 
 
 def test_a_name_that_is_almost_known_is_told(nvccache, cache_dir, build):
-    logged(cache_dir, outcomes.MISS, product=str(build / "here" / "Kernel.o"))
+    logged(cache_dir, outcomes.MISS, product=str(build / "here" / "KERNEL.o"))
     result = nvccache("explain", "kernal.o")
     assert (result.exit_code, result.output) == (
-        1, "Error: no compile of `kernal.o` is known\nHint: there is one of `Kernel.o`\n",
+        1, "Error: no compile of `kernal.o` is known\nHint: there is one of `KERNEL.o`\n",
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,26 @@ def test_the_last_call_for_a_product_counts(nvccache, cache_dir):
     log(cache_dir, 30.0, {"/b/a.o": "direct_hit"})
     found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
     assert [change["outcomes"] for change in found["now_hit"]] == [["miss", "direct_hit"]]
+
+
+def test_the_last_call_is_the_one_that_ended_last(nvccache, cache_dir):
+    now = time.time()
+    log(cache_dir, HOUR, {"/b/a.o": "direct_hit"})
+    for started, seconds, outcome in ((now - 90, 60.0, "miss"), (now - 80, 1.0, "direct_hit")):
+        event_line.append(
+            cache_dir,
+            event(outcome, product="/b/a.o", started=started, seconds=seconds, cause="`a.h` changed"),
+        )
+    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    assert [change["product"] for change in found["now_run"]] == ["/b/a.o"]
+
+
+def test_every_field_is_described(nvccache, builds):
+    """That of what is not empty; tests/test_json_reference.py looks at the others."""
+    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "json.md").read_text()
+    for name in (*found, *found["builds"][0], *found["now_run"][0], *found["now_hit"][0]):
+        assert f"`{name}`" in page
 
 
 def test_builds_without_a_difference_are_said_to_be_alike(nvccache, cache_dir):
