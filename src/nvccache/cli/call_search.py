@@ -56,6 +56,12 @@ def ending(root: str, typed: str) -> Match | None:
     return _last(calls, end, _products_of) or _last(calls, end, sources_of)
 
 
+def since(root: str, found: Event) -> Event:
+    """The last call for the same product, if that is one of which nobody looked at the sources: a bypass."""
+    last = events.last_call(root, found.product) if found.product else None
+    return last if last and not last.sources else found
+
+
 def near(root: str, typed: str) -> str:
     """A product or a source whose name is most like this one, as a path; empty if none is."""
     import difflib

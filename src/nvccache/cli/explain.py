@@ -21,7 +21,7 @@ _MOST_OTHERS = 3
 
 
 @click.command()
-@click.argument("path", metavar="[FILE]", required=False, default="")
+@click.argument("path", metavar="[FILE]", required=False, default="", type=click.Path())
 @click.option(
     "--verbose", "-v", is_flag=True, help="Tell all differences of each stage, not the first alone."
 )
@@ -89,7 +89,7 @@ def _found(settings: Config, path: str) -> Explanation:
         near = call_search.near(root, path) if root else ""
         hint = f"there is one of `{call_search.shown(near)}`" if near else ""
         raise Failure(f"no compile of `{path}` is known", hint)
-    call = match.call
+    call = call_search.since(root, match.call)
     record = object_record.find(call.product, cache) if cache and call.product else None
     name = call_search.shown(explanation.name_of(call))
     return Explanation(call.product, name, call, record, match.path, match.others)

@@ -55,6 +55,12 @@ def test_a_source_stands_for_the_newest_call_that_reads_it(nvccache, build, spel
     ]
 
 
+def test_a_bypass_of_which_the_sources_are_not_known_is_found_by_its_product(nvccache, cache_dir, build):
+    logged(cache_dir, outcomes.BYPASS, reason="unknown_option", product=f"{build}/two/a.o")
+    why = outcomes.REASONS["unknown_option"]
+    assert said(nvccache("explain", "../one/src/a.cu")) == [f"`{build}/two/a.o`: bypass, because {why}"]
+
+
 def test_an_object_is_found_through_a_link_to_its_folder(nvccache, build):
     (build / "link").symlink_to("one")
     assert said(nvccache("explain", "../link/a.o")) == ["`../link/a.o`: miss, because `a.h` changed"]
