@@ -6,7 +6,7 @@ import os
 
 import click
 
-from nvccache.cli import build_difference, call_search, explanation
+from nvccache.cli import call_search, explanation
 from nvccache.cli import settings as our_settings
 from nvccache.cli.explanation import Explanation
 from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, say_parts, warn
@@ -50,6 +50,8 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     if not settings.counts_calls:
         warn(our_settings.why_not_counted(settings))
     if diff:
+        from nvccache.cli import build_difference
+
         build_difference.show(settings.journal_root, diff, as_json)
         return
     found = _found(settings, path)
