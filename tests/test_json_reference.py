@@ -14,7 +14,7 @@ TEXT = (Path(__file__).parents[1] / "docs" / "reference" / "json.md").read_text(
 LINES = [
     *("clean --all --dry-run", "clean --unused-toolchains", "config", "config set jobs 2"),
     *("config unset jobs", "config path", "explain a.o", "install shims", "doctor", "verify --recompile 1"),
-    *("completion bash", "--version", "--version --verbose"),
+    *("completion bash", "--version", "--version --verbose", "explain --diff last-build 0s"),
 ]
 
 

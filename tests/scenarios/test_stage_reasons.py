@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 
 import pytest
@@ -26,11 +28,17 @@ OF_PTXAS = "its input changed, since ptxas's output for sm_80 did"
 
 
 def why(workspace: Workspace) -> dict[str, str]:
-    """The stages that ran in the last compile of `a.o`, each with why."""
-    done = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
+    """The stages that ran in the last compile of `a.o`, each with why; the tree of stages says the same."""
+    argv = [sys.executable, "-m", "nvccache", "explain", "a.o"]
+    done = workspace.run([*argv, "--json"])
     assert done.status == 0, done.stderr.decode()
-    lines = [line for line in done.stdout.decode().splitlines() if " ran: " in line]
-    return {name.strip(): clause for name, _, clause in (line.partition(" ran: ") for line in lines)}
+    document = json.loads(done.stdout)
+    found = {reason["stage"]: reason["why"] for reason in document["stage_reasons"]}
+    ran = [stage["why"] for stage in document["stages"] if stage["result"] in ("ran", "failed")]
+    assert ran == list(found.values())
+    lines = workspace.run([*argv, "--verbose"]).stdout.decode().splitlines()
+    assert [line.partition(" s  ")[2] for line in lines if re.search(r"  (ran|failed) +\d", line)] == ran
+    return found
 
 
 @pytest.fixture

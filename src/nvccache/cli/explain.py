@@ -1,4 +1,4 @@
-"""`nvccache explain [OBJECT]`: what became of the last compile of an object, and why."""
+"""`nvccache explain [FILE]`: what became of the last compile of an object or a source, and why."""
 
 from __future__ import annotations
 
@@ -6,107 +6,92 @@ import os
 
 import click
 
-from nvccache import outcomes
+from nvccache.cli import call_search, explanation
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, json_option, say, say_json, warn
-from nvccache.compile import miss_reason, object_record
-from nvccache.compile.object_record import ObjectRecord
-from nvccache.store import events
-from nvccache.store.event_line import Event
+from nvccache.cli.explanation import Explanation
+from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, say_parts, warn
+from nvccache.compile import object_record
 from nvccache.store.store import Store
 
-_UNCHANGED = "nothing it depends on has changed"
-_LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.config import Config
+
+_MOST_OTHERS = 3
 
 
 @click.command()
-@click.argument("product", metavar="[OBJECT]", required=False, default="")
+@click.argument("path", metavar="[FILE]", required=False, default="", type=click.Path())
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Tell all differences of each stage, not the first alone."
+)
+@click.option(
+    "--diff",
+    nargs=2,
+    metavar="BUILD1 BUILD2",
+    help="Say what was a hit in one build and ran in the other. A build is `last-build`, `last-build~1` for"
+    " the one before, or an age or a date at which it was under way.",
+)
 @json_option
-def explain(product: str, as_json: bool) -> None:
-    """Say what became of the last compile of OBJECT, and why.
+def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: bool) -> None:
+    """Say what became of the last compile of FILE, and why.
 
-    Without OBJECT it is the last compile of all. The first line is the answer; below it stand further
-    differences from the compile before, why each stage ran that did, and what each cost or saved.
+    FILE is an object, a source, or the end of the path of one; without it, it is the last compile of all.
+    The first line is the answer. Below it stand further differences from the compile before, and the stages
+    in nvcc's order: whether each was a hit or ran, the seconds that it saved or took, and what differed
+    where it ran.
     """
+    if diff and path:
+        raise WrongUsage(
+            "`--diff` is about all of two builds, and takes no file",
+            ctx=click.get_current_context(),
+        )
     settings = our_settings.load()
-    path = os.path.abspath(product) if product else ""
-    call = events.last_call(settings.journal_root, path) if settings.journal_root else None
-    record = None
-    if settings.dir:
-        cache = Store(settings.dir, settings.readonly)
-        record = object_record.find(path or (call.product if call else ""), cache)
     if not settings.counts_calls:
         warn(our_settings.why_not_counted(settings))
-    if call is None and record is None:
-        raise Failure(f"no compile of `{product}` is known" if product else "no compile is known")
-    shown = product or (call.product if call else "")
+    if diff:
+        from nvccache.cli import build_difference
+
+        build_difference.show(settings.journal_root, diff, as_json)
+        return
+    found = _found(settings, path)
     if as_json:
-        say_json(_document(path or shown, call, record))
-    else:
-        say(*_lines(shown, call, record))
+        say_json(explanation.document(found))
+        return
+    for line in explanation.lines(found, is_verbose=verbose):
+        say_parts(*line)
+    if found.others:
+        more = len(found.others) - _MOST_OTHERS
+        listed = ", ".join(f"`{call_search.shown(other)}`" for other in found.others[:_MOST_OTHERS])
+        say(
+            f"  `{path}` is taken for `{call_search.shown(found.matched)}`, the newest;"
+            f" there is also {listed}{f' and {more} more' if more > 0 else ''}"
+        )
 
 
-def _document(path: str, call: Event | None, record: ObjectRecord | None) -> dict[str, object]:
-    outcome, cause, details, reasons = _explained(call, record)
-    return {
-        "product": path,
-        "outcome": outcome,
-        "cause": cause,
-        "details": details,
-        "stage_reasons": [{"stage": stage, "why": why} for stage, why in reasons],
-        "store_fault": call.store_fault if call else "",
-        "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
-        "stages": [
-            {
-                "kind": stage.kind,
-                "architecture": stage.architecture,
-                "result": stage.result,
-                "why": stage.why,
-                "seconds": stage.seconds,
-            }
-            for stage in (call.stages if call else [])
-        ],
-    }
-
-
-def _explained(
-    call: Event | None, record: ObjectRecord | None
-) -> tuple[str, str, list[str], list[tuple[str, str]]]:
-    """The outcome, its cause, further differences, and why stages ran."""
-    outcome = call.outcome if call else record.outcome if record else ""
-    details: list[str] = []
-    reasons: list[tuple[str, str]] = []
-    if outcome == outcomes.DIRECT_HIT:
-        cause = _UNCHANGED
-    elif call and call.reason == outcomes.LINKED:
-        cause = _LINKED
-    elif outcome == outcomes.BYPASS and call:
-        cause = outcomes.REASONS.get(call.reason, call.reason)
-    elif outcome == outcomes.FAILED:
-        cause = "nvcc reports an error"
-        details = [record.cause, *record.details] if record and record.cause != miss_reason.FIRST else []
-        reasons = record.stage_reasons if record else []
-    elif outcome == outcomes.FAULT:
-        cause = "nvccache had a fault, which NVCCACHE_LOG tells more of"
-    else:
-        cause = record.cause if record else "its record is no longer in the cache"
-        details = list(record.details) if record else []
-        reasons = record.stage_reasons if record else []
-        if record and record.reason_against_record and record.reason_against_record not in cause:
-            details.append(f"no direct record is kept: {record.reason_against_record}")
-    return outcome, cause, details, reasons
-
-
-def _lines(shown: str, call: Event | None, record: ObjectRecord | None) -> list[str]:
-    outcome, cause, details, reasons = _explained(call, record)
-    lines = [f"`{shown}`: {outcome.replace('_', ' ')}, because {cause}"]
-    lines += [f"  also: {line}" for line in details]
-    lines += [f"  {stage} ran: {clause}" for stage, clause in reasons]
-    if call and call.store_fault:
-        fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
-        lines.append(f"  the cache could not be used as it should: {fault}")
-    if call and call.wrong_settings:
-        lines.append(f"  with a setting that is wrong: {call.wrong_settings}")
-    for stage in call.stages if call else []:
-        lines.append(f"  {stage.kind}: {'saved' if stage.is_hit else 'ran'} {stage.seconds:.3f} s")
-    return lines
+def _found(settings: Config, path: str) -> Explanation:
+    """The compile that is asked for; raises Failure."""
+    root = settings.journal_root
+    cache = Store(settings.dir, settings.readonly) if settings.dir else None
+    if not path:
+        call = call_search.newest_compile(root) if root else None
+        if not call:
+            raise Failure("no compile is known")
+        record = object_record.find(call.product, cache) if cache and call.product else None
+        return Explanation(call.product, explanation.name_of(call), call, record)
+    call, reader = call_search.exact(root, path) if root else (None, None)
+    product = call.product if call else os.path.abspath(path)
+    record = object_record.find(product, cache) if cache else None
+    if call or record:
+        return Explanation(product, path, call, record, product)
+    source = os.path.abspath(path)
+    match = call_search.Match(reader, source, []) if reader else None
+    match = match or (call_search.ending(root, path) if root else None)
+    if not match:
+        near = call_search.near(root, path) if root else ""
+        hint = f"there is one of `{call_search.shown(near)}`" if near else ""
+        raise Failure(f"no compile of `{path}` is known", hint)
+    call = call_search.since(root, match.call)
+    record = object_record.find(call.product, cache) if cache and call.product else None
+    name = call_search.shown(explanation.name_of(call))
+    return Explanation(call.product, name, call, record, match.path, match.others)

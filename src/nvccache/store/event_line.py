@@ -149,10 +149,10 @@ def line_of(event: Event) -> bytes:
         f"{event.seconds:.6f}",
         event.outcome,
         event.reason,
-        _quote(event.directory),
-        _quote(event.product),
-        SEPARATOR.join(map(_quote, event.sources[:_MOST_SOURCES])),
-        _quote(event.cause[:_LONGEST_CLAUSE]),
+        quote(event.directory),
+        quote(event.product),
+        SEPARATOR.join(map(quote, event.sources[:_MOST_SOURCES])),
+        quote(event.cause[:_LONGEST_CLAUSE]),
         str(event.pid),
         event.store_fault,
         event.wrong_settings,
@@ -170,19 +170,20 @@ def text_of_hit(stage: StageEvent) -> str:
     return _text_of_stage(hit)
 
 
-def _text_of_stage(stage: StageEvent) -> str:
-    why = _quote(stage.why[:_LONGEST_CLAUSE])
-    return (
-        f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
-        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}"
-    )
-
-
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """A text as it stands in a line."""
     for special, code in _SPECIAL.items():
         if special in text:
             text = text.replace(special, code)
     return text
+
+
+def _text_of_stage(stage: StageEvent) -> str:
+    why = quote(stage.why[:_LONGEST_CLAUSE])
+    return (
+        f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
+        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}"
+    )
 
 
 def _append_line(root: Directory, line: bytes) -> bool:

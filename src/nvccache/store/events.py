@@ -27,11 +27,12 @@ from nvccache.store.event_line import (
     SHARED,
     Event,
     StageEvent,
+    quote,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 VERSION = 1  # of the JSON form
 FOLDING, KEPT = "folding-v4.", "events-v4."
@@ -59,27 +60,40 @@ def read(place: str | Directory, since: float = 0.0) -> Iterator[Event]:
                 yield event
 
 
+def newest(place: str | Directory, text: str = "") -> Iterator[Event]:
+    """The events, the last call first, as far as their line holds this text; raises JournalError."""
+    root = directories.at(place)
+    wanted = quote(text).encode(errors="surrogateescape")
+    for name in reversed(_logs(root)):
+        content = _content(root, name)
+        for line in reversed(content.split(b"\n") if wanted in content else []):
+            event = _event_of(line) if wanted in line else None
+            if event:
+                yield event
+
+
 def last_call(place: str | Directory, product: str = "") -> Event | None:
     """The last call that made this product, or the last of all that made one; None if it is not known."""
-    root = directories.at(place)
-    for name in reversed(_logs(root)):
-        for line in reversed(_content(root, name).split(b"\n")):
-            event = _event_of(line)
-            if event and event.product and product in ("", event.product):
-                return event
-    return None
+    made = (event for event in newest(place, product) if event.product and product in ("", event.product))
+    return next(made, None)
 
 
-def last_build(events: Sequence[Event], pause: float = PAUSE_SECONDS) -> list[Event]:
+def builds(events: Iterable[Event], pause: float = PAUSE_SECONDS) -> list[list[Event]]:
+    """The calls of each build, the oldest first: between two, for `pause` seconds no call was under way."""
+    found: list[list[Event]] = []
+    over = 0.0  # when the last call of the build ended
+    for event in sorted(events, key=lambda event: event.started):
+        if not found or event.started > over + pause:
+            found.append([])
+            over = 0.0
+        found[-1].append(event)
+        over = max(over, event.started + event.seconds)
+    return found
+
+
+def last_build(events: Iterable[Event], pause: float = PAUSE_SECONDS) -> list[Event]:
     """The calls since the last pause in which for `pause` seconds no call was under way."""
-    found: list[Event] = []
-    begun: float | None = None
-    for event in sorted(events, key=lambda event: event.started + event.seconds, reverse=True):
-        if begun is not None and event.started + event.seconds < begun - pause:
-            break
-        begun = event.started if begun is None else min(begun, event.started)
-        found.append(event)
-    return sorted(found, key=lambda event: event.started)
+    return next(reversed(builds(events, pause)), [])
 
 
 def parse(lines: bytes) -> Iterator[Event]:

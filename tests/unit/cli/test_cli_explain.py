@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from nvccache import outcomes
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.store import event_line, store
+from nvccache.store.event_line import StageEvent
 from nvccache.store.store import Store
 from unprivileged import unreadable
 from workspaces import Workspace
@@ -76,7 +78,7 @@ def test_a_program_that_was_only_linked_tells_of_no_earlier_cause(nvccache, cach
     assert said(nvccache("explain", "a")) == [
         "`a`: stage hit, because nothing has changed that its device code depends on,"
         " and the host's link always runs",
-        "  cicc: saved 2.000 s",
+        "  cicc  hit        2.00 s saved",
     ]
 
 
@@ -112,19 +114,92 @@ def test_a_miss_is_told_with_all_that_differs_and_what_it_cost(nvccache, cache_d
         "`a.o`: partial hit, because `x.h` changed",
         "  also: `y.h` is gone",
         "  also: no direct record is kept: `a.cu` uses `__TIME__`",
-        "  cudafe: saved 0.250 s",
-        "  cicc: ran 12.346 s",
+        "  cudafe++  hit        0.25 s saved",
+        "  cicc      ran       12.35 s",
     ]
 
 
-def test_each_stage_that_ran_is_told_with_why(nvccache, cache_dir):
-    reasons = [("cicc for compute_80", "`-DN` has another value"), ("ptxas for sm_80", "`\udcff` changed")]
-    note(cache_dir, "a.o", "`-DN` has another value", stage_reasons=reasons)
-    for outcome in (outcomes.MISS, outcomes.PARTIAL_HIT, outcomes.FAILED):
-        journal(cache_dir, "a.o", outcome, stages=[("cudafe", True, 0.25), ("cicc", False, 1.0)])
-        told = [line for line in said(nvccache("explain", "a.o")) if " ran: " in line]
-        assert told[0] == "  cicc for compute_80 ran: `-DN` has another value"
-        assert told[1].startswith("  ptxas for sm_80 ran: `")
+def stage(kind, result, seconds, architecture="", why=""):
+    made = StageEvent(kind, result, seconds, architecture=architecture)
+    made.why = why
+    return made
+
+
+def logged(cache_dir: str, outcome: str, stages=(), **fields) -> None:
+    """Have the event log tell of a call; its stages may be a tree."""
+    call = event(outcome, **fields)
+    call.stages = list(stages)
+    event_line.append(cache_dir, call)
+
+
+TREE = [
+    stage("host_preprocess", "ran", 0.1, why="`\udcff` changed"),
+    stage("cudafe", "hit", 0.25),
+    stage("device_preprocess", "shared", 0.5, "compute_80"),
+    stage("cicc", "ran", 12.5, "compute_80", "`-ftz=1` instead of `-ftz=0`; `x; y` changed; and 2 more"),
+    stage("ptxas", "failed", 0.75, "sm_80", "its input changed, since cicc's output did"),
+    stage("host_compile", "hit", 0.5),
+]
+
+
+@pytest.mark.parametrize("outcome", [outcomes.MISS, outcomes.PARTIAL_HIT, outcomes.FAILED])
+def test_the_stages_are_a_tree_with_the_first_difference_of_each_that_ran(nvccache, cache_dir, outcome):
+    logged(cache_dir, outcome, TREE, product="/b/a.o", cause="`x.h` changed")
+    found = said(nvccache("explain", "/b/a.o"))
+    if outcome == outcomes.FAILED:
+        assert found.pop(1) == "  also: `x.h` changed"
+    assert found[1].startswith("  preprocess host        ran        0.10 s  `")
+    assert found[2:] == [
+        "  cudafe++               hit        0.25 s saved",
+        "  preprocess compute_80  shared     0.50 s  another process ran it meanwhile",
+        "  cicc compute_80        ran       12.50 s  `-ftz=1` instead of `-ftz=0` (and 3 more)",
+        "  ptxas sm_80            failed     0.75 s  its input changed, since cicc's output did",
+        "  host compile           hit        0.50 s saved",
+    ]
+    whole = said(nvccache("explain", "/b/a.o", "--verbose"))[-3]
+    assert whole.endswith("  `-ftz=1` instead of `-ftz=0`; `x; y` changed; and 2 more")
+
+
+PASS, HOST, LINK, OTHER = (
+    stage(kind, "ran", 0.1) for kind in ("host_preprocess", "host_compile", "nvlink", "opaque")
+)
+
+
+@pytest.mark.parametrize(
+    ("sources", "stages", "owners"),
+    [
+        (["a.cu", "b.cu"], [PASS, HOST, PASS, HOST, LINK, HOST], ["a.cu", "a.cu", "b.cu", "b.cu", "", ""]),
+        (["a.cu", "c.cpp", "b.cu"], [PASS, HOST, OTHER, PASS, HOST], ["a.cu", "a.cu", "", "b.cu", "b.cu"]),
+        (["a.cpp", "b.cpp"], [PASS, HOST, PASS, HOST], ["a.cpp", "a.cpp", "b.cpp", "b.cpp"]),  # -x cu
+        (["a.cu", "b.cu"], [PASS, HOST, LINK], ["", "", ""]),
+        (["a.cu", "b.o"], [PASS, HOST, LINK], ["a.cu", "a.cu", ""]),
+        (["a.cu"], [PASS, HOST, LINK], ["", "", ""]),
+    ],
+)
+def test_the_stages_of_one_of_several_sources_stand_below_it(nvccache, cache_dir, sources, stages, owners):
+    logged(cache_dir, outcomes.PARTIAL_HIT, stages, product="/b/a", sources=sources, directory="/b")
+    document = json.loads(nvccache("explain", "/b/a", "--json").output)
+    assert [found["source"] for found in document["stages"]] == owners
+    lines = said(nvccache("explain", "/b/a"))[1:]
+    assert [line[2:] for line in lines if "ran" not in line] == list(dict.fromkeys(filter(None, owners)))
+    assert [line.startswith("    ") for line in lines if "ran" in line] == list(map(bool, owners))
+
+
+def test_a_compile_that_failed_on_its_way_has_stages_of_which_source_it_cannot_be_seen(nvccache, cache_dir):
+    calls = {"product": "/b/a", "sources": ["b.cpp", "a.cu"], "directory": "/b"}  # with -x cu
+    logged(cache_dir, outcomes.FAILED, [PASS], **calls)
+    assert len(said(nvccache("explain", "/b/a"))) == 2
+
+
+def test_of_a_call_that_the_event_log_forgot_the_record_tells_which_stages_ran(nvccache, cache_dir):
+    note(cache_dir, "a.o", FIRST, stage_reasons=[("cicc for compute_80", "`a.h` changed; `b.h` changed")])
+    assert said(nvccache("explain", "a.o"))[1:] == ["  cicc for compute_80  ran  `a.h` changed (and 1 more)"]
+
+
+def test_a_record_of_another_call_than_the_counted_one_tells_nothing(nvccache, cache_dir):
+    note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"])
+    logged(cache_dir, outcomes.MISS, product=os.path.abspath("a.o"), cause="`x.h` changed")
+    assert said(nvccache("explain", "a.o")) == ["`a.o`: miss, because `x.h` changed"]
 
 
 def test_a_call_that_was_not_compiled_tells_of_no_stage(nvccache, cache_dir):

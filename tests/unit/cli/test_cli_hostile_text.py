@@ -27,7 +27,14 @@ COMMAND_LINES = {
         ["stats", "--since", HOSTILE],
     ],
     "events": [["events"], ["events", "--json"], ["events", "--since", HOSTILE]],
-    "explain": [["explain"], ["explain", HOSTILE], ["explain", HOSTILE, "--json"]],
+    "explain": [
+        ["explain"],
+        ["explain", HOSTILE],
+        ["explain", HOSTILE, "--json"],
+        ["explain", "--diff", HOSTILE, "0s"],
+        ["explain", "--diff", "last-build", "0s"],
+        ["explain", "--verbose"],
+    ],
     "config": [
         ["config"],
         ["config", "--json"],

@@ -139,6 +139,30 @@ def test_a_long_compile_is_no_pause():
     assert len(events.last_build([*short, long])) == 3
 
 
+def test_calls_fall_into_builds_at_the_pauses():
+    """Whatever order they are in; a long call holds a build together."""
+    at = [1000.0, 1030.0, 1500.0, 1501.0, 1700.0, 2300.0]
+    calls = [event("miss", started=begun, seconds=1.0) for begun in at]
+    calls[3].seconds = 150.0
+    found = events.builds([*calls[3:], *calls[:3]])
+    assert [[call.started for call in build] for build in found] == [at[:2], at[2:5], at[5:]]
+    assert events.last_build(calls) == found[-1]
+    assert [len(build) for build in events.builds(calls, pause=0.0)] == [1, 1, 2, 1, 1]
+    assert events.builds([]) == []
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_the_newest_calls_come_first_as_far_as_they_hold_a_text(cache_dir, is_folded):
+    for product in ("/a.o", "/tab\tbed.o", "/b.o"):
+        event_line.append(cache_dir, made(product))
+    if is_folded:
+        event_totals.read(cache_dir)
+    event_line.append(cache_dir, made("/a.o", outcomes.MISS))
+    assert [call.product for call in events.newest(cache_dir)] == ["/a.o", "/b.o", "/tab\tbed.o", "/a.o"]
+    assert [call.outcome for call in events.newest(cache_dir, "/a.o")] == ["miss", "direct_hit"]
+    assert [call.product for call in events.newest(cache_dir, "\tbed")] == ["/tab\tbed.o"]
+
+
 def test_missing_journal_is_all_zeros_and_is_not_made(cache_dir):
     totals = event_totals.read(cache_dir, KINDS)
     assert totals["calls"] == dict.fromkeys(outcomes.OUTCOMES, 0)

@@ -1,0 +1,232 @@
+"""What became of one call, and why, as `nvccache explain` says it: lines for people, or a document."""
+
+from __future__ import annotations
+
+import re
+
+from nvccache import outcomes
+from nvccache.cli import call_search
+from nvccache.cli.output import GREEN, RED, YELLOW
+from nvccache.compile import miss_reason
+from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nvccache.compile.object_record import ObjectRecord
+    from nvccache.store.event_line import Event, StageEvent
+
+    Line = list[str | tuple[str, str]]
+
+_UNCHANGED = "nothing it depends on has changed"
+_LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
+_FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
+_ELSEWHERE = "another process ran it meanwhile"
+# Kinds of stages by the names that are shown in their place.
+_NAMES = {
+    "host_preprocess": "preprocess host",
+    "device_preprocess": "preprocess",
+    "cudafe": "cudafe++",
+}
+_COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
+_FIRST_OF_UNIT = "host_preprocess"
+_LAST_OF_UNIT = "host_compile"
+_CUDA = ".cu"
+# Not within a path, which may hold anything.
+_BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
+_MORE = re.compile(r"and (\d+) more$")
+
+
+class Explanation:
+    """What is known of one compile: its call and its record, and what it is called where it is shown.
+
+    `matched` is the path of a product or a source that it was found by, empty where none was asked for;
+    `others` are paths that fit as well.
+    """
+
+    __slots__ = ("call", "cause", "details", "matched", "others", "outcome", "product", "record", "shown")
+
+    def __init__(
+        self,
+        product: str,
+        shown: str,
+        call: Event | None,
+        record: ObjectRecord | None,
+        matched: str = "",
+        others: Sequence[str] = (),
+    ) -> None:
+        self.product = product
+        self.shown = shown
+        self.call = call
+        self.record = record if not call or _is_of_call(record, call) else None
+        self.matched, self.others = matched, others
+        self.outcome = call.outcome if call else record.outcome if record else ""
+        self.cause, self.details = _cause(self.outcome, call, self.record)
+
+    @property
+    def stages(self) -> list[StageEvent]:
+        return self.call.stages if self.call else []
+
+    @property
+    def stage_reasons(self) -> list[tuple[str, str]]:
+        """Of each stage that ran: its name, and why, as the record has it."""
+        is_compiled = self.outcome not in (outcomes.DIRECT_HIT, outcomes.BYPASS, outcomes.FAULT)
+        is_linked = self.call is not None and self.call.reason == outcomes.LINKED
+        return self.record.stage_reasons if self.record and is_compiled and not is_linked else []
+
+
+def name_of(call: Event) -> str:
+    """What a call is called: its product, or what it compiles, or where it was made."""
+    if call.product:
+        return call.product
+    return " ".join(map(call_search.shown, call_search.sources_of(call))) or call.directory
+
+
+def cause_of(call: Event) -> str:
+    """Why a call was what it was, a clause, as far as the event log tells."""
+    return _cause(call.outcome, call, None)[0]
+
+
+def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
+    """The answer, further differences, and the stages as a tree."""
+    yield [f"{_subject(found)}: {found.outcome.replace('_', ' ')}, because {found.cause}"]
+    for detail in found.details:
+        yield [f"  also: {detail}"]
+    call = found.call
+    if call and call.store_fault:
+        fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
+        yield [f"  the cache could not be used as it should: {fault}"]
+    if call and call.wrong_settings:
+        yield [f"  with a setting that is wrong: {call.wrong_settings}"]
+    yield from _tree(found, is_verbose)
+
+
+def document(found: Explanation) -> dict[str, object]:
+    call = found.call
+    units = dict(_sources_of_stages(call)) if call else {}
+    return {
+        "product": found.product,
+        "outcome": found.outcome,
+        "cause": found.cause,
+        "details": found.details,
+        "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
+        "store_fault": call.store_fault if call else "",
+        "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
+        "started": call.started if call else None,
+        "seconds": call.seconds if call else None,
+        "directory": call.directory if call else "",
+        "sources": call.sources if call else [],
+        "wall_saved": call.wall_saved if call else None,
+        "tool_saved": call.tool_saved if call else None,
+        "matched": found.matched,
+        "others": list(found.others),
+        "stages": [
+            {
+                "kind": stage.kind,
+                "architecture": stage.architecture,
+                "source": units.get(number, ""),
+                "result": stage.result,
+                "why": stage.why,
+                "seconds": stage.seconds,
+            }
+            for number, stage in enumerate(found.stages)
+        ],
+    }
+
+
+def _subject(found: Explanation) -> str:
+    call = found.call
+    is_named = not call or call.product or call.sources or found.shown != call.directory
+    return f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
+
+
+def _is_of_call(record: ObjectRecord | None, call: Event) -> bool:
+    """Whether a record may be of this call: calls that nobody counted write records, too."""
+    return record is not None and (not call.cause or record.cause.startswith(call.cause))
+
+
+def _cause(outcome: str, call: Event | None, record: ObjectRecord | None) -> tuple[str, list[str]]:
+    """Why, and further differences."""
+    if outcome == outcomes.DIRECT_HIT:
+        return _UNCHANGED, []
+    if outcome == outcomes.FAULT:
+        return _FAULT, []
+    if call and call.reason == outcomes.LINKED:
+        return _LINKED, []
+    if call and outcome == outcomes.BYPASS:
+        return outcomes.REASONS.get(call.reason, call.reason), []
+    told = record.cause if record else call.cause if call else ""
+    details = list(record.details) if record else []
+    if outcome == outcomes.FAILED:
+        is_first = told in ("", miss_reason.FIRST)
+        return "nvcc reports an error", [] if is_first else [told, *details]
+    if record and record.reason_against_record and record.reason_against_record not in told:
+        details.append(f"no direct record is kept: {record.reason_against_record}")
+    return told or "its record is no longer in the cache", details
+
+
+def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
+    """One line a stage; of a call with several sources, below the source that it is of."""
+    stages = found.stages
+    if not stages:
+        for name, why in found.stage_reasons:
+            yield [f"  {name}  ran  {_first(why, is_verbose)}"]
+        return
+    width = max(len(_name(stage)) for stage in stages)
+    units = dict(_sources_of_stages(found.call)) if found.call else {}
+    source = ""
+    for number, stage in enumerate(stages):
+        if units.get(number, "") != source:
+            source = units.get(number, "")
+            if source:
+                yield [f"  {source}"]
+        indent = "    " if source else "  "
+        yield [f"{indent}{_name(stage):<{width}}  ", *_result(stage, is_verbose)]
+
+
+def _result(stage: StageEvent, is_verbose: bool) -> Line:
+    tail = f" {stage.seconds:8.2f} s"
+    if stage.result == HIT:
+        tail += " saved"
+    elif stage.result == SHARED:
+        tail += f"  {_ELSEWHERE}"
+    elif stage.why:
+        tail += f"  {_first(stage.why, is_verbose)}"
+    return [(f"{stage.result:<6}", _COLOURS.get(stage.result, "")), tail]
+
+
+def _name(stage: StageEvent) -> str:
+    """`ptxas sm_80`."""
+    name = _NAMES.get(stage.kind, stage.kind.replace("_", " "))
+    return f"{name} {stage.architecture}" if stage.architecture else name
+
+
+def _first(why: str, is_verbose: bool) -> str:
+    """The first of some differences, and how many more there are."""
+    clauses = _BETWEEN_CLAUSES.split(why)
+    if is_verbose or len(clauses) == 1:
+        return why
+    unnamed = _MORE.match(clauses[-1])
+    more = len(clauses) - 1 + (int(unnamed[1]) - 1 if unnamed else 0)
+    return f"{clauses[0]} (and {more} more)"
+
+
+def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:
+    """The number of each stage that belongs to one of several CUDA sources, and that source.
+
+    A plan has a chain of stages for each of them, in their order. Stages of other sources, and those that
+    link, belong to none; and where it cannot be seen which chain is whose, no stage does.
+    """
+    kinds = [stage.kind for stage in call.stages]
+    firsts = [number for number, kind in enumerate(kinds) if kind == _FIRST_OF_UNIT]
+    sources = call.sources
+    if len(sources) != len(firsts) and call.outcome != outcomes.FAILED:
+        sources = [source for source in sources if source.endswith(_CUDA)]
+    if len(call.sources) < 2 or len(sources) != len(firsts):
+        return
+    for first, end, source in zip(firsts, [*firsts[1:], len(kinds)], sources, strict=True):
+        for number in range(first, end):
+            yield number, source
+            if kinds[number] == _LAST_OF_UNIT:
+                break

@@ -1,0 +1,120 @@
+"""Which call `nvccache explain FILE` takes: by a product, a source, the end of a path, or none."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from made_events import event
+from nvccache import outcomes
+from nvccache.store import event_line
+
+
+def logged(cache_dir: str, outcome: str, **fields) -> None:
+    event_line.append(cache_dir, event(outcome, **fields))
+
+
+def said(result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return result.output.splitlines()
+
+
+@pytest.fixture
+def build(cache_dir, tmp_path, monkeypatch):
+    """Three calls whose products and sources lie in two folders; the working directory is a third."""
+    here = tmp_path / "here"
+    for folder in (here, tmp_path / "one" / "src", tmp_path / "two"):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    for name, sources, cause in (
+        ("one/a.o", ["src/a.cu"], "`a.h` changed"),
+        ("two/a.o", ["../one/src/a.cu", "c.cu"], "`b.h` changed"),
+        ("two/b.o", ["b.cu"], "`c.h` changed"),
+    ):
+        path = str(tmp_path / name)
+        logged(
+            cache_dir,
+            outcomes.MISS,
+            product=path,
+            directory=os.path.dirname(path),
+            sources=sources,
+            cause=cause,
+        )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{0}/one/src/a.cu", "../two/../one/src/a.cu", "{0}/link/src/a.cu", "../link/src/a.cu"]
+)
+def test_a_source_stands_for_the_newest_call_that_reads_it(nvccache, build, spelling):
+    (build / "link").symlink_to("one")
+    assert said(nvccache("explain", spelling.format(build))) == [
+        f"`{build}/two/a.o`: miss, because `b.h` changed"
+    ]
+
+
+def test_a_bypass_of_which_the_sources_are_not_known_is_found_by_its_product(nvccache, cache_dir, build):
+    logged(cache_dir, outcomes.BYPASS, reason="unknown_option", product=f"{build}/two/a.o")
+    why = outcomes.REASONS["unknown_option"]
+    assert said(nvccache("explain", "../one/src/a.cu")) == [f"`{build}/two/a.o`: bypass, because {why}"]
+
+
+def test_an_object_is_found_through_a_link_to_its_folder(nvccache, build):
+    (build / "link").symlink_to("one")
+    assert said(nvccache("explain", "../link/a.o")) == ["`../link/a.o`: miss, because `a.h` changed"]
+
+
+def test_the_source_below_the_working_directory_goes_before_another_of_its_name(nvccache, build, monkeypatch):
+    monkeypatch.chdir(build / "one" / "src")
+    assert said(nvccache("explain", "a.cu")) == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
+    document = json.loads(nvccache("explain", "a.cu", "--json").output)
+    assert (document["matched"], document["others"]) == (f"{build}/one/src/a.cu", [])
+
+
+def test_the_end_of_a_path_is_enough(nvccache, build):
+    assert said(nvccache("explain", "b.o")) == [f"`{build}/two/b.o`: miss, because `c.h` changed"]
+    assert said(nvccache("explain", "one/a.o")) == [f"`{build}/one/a.o`: miss, because `a.h` changed"]
+    assert said(nvccache("explain", "c.cu")) == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
+    for typed in ("o", ".o", "ne/a.o", "../a.o", "/a.o", "/two/b.o"):
+        assert nvccache("explain", typed).output.startswith(f"Error: no compile of `{typed}` is known\n")
+
+
+def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvccache, cache_dir, build):
+    assert said(nvccache("explain", "a.o")) == [
+        f"`{build}/two/a.o`: miss, because `b.h` changed",
+        f"  `a.o` is taken for `{build}/two/a.o`, the newest; there is also `{build}/one/a.o`",
+    ]
+    for number in range(5):
+        logged(cache_dir, outcomes.MISS, product=f"/{number}/a.o", cause="`x` changed")
+    assert said(nvccache("explain", "a.o"))[1] == (
+        "  `a.o` is taken for `/4/a.o`, the newest; there is also `/3/a.o`, `/2/a.o`, `/1/a.o` and 3 more"
+    )
+    document = json.loads(nvccache("explain", "a.o", "--json").output)
+    assert document["matched"] == "/4/a.o"
+    assert len(document["others"]) == 6
+
+
+def test_a_name_that_is_almost_known_is_told(nvccache, cache_dir, build):
+    logged(cache_dir, outcomes.MISS, product=str(build / "here" / "KERNEL.o"))
+    result = nvccache("explain", "kernal.o")
+    assert (result.exit_code, result.output) == (
+        1, "Error: no compile of `kernal.o` is known\nHint: there is one of `KERNEL.o`\n",
+    )  # fmt: skip
+
+
+def test_without_a_file_a_call_without_product_counts_as_well(nvccache, cache_dir):
+    logged(cache_dir, outcomes.DIRECT_HIT, product="/b/a.o")
+    logged(cache_dir, outcomes.BYPASS, reason="preprocess_only", directory="/b", sources=["a.cu"])
+    assert said(nvccache("explain")) == [f"`/b/a.cu`: bypass, because {outcomes.REASONS['preprocess_only']}"]
+    logged(cache_dir, outcomes.BYPASS, reason="unknown_option", directory="/b")
+    assert said(nvccache("explain")) == [
+        f"a call in `/b`: bypass, because {outcomes.REASONS['unknown_option']}"
+    ]
+
+
+def test_a_question_to_nvcc_is_no_compile(nvccache, cache_dir):
+    logged(cache_dir, outcomes.BYPASS, reason="information", directory="/b", sources=["a.cu"])
+    assert nvccache("explain").output == "Error: no compile is known\n"
+    assert nvccache("explain", "a.cu").output == "Error: no compile of `a.cu` is known\n"

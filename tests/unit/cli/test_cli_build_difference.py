@@ -1,0 +1,163 @@
+"""`nvccache explain --diff`: two builds beside each other."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from made_events import event
+from nvccache import outcomes
+from nvccache.store import event_line
+
+HOUR = 3600.0
+
+
+def log(
+    cache_dir: str, ago: float, outcomes_by_product: dict[str, str], cause: str = "`a.h` changed"
+) -> None:
+    """One build: a call a second, the first so many seconds ago."""
+    started = time.time() - ago
+    for number, (product, outcome) in enumerate(outcomes_by_product.items()):
+        is_hit = outcome == outcomes.DIRECT_HIT
+        call = event(outcome, product=product, started=started + number, seconds=0.5)
+        call.cause = "" if is_hit else cause
+        call.wall_saved = 2.0 if is_hit else 0.0
+        event_line.append(cache_dir, call)
+
+
+@pytest.fixture
+def builds(cache_dir):
+    """Three: of two products, of four, and of four of which others were hits."""
+    log(cache_dir, 3 * HOUR, {"/b/a.o": "miss", "/b/b.o": "miss"}, "first")
+    log(
+        cache_dir, 2 * HOUR,
+        {"/b/a.o": "direct_hit", "/b/b.o": "stage_hit", "/b/c.o": "miss", "/b/d.o": "direct_hit"},
+    )  # fmt: skip
+    log(
+        cache_dir, 60.0,
+        {"/b/a.o": "partial_hit", "/b/b.o": "direct_hit", "/b/c.o": "direct_hit", "/b/e.o": "miss"},
+        "`b.h` changed",
+    )  # fmt: skip
+
+
+def said(result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return result.output.splitlines()
+
+
+def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
+    found = said(nvccache("explain", "--diff", "last-build~1", "last-build"))
+    assert found[0] == "1 product that was a hit ran, 1 that ran is a hit, 1 as before"
+    assert found[2].startswith("last-build~1  20") and found[2].endswith(
+        "4 calls in 3.50 s, 3 of 4 hits, wall time 4.00 s saved"
+    )
+    assert found[3].startswith("last-build    20")
+    assert found[4:] == [
+        "",
+        "hits in last-build~1 that ran in last-build: 1",
+        "  /b/a.o: partial hit, because `b.h` changed",
+        "",
+        "ran in last-build~1, hits in last-build: 1",
+        "  /b/c.o: was miss, because `a.h` changed",
+        "",
+        "made in last-build~1 alone: 1",
+        "  /b/d.o",
+        "",
+        "made in last-build alone: 1",
+        "  /b/e.o",
+    ]
+
+
+def test_it_is_told_as_json(nvccache, builds):
+    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    totals = [[build[name] for name in ("name", "calls", "hits", "cacheable")] for build in found["builds"]]
+    assert totals == [["last-build~1", 4, 3, 4], ["last-build", 4, 2, 4]]
+    assert found["now_run"] == [
+        {
+            "product": "/b/a.o",
+            "outcomes": ["direct_hit", "partial_hit"],
+            "causes": ["nothing it depends on has changed", "`b.h` changed"],
+        }
+    ]
+    assert [change["product"] for change in found["now_hit"]] == ["/b/c.o"]
+    assert (found["same"], found["only_first"], found["only_second"]) == (1, ["/b/d.o"], ["/b/e.o"])
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("last-build~0", 4), ("last-build~2", 2), ("179m", 2), ("119m", 4), ("0s", 4), ("150m", 2)],
+)
+def test_a_build_is_named_by_its_number_or_by_a_time(nvccache, builds, name, count):
+    """Between two builds it is the one before."""
+    found = json.loads(nvccache("explain", "--diff", name, "last-build", "--json").output)
+    assert (found["builds"][0]["name"], found["builds"][0]["calls"]) == (name, count)
+
+
+def test_the_last_call_for_a_product_counts(nvccache, cache_dir):
+    log(cache_dir, 2 * HOUR, {"/b/a.o": "miss"})
+    log(cache_dir, 60.0, {"/b/a.o": "miss"})
+    log(cache_dir, 30.0, {"/b/a.o": "direct_hit"})
+    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    assert [change["outcomes"] for change in found["now_hit"]] == [["miss", "direct_hit"]]
+
+
+def test_the_last_call_is_the_one_that_ended_last(nvccache, cache_dir):
+    now = time.time()
+    log(cache_dir, HOUR, {"/b/a.o": "direct_hit"})
+    for started, seconds, outcome in ((now - 90, 60.0, "miss"), (now - 80, 1.0, "direct_hit")):
+        event_line.append(
+            cache_dir,
+            event(outcome, product="/b/a.o", started=started, seconds=seconds, cause="`a.h` changed"),
+        )
+    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    assert [change["product"] for change in found["now_run"]] == ["/b/a.o"]
+
+
+def test_every_field_is_described(nvccache, builds):
+    """That of what is not empty; tests/test_json_reference.py looks at the others."""
+    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "json.md").read_text()
+    for name in (*found, *found["builds"][0], *found["now_run"][0], *found["now_hit"][0]):
+        assert f"`{name}`" in page
+
+
+def test_builds_without_a_difference_are_said_to_be_alike(nvccache, cache_dir):
+    for ago in (HOUR, 60.0):
+        log(cache_dir, ago, {"/b/a.o": "miss", "/b/b.o": "direct_hit"})
+    found = said(nvccache("explain", "--diff", "last-build~1", "last-build"))
+    assert found[0] == "every product that both builds made was a hit in both or ran in both: 2"
+    assert len(found) == 4
+
+
+def test_of_many_products_the_first_are_listed(nvccache, cache_dir):
+    for ago, outcome in ((HOUR, "direct_hit"), (200.0, "miss")):
+        log(cache_dir, ago, {f"/b/{number:03}.o": outcome for number in range(100)})
+    found = said(nvccache("explain", "--diff", "last-build~1", "last-build"))
+    assert found[0] == "100 products that were hits ran, 0 that ran are hits, 0 as before"
+    assert found[-1] == "  and 80 more; --json has all of them"
+    assert len([line for line in found if line.startswith("  /b/")]) == 20
+
+
+@pytest.mark.parametrize(
+    ("names", "status", "sentence"),
+    [
+        (["last-build~3", "last-build"], 1, "Error: no build `last-build~3` is known\nHint: the oldest one"),
+        (["9d", "last-build"], 1, "Error: no build of `9d` is known\nHint: the oldest one began on 20"),
+        (["last-build", "last-build~x"], 2, "Error: `--diff`: `last-build~x` is no age such as `2h`"),
+        (["last-build"], 2, "Error: "),
+        (["last-build", "last-build~1", "a.o"], 2, "Error: `--diff` is about all of two builds"),
+    ],
+)  # fmt: skip
+def test_a_build_that_is_none_is_one_sentence(nvccache, builds, names, status, sentence):
+    result = nvccache("explain", "--diff", *names)
+    assert result.exit_code == status
+    assert result.output.startswith(sentence)
+    assert len(result.output.splitlines()) == 2
+
+
+def test_without_a_log_no_build_is_known(nvccache):
+    result = nvccache("explain", "--diff", "last-build", "last-build")
+    assert (result.exit_code, result.output) == (1, "Error: no build is known\n")
