@@ -8,6 +8,7 @@ from nvccache import outcomes
 from nvccache.cli import call_search
 from nvccache.cli.output import GREEN, RED, YELLOW
 from nvccache.compile import miss_reason
+from nvccache.plan.stages import tool_of
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
 
 TYPE_CHECKING = False
@@ -23,15 +24,7 @@ _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
 _FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
 _ELSEWHERE = "another process ran it meanwhile"
-# Kinds of stages by the names that are shown in their place.
-_NAMES = {
-    "host_preprocess": "preprocess host",
-    "device_preprocess": "preprocess",
-    "cudafe": "cudafe++",
-}
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
-_FIRST_OF_UNIT = "host_preprocess"
-_LAST_OF_UNIT = "host_compile"
 _CUDA = ".cu"
 # Not within a path, which may hold anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -198,7 +191,10 @@ def _result(stage: StageEvent, is_verbose: bool) -> Line:
 
 def _name(stage: StageEvent) -> str:
     """`ptxas sm_80`."""
-    name = _NAMES.get(stage.kind, stage.kind.replace("_", " "))
+    tool = tool_of(stage.kind)
+    if tool.is_preprocessor:
+        return f"preprocess {stage.architecture or 'host'}"
+    name = tool.program or stage.kind.replace("_", " ")
     return f"{name} {stage.architecture}" if stage.architecture else name
 
 
@@ -218,15 +214,18 @@ def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:
     A plan has a chain of stages for each of them, in their order. Stages of other sources, and those that
     link, belong to none; and where it cannot be seen which chain is whose, no stage does.
     """
-    kinds = [stage.kind for stage in call.stages]
-    firsts = [number for number, kind in enumerate(kinds) if kind == _FIRST_OF_UNIT]
+    firsts = [
+        number
+        for number, stage in enumerate(call.stages)
+        if tool_of(stage.kind).is_preprocessor and not stage.architecture
+    ]
     sources = call.sources
     if len(sources) != len(firsts) and call.outcome != outcomes.FAILED:
         sources = [source for source in sources if source.endswith(_CUDA)]
     if len(call.sources) < 2 or len(sources) != len(firsts):
         return
-    for first, end, source in zip(firsts, [*firsts[1:], len(kinds)], sources, strict=True):
+    for first, end, source in zip(firsts, [*firsts[1:], len(call.stages)], sources, strict=True):
         for number in range(first, end):
             yield number, source
-            if kinds[number] == _LAST_OF_UNIT:
+            if tool_of(call.stages[number].kind).is_host_compiler:
                 break
