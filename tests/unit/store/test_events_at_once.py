@@ -1,0 +1,60 @@
+"""The event log and its totals under many processes, some of which are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from nvccache.store import event_totals, events
+
+WRITER = """
+import os, sys
+from nvccache.store import event_line, event_totals
+cache, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+for number in range(count):
+    call = event_line.Event("miss", started=1000.0 + number)
+    call.product, call.sources = f"/{name}/{number}.o", ["a.cu"] * 8
+    call.stages = [event_line.StageEvent("cicc", event_line.RAN, 1.0, 0.5, "compute_80")]
+    event_line.append(cache, call)
+    os.write(1, b".")  # so many are certain to be there
+    if event_line.is_large(cache):
+        event_totals.fold(cache)
+"""
+
+
+@pytest.mark.by_default("8-400")
+@pytest.mark.parametrize(("processes", "calls"), [(8, 400), (64, 2000)], ids=["8-400", "64-2000"])
+def test_every_call_is_counted_once_whoever_is_killed(tmp_path, monkeypatch, processes, calls):
+    """A process that is killed may have written the line that it did not come to tell of."""
+    cache = str(tmp_path / "cache")
+    each = calls // processes
+    program = f"from nvccache.store import event_line; event_line.LARGE = 20_000\n{WRITER}"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, cache, str(number), str(each)], stdout=subprocess.PIPE
+        )
+        for number in range(processes)
+    ]
+    victims = random.Random(processes).sample(children, processes // 4)
+    for child in victims:
+        assert child.stdout
+        os.read(child.stdout.fileno(), 1)  # it is under way
+        child.send_signal(signal.SIGKILL)
+        event_totals.read(cache)
+    told = {number: len(child.communicate()[0]) for number, child in enumerate(children)}
+    for number, child in enumerate(children):
+        told[number] += child in victims  # what was read above
+        assert child.returncode == (-signal.SIGKILL if child in victims else 0) or told[number] == each
+    found = [event.product for event in events.read(cache)]
+    assert len(set(found)) == len(found)
+    counted = event_totals.read(cache, ["cicc"])
+    assert counted["calls"]["miss"] == counted["stages"]["cicc"]["miss"] == len(found)
+    for number, child in enumerate(children):
+        written = [product for product in found if product.startswith(f"/{number}/")]
+        assert written == [f"/{number}/{index}.o" for index in range(len(written))]
+        assert told[number] <= len(written) <= told[number] + (child in victims)
