@@ -20,7 +20,17 @@ from nvccache.real_nvcc import SHIM_MARK, is_ours
 from nvccache.toolkit.discovery import find_nvcc
 
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
-_IMPORTED = ("nvccache", "xxhash", "zstandard", "filelock", "click", "rich", "tomli", "tomlkit")
+_IMPORTED = (
+    "nvccache",
+    "xxhash",
+    "zstandard",
+    "filelock",
+    "platformdirs",
+    "click",
+    "rich",
+    "tomli",
+    "tomlkit",
+)
 
 # Python keeps no compiled form of a script, so what is seldom needed stays a string.
 _BODY = """\
@@ -70,14 +80,15 @@ def given_environment():
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
+@click.argument("folder", metavar="[DIR]", type=click.Path(file_okay=False), required=False)
 @json_option
-def install(folder: str, as_json: bool) -> None:
+def install(folder: str | None, as_json: bool) -> None:
     """Write an executable named nvcc into DIR that compiles through the cache.
 
-    DIR is made when it does not exist. An nvcc that is there already is replaced only if `install` wrote it.
+    DIR is made when it does not exist; without it, it is `bin` in the user's data directory of nvccache,
+    `~/.local/share/nvccache/bin`. An nvcc that is there already is replaced only if `install` wrote it.
     """
-    folder = os.path.abspath(folder)
+    folder = os.path.abspath(folder or _usual_folder())
     path = os.path.join(folder, "nvcc")
     if os.path.lexists(path) and (os.path.islink(path) or not is_ours(path)):
         raise Failure(f"`{path}` exists and was not written by nvccache")
@@ -91,6 +102,15 @@ def install(folder: str, as_json: bool) -> None:
         say_json({"shim": path, "nvcc": nvcc, "cmake_launcher": _words_for_cmake()})
         return
     say(f"wrote `{path}`", *_usage(folder))
+
+
+def _usual_folder() -> str:
+    from platformdirs import user_data_dir
+
+    found = os.path.join(user_data_dir("nvccache"), "bin")
+    if not os.path.isabs(found):  # there is no home directory
+        raise Failure("there is no home directory: say where the shim should be", "nvccache install DIR")
+    return found
 
 
 def _interpreter() -> str:

@@ -260,7 +260,6 @@ def test_a_damaged_journal_is_no_fault(filled):
         (["config", "set", "jobs"], "VALUE is missing"),
         (["config", "sett", "jobs", "1"], "no such command `sett`; did you mean `set`?"),
         (["completion", "tcsh"], "`[bash|zsh|fish]`: 'tcsh' is not one of 'bash', 'zsh', 'fish'"),
-        (["install"], "DIR is missing"),
         (["--verbose"], "`--verbose` goes with `--version` or behind a command"),
         (["--version", "stats"], "`--version` goes with no command"),
         (["--frobnicate"], "no such option `--frobnicate`"),

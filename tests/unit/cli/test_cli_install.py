@@ -120,6 +120,14 @@ def test_own_shim_is_replaced(nvccache, folder):
     assert (folder / "nvcc").read_text() == before
 
 
+def test_without_a_directory_it_is_that_of_the_users_data(nvccache, tmp_path, fake_nvcc):
+    made = nvccache("install", HOME=str(tmp_path), XDG_DATA_HOME="", PATH=fake_nvcc)
+    assert made.exit_code == 0, made.output
+    assert is_ours(str(tmp_path / ".local/share/nvccache/bin/nvcc"))
+    made = nvccache("install", HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"), PATH=fake_nvcc)
+    assert is_ours(str(tmp_path / "data/nvccache/bin/nvcc"))
+
+
 def test_nvcc_of_somebody_else_is_never_overwritten(nvccache, folder, fake_nvcc):
     folder.mkdir()
     path = folder / "nvcc"
