@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 
 import click
 
@@ -48,8 +49,19 @@ def run(arguments: list[str] | None = None) -> int:
         raise KeyboardInterrupt from None
     except click.ClickException as error:
         error.show()
-        return error.status if isinstance(error, OutputError) else error.exit_code
+        if isinstance(error, OutputError):
+            _give_up_output()
+            return error.status
+        return error.exit_code
     return 0
+
+
+def _give_up_output() -> None:
+    """Have what could not be written go nowhere: Python would try once more as it ends, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @contextlib.contextmanager

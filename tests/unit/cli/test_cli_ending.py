@@ -100,6 +100,20 @@ def test_whoever_reads_no_more_is_told_nothing(filled, argv):
     assert (status, told) == (128 + signal.SIGPIPE, "")
 
 
+def test_whoever_stops_reading_after_a_line_is_told_nothing(filled):
+    """As `head -1` does: what was not written then is still in Python's buffer."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, True)
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "config"], stdout=writing, stderr=subprocess.PIPE
+    ) as started:
+        os.close(writing)
+        os.read(reading, 1)
+        os.close(reading)
+        assert started.communicate()[1] == b""
+    assert started.returncode in (0, 128 + signal.SIGPIPE)
+
+
 @pytest.mark.parametrize("argv", ALL, ids=" ".join)
 def test_streams_that_are_closed_or_full_are_no_fault(filled, argv):
     for redirection in (">&-", "2>/dev/full", "2>&- >&-", "<&-"):
