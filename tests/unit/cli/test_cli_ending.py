@@ -101,7 +101,7 @@ def test_whoever_reads_no_more_is_told_nothing(filled, argv):
 
 
 def test_whoever_stops_reading_after_a_line_is_told_nothing(filled):
-    """What was not written then is still in Python's buffer; not each time, since `head` has to be quicker."""
+    """What was not written then is in Python's buffer; not each time, since `head` has to be quicker."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     line = '"$@" | head -1 >/dev/null'
     for _ in range(6):
