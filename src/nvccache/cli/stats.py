@@ -19,21 +19,9 @@ from nvccache.store import event_totals, eviction, sizes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypedDict
 
+    from nvccache.cli.stats_text import Statistics, StoreSize
     from nvccache.store.event_line import Event
-
-    class StoreSize(TypedDict, total=False):
-        bytes: int
-        max_bytes: int
-        entries: int
-        kinds: dict[str, dict[str, int]]
-
-    class Statistics(event_totals.Totals):
-        version: str
-        store: StoreSize
-        rates: stats_text.Rates
-        last_build: stats_text.Build | None
 
 
 _FORMATS: dict[str, Callable[[Statistics], list[str]]] = {

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nvccache.cli.stats import Statistics
+    from nvccache.cli.stats_text import Statistics
 
 
 def prometheus(statistics: Statistics) -> list[str]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypedDict
 
-    from nvccache.cli.stats import Statistics
-
     class Rates(TypedDict):
         hits: int
         cacheable: int
@@ -33,6 +31,18 @@ if TYPE_CHECKING:
     class Group(Build):
         name: str
         seconds_saved: float
+
+    class StoreSize(TypedDict, total=False):
+        bytes: int
+        max_bytes: int
+        entries: int
+        kinds: dict[str, dict[str, int]]
+
+    class Statistics(event_totals.Totals):
+        version: str
+        store: StoreSize
+        rates: Rates
+        last_build: Build | None
 
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)

@@ -181,6 +181,15 @@ def add(
         "listings": input_record.listings,
         "variables": variables,
         "machine": _value_of_machine(input_record),
+        **_values_of_answer(answer),
+    }
+    # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
+    cache.add_record(store.REPLAY, key, _RECORD.encode(values), lock=False)
+    return True
+
+
+def _values_of_answer(answer: CallResult) -> dict[str, Any]:
+    return {
         "products": [
             (destination, digest, "1" if unlink_first else "0")
             for destination, digest, unlink_first in answer.products
@@ -195,9 +204,6 @@ def add(
         "wall_seconds": answer.wall_seconds,
         "sources": answer.sources,
     }
-    # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
-    cache.add_record(store.REPLAY, key, _RECORD.encode(values), lock=False)
-    return True
 
 
 def _values_of_files(input_record: InputRecord) -> dict[str, Any]:
