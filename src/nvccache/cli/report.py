@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import stat
-import tempfile
 import time
 
 import click
@@ -14,6 +11,7 @@ import click
 from nvccache.cli import settings as our_settings
 from nvccache.cli import since as ages
 from nvccache.cli.output import say, warn
+from nvccache.cli.replacing import replace_file
 from nvccache.cli.report_page import calls as of_events
 from nvccache.cli.report_page import figures, kept, page, trace
 from nvccache.cli.units import count_words
@@ -68,14 +66,14 @@ def report(
     if not shown:
         warn("no calls are recorded since then" if isinstance(since, float) else "no calls are recorded")
     if trace_file:
-        _write(trace_file, json.dumps(trace.of(shown), allow_nan=False, separators=(",", ":")))
+        replace_file(trace_file, json.dumps(trace.of(shown), allow_nan=False, separators=(",", ":")))
     if as_json:
         say(*json.dumps({"version": 1, **figures.to_json(figures.of(shown))}, indent=2).splitlines())
         return
     if output or not trace_file:
         output = output or PAGE
         # A log that was copied from elsewhere says nothing of what is kept here.
-        _write(output, page.of(builds, None if source else _kept(settings), time.time()))
+        replace_file(output, page.of(builds, None if source else _kept(settings), time.time()))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
         say(f"wrote {written}: {_sentence(shown)}")
@@ -129,38 +127,6 @@ def _kept(settings: Config) -> Kept | None:
     except OSError as error:
         warn(f"what is kept is left out: {error.strerror or error}")
         return None
-
-
-def _write(path: str, content: str) -> None:
-    """Replace a file by another one at once, so that a full disk leaves what was there."""
-    data = content.encode("utf-8", "backslashreplace")
-    try:
-        if path == "-" or not _is_replaceable(path):
-            with click.open_file(path, "wb") as stream:
-                stream.write(data)
-            return
-        descriptor, new = tempfile.mkstemp(prefix=".nvccache-report-", dir=os.path.dirname(path) or ".")
-        try:
-            with open(descriptor, "wb") as stream:
-                stream.write(data)
-            umask = os.umask(0o077)
-            os.umask(umask)
-            os.chmod(new, 0o666 & ~umask)
-            os.replace(new, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(new)
-            raise
-    except OSError as error:
-        raise click.ClickException(f"cannot write `{path}`: {error.strerror or error}") from None
-
-
-def _is_replaceable(path: str) -> bool:
-    """Not what is a device, a pipe or a link: what it leads to is written to."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return True
 
 
 def _sentence(shown: Sequence[Call]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import tomlkit
 
+_LARGEST = 1 << 20  # characters
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -59,6 +60,8 @@ def _change(path: str, name: str, value: str | None) -> bool:
         return was_there
     if not value.strip():
         raise Failure(f"`{name}` cannot be set to nothing", f"`nvccache config unset {name}` has its default")
+    if isinstance(document.get(name), dict | list):  # with comments of its own
+        raise Failure(f"`{name}` is a table or a list in `{path}`", "mend the file first")
     document[name] = _typed(name, value)
     _check(name, document)
     _replace(path, document)
@@ -84,9 +87,14 @@ def _parsed(path: str) -> tomlkit.TOMLDocument:
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
+    if os.path.exists(path) and not os.path.isfile(path):  # a FIFO would be waited for
+        raise Failure(f"`{path}` is no regular file")
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
-            return tomlkit.parse(stream.read())
+            text = stream.read(_LARGEST + 1)
+            if len(text) > _LARGEST:
+                raise Failure(f"`{path}` is too large for a settings file")
+            return tomlkit.parse(text)
     except FileNotFoundError:
         return tomlkit.document()
     except UnicodeDecodeError:

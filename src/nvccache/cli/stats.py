@@ -13,6 +13,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli import since as ages
 from nvccache.cli import stats_formats, stats_text
 from nvccache.cli.output import say, warn
+from nvccache.cli.replacing import replace_file
 from nvccache.plan import stages
 from nvccache.store import event_totals, eviction, sizes
 
@@ -24,12 +25,26 @@ if TYPE_CHECKING:
     from nvccache.store.event_line import Event
 
 
+_LONGEST_PAUSE = 86400.0  # seconds
 _FORMATS: dict[str, Callable[[Statistics], list[str]]] = {
     "text": stats_text.lines,
     "json": lambda statistics: json.dumps(statistics, indent=2).splitlines(),
     "prometheus": stats_formats.prometheus,
     "github": stats_formats.github,
 }
+
+
+def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Callback of --watch: seconds that a process can sleep."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= _LONGEST_PAUSE:  # nor nan
+        raise click.BadParameter(f"`{value}` is no number of seconds from 0.1 to a day", param=param)
+    return seconds
 
 
 @click.command()
@@ -49,9 +64,7 @@ _FORMATS: dict[str, Callable[[Statistics], list[str]]] = {
 )
 @click.option("--sizes", "with_sizes", is_flag=True, help="Say what of the cache takes how much room.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file, all at once.")
-@click.option(
-    "--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again every so many seconds."
-)
+@click.option("--watch", callback=_pause, metavar="SECONDS", help="Show it again every so many seconds.")
 @click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(
     form: str,
@@ -92,8 +105,7 @@ def _put(lines: Sequence[str], output: str | None) -> None:
     if not output:
         say(*lines)
         return
-    with click.open_file(output, "w", encoding="utf-8", errors="backslashreplace", atomic=True) as stream:
-        stream.write("\n".join([*lines, ""]))
+    replace_file(output, "\n".join([*lines, ""]))
 
 
 def _statistics(
@@ -140,7 +152,7 @@ def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:
 def _grouped(settings: config.Config, since: float | str | None, by: str, form: str) -> list[str]:
     groups = stats_text.grouped(ages.events_of(settings.journal_root, since), by)
     if form == "json":
-        return [json.dumps(group) for group in groups]
+        return json.dumps(groups, indent=2).splitlines()
     return stats_text.table(groups, by)
 
 

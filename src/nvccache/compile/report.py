@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvccache import outcomes
-from nvccache.store.event_line import StageEvent
+from nvccache.store.event_line import HIT, StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Report:
 
     @property
     def wall_saved(self) -> float:
-        """What the stages that were found took, and the time in which tools ran: all but what we cost."""
-        return sum(stage.wall for stage in self.stages if stage.is_hit) + self.busy
+        """What the stages that were found took, and the time in which tools ran, other processes' too."""
+        return sum(stage.wall for stage in self.stages if stage.result == HIT) + self.busy
 
     @property
     def outcome(self) -> str:

@@ -145,7 +145,7 @@ class _Run:
             task.stage.kind,
             found if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
-            entry.wall if entry and is_hit else clock.share_of(task),
+            entry.wall if entry and is_hit and not task.was_elsewhere else clock.share_of(task),
             stage_names.architecture_of(task.stage, self._execution.plan.stages),
         )
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number

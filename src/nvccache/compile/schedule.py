@@ -184,6 +184,7 @@ class Schedule:
             return
         task.wait.leave()
         task.wait = None
+        self.clock.end(task)
         task.shares = found == inflight.FREE
         self._look_up(task)
 
@@ -209,6 +210,7 @@ class Schedule:
             task.wait = claim
             task.state = State.ELSEWHERE
             task.was_elsewhere = True
+            self.clock.start(task)  # waiting for a tool of another process is neither cost nor saving
             return False
         task.claim = claim
         if self._look_up(task):  # it may have been stored since it was looked for

@@ -167,3 +167,30 @@ def test_a_full_disk_leaves_the_file_as_it_is(nvccache, file, monkeypatch, step)
     assert result.output == f"Error: cannot write `{file}`: No space left on device\n"
     assert file.read_bytes() == TEXT.encode()
     assert os.listdir(file.parent) == [file.name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# head\n[max_size] # c1\n# precious\na = 1 # c3\n[other]\n",
+        'max_size = [ # one\n "5G", # two\n] # three\n',
+        'max_size.foo = "5G" # dotted\n',
+    ],
+)
+def test_what_has_comments_of_its_own_is_not_replaced(nvccache, file, text):
+    file.write_text(text)
+    result = nvccache("config", "set", "max_size", "20G")
+    assert (result.exit_code, file.read_text()) == (1, text)
+    assert result.output.startswith("Error: `max_size` is a table or a list in ")
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "endless"])
+def test_a_settings_file_that_is_none_is_not_waited_for(nvccache, file, kind):
+    file.unlink(missing_ok=True)
+    if kind == "FIFO":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
+    result = nvccache("config", "set", "max_size", "20G")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1].endswith("is no regular file")

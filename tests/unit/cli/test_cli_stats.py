@@ -159,7 +159,7 @@ def test_only_calls_since_then_count(nvccache, two_builds, since, calls):
     ],
 )
 def test_groups_add_up(nvccache, two_builds, by, wanted):
-    groups = [json.loads(line) for line in nvccache("stats", "--by", by, "--json").output.splitlines()]
+    groups = json.loads(nvccache("stats", "--by", by, "--json").output)
     assert {group["name"]: (group["calls"], group["hits"]) for group in groups} == wanted
     text = nvccache("stats", "--by", by).output
     assert all(name in text for name in wanted)
@@ -193,9 +193,36 @@ def test_sizes_add_up_to_what_lies_there(nvccache, used_cache):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--zero", "--since", "1h"], ["--by", "source", "--format", "github"], ["--watch", "0"]]
+    "arguments",
+    [
+        ["--zero", "--since", "1h"],
+        ["--by", "source", "--format", "github"],
+        *(["--watch", pause] for pause in ("0", "nan", "inf", "1e300", "x", "-1")),
+    ],
 )
 def test_what_does_not_go_together_is_refused(nvccache, two_builds, arguments):
     result = nvccache("stats", *arguments)
     assert result.exit_code == 2
     assert sum(json.loads(nvccache("stats", "--json").output)["calls"].values()) == 6
+
+
+@pytest.mark.parametrize("kind", ["link", "FIFO"])
+def test_what_is_no_file_is_written_to_and_stays(nvccache, two_builds, tmp_path, kind):
+    path = tmp_path / "out"
+    if kind == "link":
+        path.symlink_to("target")
+    else:
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    before = path.lstat().st_mode
+    assert nvccache("stats", "-o", str(path)).exit_code == 0
+    assert path.lstat().st_mode == before
+    found = (tmp_path / "target").read_bytes() if kind == "link" else os.read(reader, 1 << 16)
+    assert b"wall time saved" in found
+
+
+def test_where_nothing_can_be_written_is_named(nvccache, two_builds, tmp_path):
+    result = nvccache("stats", "-o", str(tmp_path / "none" / "x"))
+    assert (result.exit_code, result.output.splitlines()[0]) == (
+        1, f"Error: cannot write `{tmp_path}/none/x`: No such file or directory",
+    )  # fmt: skip

@@ -1,0 +1,49 @@
+"""Writing a file that a user has named: all at once, and never in the place of what is no file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+
+import click
+
+from nvccache.cli.output import Failure
+
+
+def replace_file(path: str, content: str) -> None:
+    """Replace a file by another one at once, so that a full disk leaves what was there.
+
+    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    """
+    data = content.encode("utf-8", "backslashreplace")
+    try:
+        if path == "-" or not _is_replaceable(path):
+            with click.open_file(path, "wb") as stream:
+                stream.write(data)
+            return
+        descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
+        try:
+            with open(descriptor, "wb") as stream:
+                stream.write(data)
+            umask = os.umask(0o077)
+            os.umask(umask)
+            os.chmod(new, 0o666 & ~umask)
+            os.replace(new, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new)
+            raise
+    except OSError as error:
+        raise Failure(f"cannot write `{path}`: {error.strerror or error}") from None
+    except RuntimeError:  # click's, of a stream that is closed
+        raise Failure("standard output is closed") from None
+
+
+def _is_replaceable(path: str) -> bool:
+    """Not what is a device, a pipe or a link: what it leads to is written to."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return True
