@@ -25,7 +25,7 @@ def summary(figures: Figures) -> str:
         (
             duration(figures.wall_saved),
             "wall time saved",
-            "beside plain nvcc; calls side by side are added up",
+            "less what nvccache took; calls side by side are added up",
         ),
         (
             duration(figures.tool_saved),
