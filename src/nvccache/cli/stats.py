@@ -92,7 +92,7 @@ def stats(
             statistics = _statistics(settings, since, with_sizes, reset)
             made = _FORMATS[form](statistics)
             if form == "text":
-                made += ["", *_where(settings, since)]
+                made += ["", *_where(settings)]
         if watch:
             click.clear()
         _put(made, output)
@@ -156,7 +156,7 @@ def _grouped(settings: config.Config, since: float | str | None, by: str, form: 
     return stats_text.table(groups, by)
 
 
-def _where(settings: config.Config, since: float | str | None) -> list[str]:
+def _where(settings: config.Config) -> list[str]:
     if not settings.dir:
         return [f"There is no cache here: {our_settings.NO_CACHE}"]
     exists = os.path.lexists(settings.dir)

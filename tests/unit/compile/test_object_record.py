@@ -12,7 +12,7 @@ from nvccache.compile.object_record import ObjectRecord, StageKeys
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 
-PRODUCT = "/work/a.o"
+PRODUCT = "/project/a.o"
 COMPONENTS = [("arguments", [("-O2", ""), ("-DN=…", "0" * 32)]), ("files", [])]
 
 
@@ -33,14 +33,14 @@ def made() -> ObjectRecord:
 
 
 def test_a_record_comes_back_under_each_of_its_objects(cache):
-    object_record.add([PRODUCT, "/work/x/../b.o"], made(), cache)
-    for product in ("/work/./a.o", "/work/b.o"):
+    object_record.add([PRODUCT, "/project/x/../b.o"], made(), cache)
+    for product in ("/project/./a.o", "/project/b.o"):
         found = object_record.find(product, cache)
         for name in set(ObjectRecord.__slots__) - {"stages"}:
             assert getattr(found, name) == getattr(made(), name), name
         kept = [(stage.name, stage.record_key, stage.components) for stage in found.stages]
         assert kept == [("ptxas for sm_80", "d" * 32, COMPONENTS), ("fatbinary", "", [])]
-    assert object_record.find("/work/c.o", cache) is None
+    assert object_record.find("/project/c.o", cache) is None
 
 
 def test_what_stands_for_a_hidden_value_can_be_kept_in_every_locale(cache, monkeypatch):
@@ -63,8 +63,8 @@ def test_it_does_not_grow_with_the_length_of_a_command_or_the_number_of_stages(c
     object_record.add([PRODUCT], record, cache)
     assert len(cache.find_record(store.OBJECT, object_record.key_of(PRODUCT))) < 20_000
     record.stages = [StageKeys("ptxas", "", [("arguments", [("-I" + "x" * 20_000, "")])])]
-    object_record.add(["/work/b.o"], record, cache)
-    assert len(cache.find_record(store.OBJECT, object_record.key_of("/work/b.o"))) < 1000
+    object_record.add(["/project/b.o"], record, cache)
+    assert len(cache.find_record(store.OBJECT, object_record.key_of("/project/b.o"))) < 1000
     (first, *_), other = object_record.find(PRODUCT, cache).stages, made()
     other.stages = [StageKeys("x", "", [("arguments", long[1][1:])])]
     object_record.add([PRODUCT], other, cache)
