@@ -86,9 +86,10 @@ def of(config: Config, environ: Mapping[str, str]) -> Beyond | None:
     """The remotes that the settings name, or None if there is none that can be asked."""
     if not config.remote:
         return None
+    from nvccache import log
     from nvccache.remote import tier
 
-    opened = tier.open_all(config, environ)
+    opened = tier.of(config, environ, lambda sentence: log.write(config.log, sentence))
     return Beyond(opened) if opened else None
 
 
