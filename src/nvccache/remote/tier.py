@@ -150,6 +150,15 @@ class Tier:
             return self._wait(fetched) is not None
         return bool(self._wait(self._look_up(bucket, key, None)))
 
+    def refuse(self, bucket: str, key: str) -> None:
+        """What came under a key is no good after all: it is absent from now on."""
+        with self._changed:
+            lookup = self._lookups[bucket, key, True]
+            for index, answer in enumerate(lookup.answers):
+                if answer is not None:
+                    lookup.answers[index] = None
+                    _count(self._sources[index], "broken")
+
     def close(self) -> None:
         """Ask no more; what is on its way is not waited for."""
         for pool in self._pools:
