@@ -235,6 +235,25 @@ def state_of(root: Directory, identity: str) -> State:
     return state
 
 
+def summary(place: str | Directory) -> dict[str, int]:
+    """What is still to be sent from a cache, and what became of the rest, for all remotes together."""
+    root = directories.at(place)
+    made = {"pending": 0, "sent": 0, "bytes": 0, "present": 0, "dropped": 0}
+    try:
+        names = [name for name, _ in root.list(FOLDER) if NAME.fullmatch(name)]
+    except (OSError, StoreError):
+        return made
+    for name in names:
+        if name.endswith(".state"):
+            state = state_of(root, name.partition(".")[0])
+            for count in ("sent", "bytes", "present", "dropped"):
+                made[count] += getattr(state, count)
+        elif name.endswith(".queue"):
+            with contextlib.suppress(OSError):
+                made["pending"] += len(read(root, name))
+    return made
+
+
 def write_state(root: Directory, identity: str, state: State) -> None:
     """Keep what became of uploads; the lock must be held. One that cannot be written is not worth a word."""
     import json
