@@ -118,7 +118,7 @@ def test_file_that_is_none(folder: str, content: bytes) -> None:
     assert Breaker(NAME, folder).may_ask()
 
 
-def test_link_and_fifo_are_not_waited_for(folder: str) -> None:
+def test_fifo_is_not_waited_for(folder: str) -> None:
     import os
 
     os.mkfifo(Path(folder, f"remote-{NAME}"))

@@ -66,7 +66,12 @@ def test_identity_is_of_the_place() -> None:
 
 
 def test_what_is_shown_is_understood_again() -> None:
-    for text in ("s3://b/a%20b?endpoint=http://h:1", "gs://b/%C3%A4,rw", "file:///mnt/a%2Cb", "redis://h:1/2"):
+    for text in (
+        "s3://b/a%20b?endpoint=http://h:1",
+        "gs://b/%C3%A4,rw",
+        "file:///mnt/a%2Cb",
+        "redis://h:1/2",
+    ):
         assert only(only(text).shown).shown == only(text).shown
 
 
