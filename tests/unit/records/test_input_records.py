@@ -8,7 +8,7 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import presence, signatures
-from nvccache.records import differences, input_records
+from nvccache.records import differences, input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 from nvccache.records.input_records import InputRecord
