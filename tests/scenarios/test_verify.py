@@ -78,7 +78,7 @@ def test_damaged_files_are_found_and_removed_only_with_repair(compiled):
 
 def test_strange_files_are_damaged(compiled):
     path = max(compiled.cache.glob(f"{store.BLOB}/*/*"))
-    other = path.parent / ("0" * 32)
+    other = path.parent / ("0" * 64)
     os.link(path, other)
     path.unlink()
     path.symlink_to("/etc/passwd")

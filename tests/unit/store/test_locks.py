@@ -14,7 +14,7 @@ from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileErr
 from nvccache.store.event_line import Event
 from nvccache.store.store import STAGE, Store
 
-KEY = "ab" * 16
+KEY = "ab" * 32
 
 
 @pytest.fixture
