@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
 
-_DIGEST_LENGTH = 32
-
 
 def _encode_digests(digests: list[str]) -> bytes:
     return "".join(digests).encode()
@@ -43,7 +41,7 @@ def _encode_digests(digests: list[str]) -> bytes:
 
 def _decode_digests(section: bytes) -> list[str]:
     text = section.decode("ascii")
-    return [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
+    return [text[at : at + keys.LENGTH] for at in range(0, len(text), keys.LENGTH)]
 
 
 def _encode_signatures(both: tuple[list[Signature], list[Signature]]) -> bytes:
@@ -78,7 +76,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 _LISTED = ("files", "directories", *_WIDTHS)
 _WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
 _RECORD = sections.Schema(
-    "input-record-6",
+    "input-record-7",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),

@@ -27,7 +27,7 @@ from nvccache.store.entries import Entry
 from nvccache.store.inflight import Claims
 from nvccache.values import replace
 
-KEY = "{:032x}"
+KEY = "{:064x}"
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:

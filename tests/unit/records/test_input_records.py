@@ -65,7 +65,7 @@ def test_a_input_record_of_one_checkout_speaks_of_the_files_of_another():
     assert found.files == ["/base/two/x", "x", "/usr/x"]
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
-    assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 32)])
+    assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 64)])
     assert found.duplicates == [("/base/two/x", "x", "1")]
     assert b"/base/one" not in record
 
@@ -80,16 +80,16 @@ def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
 def odd_input_record(name: str) -> InputRecord:
     made = InputRecord()
     made.files, made.kinds = [f"/base/one/{name}", name, f"/usr/{name}"], "sps"
-    made.digests, made.signatures = ["0" * 32, "1" * 32, "2" * 32], [(1, 2, 3, 4, 5)] * 3
+    made.digests, made.signatures = ["0" * 64, "1" * 64, "2" * 64], [(1, 2, 3, 4, 5)] * 3
     made.directories = [f"/base/one/{name}"]
     made.names = [[state + name for state in "-d+x!"]]
     made.directory_signatures = [signatures.UNKNOWN]
     made.links = [(f"/base/one/{name}", "/base/one/real")]
     made.dates = [(name, f"{name}:1:2")]
-    made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 32)]
+    made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 64)]
     made.duplicates, made.variables = [(f"/base/one/{name}", name, "1")], [(name, "-")]
     made.sought, made.search_path, made.is_observed = [name], f":{name}", False
-    made.machine = [("native", name, "3" * 32)]
+    made.machine = [("native", name, "3" * 64)]
     return made
 
 
@@ -121,7 +121,7 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
         (0, b"late/x.h\0"),
         (1, b"s"),
         (1, b"\xff\xff"),
-        (2, b"0" * 96),
+        (2, b"0" * 192),
         (3, b"1 2 3 4 5\n"),
         (3, b"1 2 3 4 5 6\n"),
         (3, b"x\n"),
@@ -144,10 +144,10 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = sections.unpack("input-record-6", kept(taken()), 16)
+    parts = sections.unpack("input-record-7", kept(taken()), 16)
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("input-record-6", parts), NOWHERE)
+        input_records.decode(sections.pack("input-record-7", parts), NOWHERE)
 
 
 def test_what_is_kept_beside_it_comes_back(place):
