@@ -257,6 +257,18 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
 
 
+def forget_way_to(directory: str, input_record: InputRecord) -> None:
+    """Drop the names on the way to a directory that is there whenever the record is looked at.
+
+    It is called otherwise in another checkout.
+    """
+    for index, above in enumerate(input_record.directories):
+        way = directory.removeprefix(above.rstrip("/") + "/")
+        if way != directory:
+            own = FOLDER + way.partition("/")[0]
+            input_record.names[index] = [name for name in input_record.names[index] if name != own]
+
+
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
     """Drop the hints that could outlive a change made a moment after they were taken.
 

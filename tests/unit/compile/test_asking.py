@@ -6,6 +6,8 @@ import threading
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
+from nvccache.machine.process import Completed
+from nvccache.values import replace
 from test_schedule import PIPELINE, FakeSlots, begun, carry_out, execution_of, go_on
 
 KINDS = {one.kind for one in PIPELINE}
@@ -92,3 +94,17 @@ def test_all_that_can_be_asked_for_is_asked_for_at_once():
     assert asked(execution) == ["device_preprocess", "host_preprocess"]
     execution.told.set()
     schedule.finish()
+
+
+def test_what_is_made_of_what_took_long_is_asked_for():
+    execution = with_others(elsewhere={"ptxas"})
+    run = execution.run
+
+    def take_long(stage, handle):
+        made = run(stage, handle)
+        return replace(made, completed=Completed(0, b"", b"", 10.0)) if stage.kind == "cicc" else made
+
+    execution.run = take_long
+    carry_out(execution)
+    assert "ptxas" in asked(execution)
+    assert "ptxas" not in begun(execution)

@@ -217,3 +217,21 @@ def test_a_directory_that_is_written_to_or_missing_stands_for_nothing(place):
     now = time.time_ns()
     assert input_records.signature_of_directory("bin", [], now) == signatures.UNKNOWN
     assert input_records.signature_of_directory("never", [], now + 10 * 10**9) == signatures.UNKNOWN
+
+
+def test_the_way_to_the_working_directory_is_called_otherwise_elsewhere():
+    made = InputRecord()
+    made.directories = ["/b", "/b/checkouts", "/b/checkouts/one", "/b/check"]
+    made.names = [
+        [presence.FOLDER + "checkouts", presence.ABSENT + "x.h"],
+        [presence.FOLDER + "one", presence.FOLDER + "other", presence.ABSENT + "one.h"],
+        [presence.ABSENT + "one"],
+        [presence.ABSENT + "outs"],
+    ]
+    input_records.forget_way_to("/b/checkouts/one", made)
+    assert made.names == [
+        [presence.ABSENT + "x.h"],
+        [presence.FOLDER + "other", presence.ABSENT + "one.h"],
+        [presence.ABSENT + "one"],
+        [presence.ABSENT + "outs"],
+    ]

@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-import faulty_server
 import pytest
-from faulty_server import FaultyServer, says
 
+import faulty_server
+from faulty_server import FaultyServer, says
 from nvccache import config
 from nvccache.remote import envelope, tier, url
 from nvccache.remote.breaker import Breaker
