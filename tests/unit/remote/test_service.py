@@ -6,10 +6,10 @@ import base64
 import time
 from pathlib import Path
 
-import faulty_server
 import pytest
-from faulty_server import FaultyServer, says
 
+import faulty_server
+from faulty_server import FaultyServer, says
 from nvccache import outcomes
 from nvccache.remote import service_error, service_options, url
 from nvccache.remote.service import Service, ServiceError
@@ -126,9 +126,8 @@ def test_body_without_end_is_given_up_at_what_is_allowed() -> None:
 
 
 def test_redis_that_is_none() -> None:
-    with FaultyServer(faulty_server.writes_garbage) as server:
-        with pytest.raises(ServiceError):
-            Service(url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
+    with FaultyServer(faulty_server.writes_garbage) as server, pytest.raises(ServiceError):
+        Service(url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
 
 
 def test_password_of_the_url_and_of_netrc(tmp_path: Path) -> None:
