@@ -150,6 +150,10 @@ class Execution:
         """As `find`, in other caches, for a stage that was looked up and not found; on any thread."""
         return self.finder.find_beyond(stage, lookup)
 
+    def give_up_asking(self) -> None:
+        if self.store.beyond:
+            self.store.beyond.give_up()
+
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take a result that was found in another cache."""
         if lookup.entry:

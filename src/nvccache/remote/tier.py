@@ -110,6 +110,7 @@ class Tier:
         self._budget = Budget(timeout)
         self._say = say
         self._changed = threading.Condition()
+        self._is_closed = False
         self._lookups: dict[tuple[str, str, bool], _Lookup] = {}
         breakers = [Breaker(remote.identity, directory) for remote in remotes]
         self._sources = [
@@ -161,7 +162,10 @@ class Tier:
                     _count(self._sources[index], "broken")
 
     def close(self) -> None:
-        """Ask no more; what is on its way is not waited for."""
+        """Ask no more; what is on its way is not waited for, also by those who have begun to wait."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
         for pool in self._pools:
             pool.drop()
 
@@ -174,7 +178,7 @@ class Tier:
                 return lookup
             lookup = self._lookups[identity] = _Lookup(len(self._sources))
             for index, source in enumerate(self._sources):
-                if self._budget.left and source.may_be_asked():
+                if self._budget.left and not self._is_closed and source.may_be_asked():
                     source.counts.asked += 1
                     source.pending += 1
                     self._pools[index].start(self._asking(lookup, index, bucket, key, most))
@@ -273,7 +277,11 @@ class Tier:
 
     def _wait(self, lookup: _Lookup) -> bytes | bool | None:
         with self._changed:
-            self._budget.wait(self._changed, lambda: lookup.is_settled or lookup.best() is not None)
+            self._budget.wait(
+                self._changed, lambda: self._is_closed or lookup.is_settled or lookup.best() is not None
+            )
+            if self._is_closed:
+                return lookup.best()
             if not lookup.is_settled and lookup.best() is not None:
                 self._budget.wait(self._changed, lambda: lookup.is_settled, _MOMENT)
             late = [] if lookup.is_settled else self._late(lookup)

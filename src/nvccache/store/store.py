@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
         def has_blob(self, digest: str) -> bool: ...
 
+        def give_up(self) -> None: ...
+
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"
 REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v7", "input-record-v7", "object-v4", "digest-v2"

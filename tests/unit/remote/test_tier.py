@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -193,6 +194,7 @@ def test_what_the_settings_name(place: Place) -> None:
 
 PROGRAM = """
 import sys
+import threading
 from nvccache.remote import url
 from nvccache.remote.tier import Tier
 asked = Tier(url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
@@ -222,3 +224,23 @@ def test_interrupt_is_heard_while_waiting() -> None:
             process.wait(10)
             assert time.monotonic() - began < 5
             assert process.returncode == -signal.SIGINT
+
+
+def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
+    with FaultyServer(faulty_server.is_silent) as server:
+        asked = Tier(url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
+        began = time.monotonic()
+        threading.Timer(0.2, asked.close).start()
+        assert asked.get("blob", KEYS[0], 1000) is None
+        assert asked.get("blob", KEYS[1], 1000) is None
+        assert time.monotonic() - began < 10
+
+
+def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
+    place.put(place.one, KEYS[0])
+    asked = place.tier(place.one)
+    assert asked.get("blob", KEYS[0], 1000) == BODY
+    asked.refuse("blob", KEYS[0])
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert not asked.has("blob", KEYS[0])
+    assert asked.counts[0].faults == {"broken": 1}
