@@ -29,6 +29,8 @@ BESIDE = {
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
     JOURNAL: re.compile(r"(?:calls|recent|folding|events|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
+    # What has still to be sent to remotes (remote/uploads.py).
+    "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock|\.state)"),
     inflight.FOLDER: re.compile(r"[0-9a-f]{32}"),
 }
 
