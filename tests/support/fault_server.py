@@ -25,6 +25,7 @@ STATUSES = {"401": 401, "403": 403, "404": 404, "429": 429, "500": 500, "502": 5
 # Name -> what the server does instead of answering; what is not there is answered as if it were.
 FAULTS = (*STATUSES, "hang", "drip", "drip headers", "truncate", "wrong bytes", "other bytes", "endless",
           "reset", "reset mid-body", "redirect", "not http")  # fmt: skip
+_READING = ("GET ", "HEAD ", "PROPFIND ", "OPTIONS ")
 _FILLER = b"this is not what was stored here. " * 121
 
 
@@ -56,6 +57,10 @@ class Store(ThreadingHTTPServer):
         """Count from here on."""
         self.requests.clear()
         self.connections = 0
+
+    def written(self) -> list[str]:
+        """The requests that wanted to change something."""
+        return [request for request in self.requests if not request.startswith(_READING)]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self.connections += 1
@@ -89,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(STATUSES[fault], b"no")
         elif fault:
             self._go_wrong(fault, self.server.files.get(path, _FILLER))
-        elif self.server.is_read_only and self.command not in ("GET", "HEAD", "PROPFIND", "OPTIONS"):
+        elif self.server.is_read_only and f"{self.command} " not in _READING:
             self._answer(403, b"read only")
         else:
             getattr(self, f"_{self.command.lower()}")(path, body)
