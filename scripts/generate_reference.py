@@ -49,7 +49,7 @@ SETTING_TEXTS = {
     "there are no direct hits.",
     "remote": "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
     "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
-    "remote_timeout": "How long a call waits for remotes in all. After that it goes on as if they had nothing.",
+    "remote_timeout": "How long a call waits for remotes in all, before it goes on without them.",
 }
 DEFAULT_TEXTS = {
     "dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",
