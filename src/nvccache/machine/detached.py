@@ -1,7 +1,7 @@
 """Starting a process that outlives its call, and that nobody waits for.
 
-Make, Ninja, a CI job and `$(...)` wait for whoever holds their pipes, locks or jobserver, or is of their process
-group: what is started here has none of these. Knows nothing of what it does.
+Make, Ninja, a CI job and `$(...)` wait for whoever holds their pipes, locks or jobserver, or is of their
+process group: what is started here has none of these. Knows nothing of what it does.
 """
 
 from __future__ import annotations

@@ -116,6 +116,16 @@ def add(front_key: str, found: Found, cache: Store, relocation: Relocation, look
     cache.add_record(store.MANIFEST, front_key, newest, is_received=found.is_received)
 
 
+def append(front_key: str, further: list[str], cache: Store) -> bool:
+    """Put input records behind those of a command, as far as there is room; whether there was."""
+    here = keys_of(front_key, cache)
+    listed = list(dict.fromkeys([*here, *further]))[:_MOST_INPUT_RECORDS]
+    if listed == here:
+        return False
+    cache.add_record(store.MANIFEST, front_key, "".join(listed).encode(), is_received=True)
+    return True
+
+
 def adopt(front_key: str, found: Found, cache: Store, relocation: Relocation, now: Present) -> None:
     """Keep an input record that was received and holds, with the signatures that files have here."""
     take_signatures(found.input_record, now)

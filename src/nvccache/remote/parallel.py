@@ -1,7 +1,7 @@
 """Work on many items at once, on threads that nobody waits for when they hang.
 
-A request to a server that drips can take for ever, and a thread cannot be ended: these are daemons, and whoever
-asked goes on without them. Knows nothing of remotes.
+A request to a server that drips can take for ever, and a thread cannot be ended: these are daemons, and
+whoever asked goes on without them. Knows nothing of remotes.
 """
 
 from __future__ import annotations

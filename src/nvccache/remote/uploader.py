@@ -1,39 +1,42 @@
 """Sends what is queued for remotes: in a process of its own that ends soon, or for `nvccache remote push`.
 
-    python -m nvccache.remote.uploader DIRECTORY
-
-It is started by a call that has published something (uploads.py), loads the client once, sends what it and
-other calls have queued, waits a moment for more, and ends. An item leaves the queue when it is on the remote, when
-it is no longer in the cache, or when it has failed too often. A fault of the remote ends the work and leaves the queue
-for the next one. Knows nothing of what items are (transfer.py).
+That process is started by a call that has published something (uploads.py), loads the client once, sends what
+this and other calls have queued, waits a moment for more, and ends. An item leaves the queue when it is on
+the remote, when it is no longer in the cache, or when it has failed too often. A fault of the remote ends the
+work and leaves the queue for the next one. Knows nothing of what items are (records/transfer.py).
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 import time
 
-from nvccache import config, log
-from nvccache.remote import parallel, transfer, uploads, url
+from nvccache import log
+from nvccache.remote import parallel, uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
-from nvccache.store import directory as directories
-from nvccache.store.directory import Directory, StoreError
-from nvccache.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Protocol
 
-    from nvccache.remote.uploads import Item, State
+    from nvccache.remote.uploads import Item
     from nvccache.remote.url import Remote
+    from nvccache.store.directory import Directory
 
     Tell = Callable[[int, int], None]
 
-_NICE = 10
+    class Transfer(Protocol):
+        """Knows what items are."""
+
+        def send(self, item: Item, service: Service) -> int:
+            """Have an item on a remote; the bytes sent, 0 where there was nothing to send."""
+
+        def is_promise(self, item: Item) -> bool:
+            """Whether others are to be there before this one is."""
+
+
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _LOCK_SECONDS = 2.0  # somebody may only be looking whether there is something to do
@@ -42,7 +45,7 @@ _ANSWER_SECONDS = 120.0  # nobody waits for it, and a large product takes its ti
 _STALL_SECONDS = 150.0  # in which no item is done
 _MOST_BYTES = 4 << 30  # that one process sends
 _AT_ONCE = 6  # requests
-_FILES_AT_ONCE = 64  # of the queue; their items are sent once, and bundles after what they rest on
+_FILES_AT_ONCE = 64  # of the queue; their items are sent once, and promises last
 _MOST_TRIES = 5
 _OF_ITEM = ("broken",)  # what is the matter with one item and not with the remote
 _OF_EITHER = ("timeout",)  # it may have been too large for the line
@@ -54,14 +57,19 @@ class Sender:
     """Sends what is queued for one remote; its lock must be held while `drain` is under way."""
 
     def __init__(
-        self, root: Directory, remote: Remote, environ: Mapping[str, str], until: float = float("inf")
+        self,
+        root: Directory,
+        remote: Remote,
+        transfer: Transfer,
+        environ: Mapping[str, str],
+        until: float = float("inf"),
     ) -> None:
         self.remote = remote
+        self._transfer = transfer
         self._until = until  # by the monotonic clock
         self.fault: ServiceError | None = None  # of the remote, which ended the work
         self._root = root
         self._environ = environ
-        self._cache = Store(root, is_readonly=True)
         self._service: Service | None = None
         self._breaker = Breaker(remote.identity)
         self._state = uploads.state_of(root, remote.identity)
@@ -123,18 +131,19 @@ class Sender:
     def _send_files(self, names: list[str], tell: Tell | None) -> None:
         files = {name: uploads.read(self._root, name) for name in names}
         wanted = dict.fromkeys(item for items in files.values() for item in items)
-        first = [item for item in wanted if not transfer.is_bundle(item) and item not in self._done]
+        first = [item for item in wanted if not self._transfer.is_promise(item) and item not in self._done]
         failed = self._send_all(first, files, tell)
-        # A bundle promises what it names.
         whole = {name for name, items in files.items() if not failed.intersection(items)}
-        bundles = dict.fromkeys(item for name in whole for item in files[name] if transfer.is_bundle(item))
+        promises = dict.fromkeys(
+            item for name in whole for item in files[name] if self._transfer.is_promise(item)
+        )
         if not self.is_spent:
-            failed |= self._send_all(bundles, files, tell)
+            failed |= self._send_all(promises, files, tell)
         for name, items in files.items():
             left = {item: tries for item, tries in items.items() if item not in self._done}
             self._put_back(name, left, failed)
         # These change; what was queued from now on is to be sent again.
-        self._done -= {item for item in self._done if transfer.is_bundle(item)}
+        self._done -= {item for item in self._done if self._transfer.is_promise(item)}
 
     def _send_all(
         self, items: Iterable[Item], files: Mapping[str, Mapping[Item, int]], tell: Tell | None
@@ -168,7 +177,7 @@ class Sender:
 
     def _send(self, item: Item) -> int:
         assert self._service
-        return transfer.send(item, self._cache, self._service)
+        return self._transfer.send(item, self._service)
 
     def _count(self, item: Item, size: int) -> None:
         if not self._done:
@@ -216,7 +225,13 @@ def _is_of_remote(error: Exception) -> bool:
     return isinstance(error, ServiceError) and error.word not in _OF_ITEM
 
 
-def serve(root: Directory, remotes: Iterable[Remote], environ: Mapping[str, str], log_path: str) -> None:
+def serve(
+    root: Directory,
+    remotes: Iterable[Remote],
+    transfer: Transfer,
+    environ: Mapping[str, str],
+    log_path: str = "",
+) -> None:
     """Send what is queued for remotes that are written to, and what is queued meanwhile."""
     until = time.monotonic() + _LIFE_SECONDS
     for remote in remotes:
@@ -224,7 +239,7 @@ def serve(root: Directory, remotes: Iterable[Remote], environ: Mapping[str, str]
             with uploads.sending(root, remote.identity, _LOCK_SECONDS) as is_ours:
                 if not is_ours:
                     break  # who holds it looks at the queue once more when it has let go
-                sender = Sender(root, remote, environ, until)
+                sender = Sender(root, remote, transfer, environ, until)
                 _send_and_linger(sender)
             _log(log_path, sender)
             if sender.is_spent or not sender.waiting():
@@ -249,21 +264,3 @@ def _log(log_path: str, sender: Sender) -> None:
     fault = f"; {sender.fault.word}: {sender.fault}" if sender.fault else ""
     dropped = f"; gave up {sender.dropped}" if sender.dropped else ""
     log.write(log_path, words + dropped + fault)
-
-
-def main(arguments: list[str]) -> None:
-    """Serve one cache directory, with the settings that the environment gives; ends the process."""
-    try:
-        with contextlib.suppress(OSError):
-            os.nice(_NICE)
-        settings = config.load({**os.environ, "NVCCACHE_DIR": arguments[0]})
-        if not settings.readonly:
-            with contextlib.suppress(OSError, StoreError):
-                remotes = url.parse(settings.remote)
-                serve(directories.of(settings), remotes, os.environ, settings.log)
-    finally:
-        os._exit(0)  # threads that wait for a server that hangs are not waited for
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,9 +1,9 @@
 """What has still to be sent to remotes: a queue on disk for each of them, and the start of who sends it.
 
     $NVCCACHE_DIR/remote/
-      <remote>-<time>-<random>.queue   what one call has published: a line `<tries> <bucket> <key>` for each item
+      <remote>-<time>-<random>.queue   what one call has published: a line `<tries> <bucket> <key>` for each
       <remote>.lock                    held by who sends to that remote
-      <remote>.state                   what was sent so far, and why something was not (JSON, written under the lock)
+      <remote>.state                   what was sent so far, and why something was not: JSON
 
 `<remote>` is the identity of a remote, 16 hexadecimal characters that tell nothing of its credentials. A file
 appears whole or not at all and is only replaced or removed by who holds the lock, so that the queue holds on
@@ -35,7 +35,7 @@ FOLDER = "remote"
 NAME = re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock|\.state)")
 REFUSED_SECONDS = 600.0  # for which nothing is queued for a remote that forbids writing
 PAUSE_SECONDS = 60.0  # for which no uploader is started after a fault of the remote
-_UPLOADER = "nvccache.remote.uploader"
+_PROGRAM = "nvccache.records.send_queued"
 _MOST_BYTES = 32 << 20  # of queue, for each remote
 _MOST_FILES = 4096
 _LARGEST = 1 << 22  # bytes of what one call queues
@@ -99,7 +99,7 @@ def ensure_running(
     path = os.path.abspath(root.path)
     # Relative to the directory of the call, which the uploader does not have.
     settings = {"NVCCACHE_DIR": path} | ({"NVCCACHE_LOG": os.path.abspath(log)} if log else {})
-    return detached.start(_UPLOADER, [path], {**environ, **settings})
+    return detached.start(_PROGRAM, [path], {**environ, **settings})
 
 
 def _is_free(root: Directory, identity: str) -> bool:
@@ -182,7 +182,9 @@ def keep(root: Directory, name: str, items: Mapping[Item, int]) -> None:
             root.unlink(path)
 
 
-def trim(root: Directory, identity: str, most_bytes: int = _MOST_BYTES, most_files: int = _MOST_FILES) -> None:
+def trim(
+    root: Directory, identity: str, most_bytes: int = _MOST_BYTES, most_files: int = _MOST_FILES
+) -> None:
     """Drop the oldest of what is queued beyond the bounds, and count it; the lock must be held."""
     found = pending(root, identity)
     size = sum(each for _, each in found)
@@ -224,7 +226,7 @@ def state_of(root: Directory, identity: str) -> State:
 
 
 def write_state(root: Directory, identity: str, state: State) -> None:
-    """Keep what became of uploads; the lock must be held. A state that cannot be written is not worth a word."""
+    """Keep what became of uploads; the lock must be held. One that cannot be written is not worth a word."""
     import json
 
     text = json.dumps({name: getattr(state, name) for name in State.__slots__})

@@ -46,7 +46,9 @@ def told(path):
 def uninstalled(monkeypatch):
     """Python without the nvccache that is installed, so that the one of this test is found."""
     monkeypatch.setattr(
-        detached, "_PROGRAM", detached._PROGRAM.replace("append(sys.argv.pop(1))", "insert(0, sys.argv.pop(1))")
+        detached,
+        "_PROGRAM",
+        detached._PROGRAM.replace("append(sys.argv.pop(1))", "insert(0, sys.argv.pop(1))"),
     )
 
 
@@ -76,7 +78,16 @@ def test_nobody_waits_for_it(program, uninstalled, tmp_path):
         "nvccache.__file__ = sys.argv[1]; detached._PROGRAM = sys.argv[2];"
         "import os; print(detached.start('nvccache.said', [sys.argv[3], '3'], os.environ))"
     )
-    argv = [sys.executable, "-W", "error", "-c", caller, detached.nvccache.__file__, detached._PROGRAM, str(out)]
+    argv = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        caller,
+        detached.nvccache.__file__,
+        detached._PROGRAM,
+        str(out),
+    ]
     started = time.monotonic()
     done = subprocess.run(argv, capture_output=True, text=True, check=True)  # until its pipes are closed
     assert time.monotonic() - started < 3

@@ -17,7 +17,9 @@ def test_every_item_ends_with_its_result_or_its_error():
         return number // 2
 
     found = list(parallel.each(halve, range(20), 4, 5.0))
-    assert {item: result for item, result, error in found if not error} == {n: n // 2 for n in range(0, 20, 2)}
+    assert {item: result for item, result, error in found if not error} == {
+        n: n // 2 for n in range(0, 20, 2)
+    }
     assert sorted(item for item, _, error in found if isinstance(error, ValueError)) == list(range(1, 20, 2))
 
 

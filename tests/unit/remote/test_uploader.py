@@ -9,7 +9,8 @@ import time
 import pytest
 
 from nvccache.files import keys
-from nvccache.remote import breaker, envelope, transfer, uploader, uploads, url
+from nvccache.records.transfer import Transfer
+from nvccache.remote import breaker, envelope, uploader, uploads, url
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
 from nvccache.store import store
@@ -78,7 +79,7 @@ def put(cache, remote):
 
 @pytest.fixture
 def sender(cache, remote, far):
-    return lambda **others: uploader.Sender(cache.directory, remote, {}, **others)
+    return lambda **others: uploader.Sender(cache.directory, remote, Transfer(cache), {}, **others)
 
 
 def left(cache, remote):
@@ -92,7 +93,7 @@ def test_what_is_queued_is_sent_and_leaves_the_queue(put, sender, cache, remote,
     made.drain()
     for (bucket, key), content in zip(items, (BLOB, LARGE), strict=True):
         sealed = far.content[envelope.name_of(bucket, key)]
-        assert envelope.unseal(sealed, bucket, key, 1 << 20) == content
+        assert envelope.unseal(sealed, bucket, key, 1 << 20) == b"r" + content
     assert left(cache, remote) == {}
     assert (made.sent, made.sent_bytes) == (2, sum(map(len, far.content.values())))
     state = uploads.state_of(cache.directory, remote.identity)
@@ -171,13 +172,13 @@ def test_an_item_that_fails_by_itself_is_given_up_after_some_tries(put, sender, 
 
 
 def test_a_bug_in_sending_costs_one_item(put, sender, cache, remote, far, monkeypatch):
-    bad, good = put(BLOB, LARGE)
-    real = transfer.send
+    bad, _good = put(BLOB, LARGE)
+    real = Transfer.send
 
-    def send(item, *others):
-        return 1 // 0 if item == bad else real(item, *others)
+    def send(self, item, service):
+        return 1 // 0 if item == bad else real(self, item, service)
 
-    monkeypatch.setattr(transfer, "send", send)
+    monkeypatch.setattr(Transfer, "send", send)
     made = sender()
     made.drain()
     assert left(cache, remote) == {bad: 1}
@@ -245,7 +246,7 @@ def test_what_is_queued_while_it_lingers_is_sent_by_the_same(put, cache, remote,
     real = uploader.Sender
     monkeypatch.setattr(uploader, "Sender", lambda *arguments: made.append(real(*arguments)) or made[-1])
     monkeypatch.setattr(uploader, "_LIFE_SECONDS", 6.0)
-    worker = threading.Thread(target=uploader.serve, args=(cache.directory, [remote], {}, ""))
+    worker = threading.Thread(target=uploader.serve, args=(cache.directory, [remote], Transfer(cache), {}))
     worker.start()
     until = time.monotonic() + 5
     while len(far.content) < 1 and time.monotonic() < until:
@@ -271,7 +272,7 @@ def test_what_is_queued_as_it_ends_is_sent_all_the_same(put, cache, remote, far,
             put(further.pop())
 
     monkeypatch.setattr(uploader, "_log", log)
-    uploader.serve(cache.directory, [remote], {}, "")
+    uploader.serve(cache.directory, [remote], Transfer(cache), {}, "")
     assert len(far.content) == 2
 
 
@@ -279,7 +280,7 @@ def test_two_do_not_send_the_same(put, cache, remote, far, monkeypatch):
     monkeypatch.setattr(uploader, "_LOCK_SECONDS", 0.1)
     put(BLOB)
     with uploads.sending(cache.directory, remote.identity):
-        uploader.serve(cache.directory, [remote], {}, "")
+        uploader.serve(cache.directory, [remote], Transfer(cache), {}, "")
     assert far.asked == []
 
 
@@ -289,7 +290,7 @@ def test_the_log_says_what_was_sent_and_no_password(put, cache, far, tmp_path, m
     cache.add_blob(keys.digest_bytes(BLOB), BLOB, compress=False)
     uploads.enqueue(cache.directory, [remote], [(store.BLOB, keys.digest_bytes(BLOB))])
     far.fault = ServiceError("full")
-    uploader.serve(cache.directory, [remote], {}, str(tmp_path / "log"))
+    uploader.serve(cache.directory, [remote], Transfer(cache), {}, str(tmp_path / "log"))
     said = (tmp_path / "log").read_text()
     assert "sent 0 objects, 0 bytes, to `redis://***@nowhere:1" in said
     assert "full: " in said
@@ -302,11 +303,11 @@ def test_a_directory_gets_what_another_machine_can_take(put, cache, tmp_path, mo
     items = [(store.BLOB, keys.digest_bytes(content)) for content in (BLOB, LARGE)]
     put(BLOB, LARGE)
     uploads.enqueue(cache.directory, [remote], items)
-    uploader.Sender(cache.directory, remote, {}).drain()
+    uploader.Sender(cache.directory, remote, Transfer(cache), {}).drain()
     service = Service(remote, {})
     other = Store(str(tmp_path / "other"))
-    for bucket, key in items:
-        name = envelope.name_of(bucket, key)
-        assert transfer.take_in(service.get(name, 1 << 20), name, other)
-        assert not transfer.take_in(service.get(name, 1 << 20), name, other)
+    for item in items:
+        name = envelope.name_of(*item)
+        assert Transfer(other).take_in(service.get(name, 1 << 20), name)
+        assert not Transfer(other).take_in(service.get(name, 1 << 20), name)
     assert [other.read_blob(key) for _, key in items] == [BLOB, LARGE]

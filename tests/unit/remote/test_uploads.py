@@ -116,7 +116,14 @@ def test_no_state_stops_uploads_for_good(directory, remotes):
 
 @pytest.mark.parametrize(
     "line",
-    ["0 ../x-v1 " + KEY, "0 blob-v1 ../../" + KEY, "0 blob-v1 short", "x blob-v1 " + KEY, "0 blob-v1", "0 B-v1 " + KEY],
+    [
+        "0 ../x-v1 " + KEY,
+        "0 blob-v1 ../../" + KEY,
+        "0 blob-v1 short",
+        "x blob-v1 " + KEY,
+        "0 blob-v1",
+        "0 B-v1 " + KEY,
+    ],
 )
 def test_a_line_that_is_none_is_passed_over(directory, remotes, line):
     name = f"{remotes[0].identity}-{1:016x}-00000000.queue"
@@ -149,7 +156,7 @@ def test_an_uploader_is_started_where_something_waits(directory, remotes, starte
     uploads.enqueue(directory, remotes, ITEMS)
     assert uploads.ensure_running(directory, remotes, {"A": "b"}, "log.txt")
     settings = {"NVCCACHE_DIR": directory.path, "NVCCACHE_LOG": os.path.abspath("log.txt")}
-    assert started == [("nvccache.remote.uploader", [directory.path], {"A": "b", **settings})]
+    assert started == [("nvccache.records.send_queued", [directory.path], {"A": "b", **settings})]
     assert not uploads.ensure_running(directory, remotes[1:], {})
 
 
