@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from nvccache.remote import uploads
 from nvccache.store import events
 from nvccache.store.event_line import LOG, Event
@@ -28,10 +30,9 @@ _OWN_SHM = 'mount --bind "$1" /dev/shm && shift && exec "$@"'
 
 @dataclasses.dataclass
 class Machine(Workspace):
-    """A workspace whose processes run under `prefix` and, if given, as another user."""
+    """A workspace whose processes are started by the words of `prefix`."""
 
     prefix: tuple[str, ...] = ()
-    uid: int | None = None
 
     def run(self, argv: Sequence[str | Path], cwd: Path | None = None, **variables: str) -> Result:
         done = subprocess.run(
@@ -41,9 +42,6 @@ class Machine(Workspace):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,
-            user=self.uid,
-            group=self.uid,
-            extra_groups=None if self.uid is None else [],
             check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr)
@@ -54,6 +52,17 @@ class Machine(Workspace):
     def command(self, *arguments: str, **variables: str) -> Result:
         """A command of nvccache's own."""
         return self.run([sys.executable, "-m", "nvccache", *arguments], **variables)
+
+    def become(self, uid: int) -> None:
+        """Run as another user from here on, and own what is here; skips the test where that cannot be."""
+        identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
+        may_read = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+        if os.geteuid() or not shutil.which("setpriv"):
+            pytest.skip("nobody but root can be another user, by `setpriv`")
+        own = self.directory.parents[1]
+        for path in (own, *own.rglob("*")):
+            os.chown(path, uid, uid)
+        self.prefix = (*self.prefix, "setpriv", *identity, *may_read, "--")
 
     def deliver(self) -> None:
         """Wait until what was queued has been sent, whoever sends it."""
@@ -84,7 +93,7 @@ def machine(directory: Path, nvcc: str, remote: str, **variables: str) -> Machin
     """A new one below a directory; sources are written below its base directory."""
     directory.mkdir()
     made = make_workspace(directory, nvcc)
-    base, checkout = made.directory, made.directory / "checkouts" / directory.name
+    base, checkout = made.directory, made.directory / "project"
     checkout.mkdir(parents=True)
     made.environ |= {"NVCCACHE_BASE_DIR": str(base), "NVCCACHE_REMOTE": remote, **variables}
     return Machine(checkout, nvcc, made.environ, _own_shm(directory))

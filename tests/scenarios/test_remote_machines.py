@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.remote import envelope
 from scenarios.both_ways import both_ways
 from scenarios.light_toolkit import architectures, light_toolkit
 from scenarios.machines import Machine, machine
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.remotes import BY_DEFAULT, KINDS, remote
+from scenarios.sealed import opened
 from support import fault_server
 from unprivileged import NOBODY
 from workspaces import Counters, make_workspace
@@ -98,27 +98,21 @@ def test_a_hit_of_a_remote_starts_no_program(tmp_path: Path, new_machine: NewMac
     assert [name for name in named if name not in ("unshare", "sh", "mount") and "python" not in name] == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 def test_another_user_of_another_machine(tmp_path: Path, new_machine: NewMachine, files) -> None:
+    """Who can read all that root can, since the environment of the tests may lie below root's home."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     two = new_machine("two", files.url())
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent != Path("/tmp") and parent.owner() == "root" and len(parent.parts) > 2:
-            parent.chmod(parent.stat().st_mode | 0o055)
-    for path in (tmp_path / "two", *(tmp_path / "two").rglob("*")):
-        os.chown(path, NOBODY, NOBODY)
-    two.prefix, two.uid = (), NOBODY
-    if two.run(["test", "-x", two.nvcc]).status or two.command("--version").status:
-        pytest.skip("the toolkit or this environment is closed to other users")
-    assert both_ways(two, *LINE)[2].outcome == "direct_hit"
+    two.become(NOBODY)
+    assert two.run(["id", "-u"]).stdout == b"%d\n" % NOBODY
+    assert compile_like_plain(two).outcome == "direct_hit"
 
 
 # Name -> the options of the second machine, and its source as it is there.
 EDITS = {
     "an architecture dropped": ((*architectures(80),), SOURCE),
     "a comment edited": (TWO, SOURCE.replace("What a step is", "How far a step goes, and where to")),
-    "a host option added": ((*TWO, "-Xcompiler=-O1"), SOURCE),
-    "host code edited": (TWO, SOURCE.replace("return STEP", "return STEP + 41")),
+    "a host option added": ((*TWO, "-Xcompiler=-Wall"), SOURCE),
+    "an include directory added": ((*TWO, "-Ielsewhere"), SOURCE),
 }
 
 
@@ -169,7 +163,7 @@ def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine: Ne
     of_main = dict(files.files)
     two = new_machine("two", f"{pull_request},rw {main}")
     assert compile_like_plain(two).outcome == "direct_hit"
-    edited = SOURCE.replace("return STEP", "return STEP + 41")
+    edited = SOURCE.replace("What a step is", "How far a step goes")
     two.write("a.cu", edited)
     assert compile_like_plain(two).outcome == "partial_hit"
     assert {name: files.files[name] for name in of_main} == of_main
@@ -188,23 +182,14 @@ def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine: Ne
 def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine: NewMachine, kind: str) -> None:
     """What a server has thrown away for the sake of room."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
-    whole = dict(files.files)
-    lost = [name for name, content in whole.items() if bucket_of(content).startswith(kind)]
+    lost = [name for name, content in files.files.items() if opened(content).bucket.startswith(kind)]
     assert lost or kind == "stage"
     for name in lost:
         del files.files[name]
     two = new_machine("two", f"{files.url()},rw")
     outcome = compile_like_plain(two, *TWO).outcome
     assert outcome != "direct_hit" or not lost
-    assert whole.keys() <= files.files.keys()
     assert compile_like_plain(new_machine("three", files.url()), *TWO).outcome == "direct_hit"
-
-
-def bucket_of(sealed: bytes) -> str:
-    """As whoever has sealed it says."""
-    found = re.search(rb"(?:blob|bundle|stage)-v\d+", sealed[:200])
-    assert found, sealed[:200]
-    return found[0].decode()
 
 
 def test_names_on_a_remote_tell_nothing(files, new_machine: NewMachine) -> None:
@@ -212,6 +197,4 @@ def test_names_on_a_remote_tell_nothing(files, new_machine: NewMachine) -> None:
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     for name, content in files.files.items():
         assert re.fullmatch(r"/cache/1/([0-9a-f]{2})/\1[0-9a-f]{62}", name)
-        bucket = bucket_of(content)
-        key = re.search(rb"[0-9a-f]{32,64}", content[content.index(bucket.encode()) :])
-        assert key and name.endswith(envelope.name_of(bucket, key[0].decode()))
+        assert name == f"/cache/{opened(content).name}"
