@@ -95,6 +95,7 @@ def machine(directory: Path, nvcc: str, remote: str, **variables: str) -> Machin
     made = make_workspace(directory, nvcc)
     base, checkout = made.directory, made.directory / "project"
     checkout.mkdir(parents=True)
+    (base / "keep").mkdir()  # where plain nvcc leaves its intermediates: see both_ways.py
     made.environ |= {"NVCCACHE_BASE_DIR": str(base), "NVCCACHE_REMOTE": remote, **variables}
     return Machine(checkout, nvcc, made.environ, _own_shm(directory))
 
