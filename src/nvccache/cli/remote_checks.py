@@ -1,4 +1,4 @@
-"""What `nvccache doctor` sees of remotes without asking them: what is missing here, and which are left alone."""
+"""What `nvccache doctor` sees of remotes without asking them: what is missing, and which are left alone."""
 
 from __future__ import annotations
 

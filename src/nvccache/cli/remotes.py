@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure
@@ -13,13 +12,26 @@ from nvccache.store import directory as directories
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.config import Config
-    from nvccache.remote.service import Service, ServiceError
+    from nvccache.remote.service import Service
+    from nvccache.remote.service_error import ServiceError
     from nvccache.remote.url import Remote
     from nvccache.store.directory import Directory
 
-NONE = "no remote is set"
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix,rw`"
-PROBE = "1/00/" + "0" * 64  # a name that no entry has
+PREFIX = "1/"  # of all names of ours (remote/envelope.py)
+_SECONDS = 30.0  # in which a server has to answer a command
+_ADVICE = {
+    "not_installed": "pip install 'nvccache[remote]'",
+    "bad_credentials": "set the credentials where the service's own tools look for them,"
+    " such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
+    "tls": "name a file with the certificates that are trusted in SSL_CERT_FILE",
+    "full": "nvccache remote prune --max-size SIZE",
+    "timeout": "see whether the server is overloaded, or raise NVCCACHE_REMOTE_TIMEOUT",
+    "throttled": "wait, or raise the limit of requests on the server",
+    "unreachable": "see whether the server runs, and whether it can be reached from here",
+    "broken": "see whether the URL is that of such a service",
+}
 
 
 class Chosen:
@@ -27,17 +39,19 @@ class Chosen:
 
     __slots__ = ("remotes", "root", "settings")
 
-    def __init__(self, settings: Config, remotes: list[Remote], root: Directory) -> None:
+    def __init__(self, settings: Config, remotes: list[Remote]) -> None:
         self.settings = settings
         self.remotes = remotes
-        self.root = root
+        self.root: Directory = directories.of(settings)
 
     @property
     def writable(self) -> list[Remote]:
         """Those that are written to; raises Failure where there is none."""
         found = [remote for remote in self.remotes if remote.is_writable]
+        if self.settings.readonly:
+            raise Failure(f"nothing is written: `readonly` is on ({self.settings.origins['readonly']})")
         if not found:
-            hint = "`,rw` behind a URL of `NVCCACHE_REMOTE` makes it one"
+            hint = "a URL of `NVCCACHE_REMOTE` with `,rw` behind it is one"
             raise Failure("there is no remote that is written to", hint)
         return found
 
@@ -46,53 +60,30 @@ def load() -> Chosen:
     """The remotes that are set; raises Failure where there is none, or they are not understood."""
     settings = our_settings.load()
     if not settings.remote:
-        if any(problem.setting == "remote" for problem in settings.problems):
-            raise Failure("there is no remote, since the setting is wrong")
-        raise Failure(NONE, HINT)
-    try:
-        remotes = url.parse(settings.remote)
-    except url.RemoteUrlError as error:
-        raise Failure(f"`NVCCACHE_REMOTE`: {error}") from None
-    return Chosen(settings, remotes, directories.of(settings))
+        is_wrong = any(problem.setting == "remote" for problem in settings.problems)
+        raise Failure("no remote is in use, since the setting is wrong" if is_wrong else "no remote is set", HINT)
+    if not settings.dir:
+        raise Failure(our_settings.NO_CACHE)
+    return Chosen(settings, url.parse(settings.remote))
 
 
 def service(remote: Remote) -> Service:
-    """A client of a remote; raises ServiceError."""
+    """A client of a remote, which is asked also during an outage; raises ServiceError."""
     from nvccache.remote.service import Service
 
-    return Service(remote, os.environ)
+    return Service(remote, os.environ, _SECONDS)
 
 
 def failure(remote: Remote, error: ServiceError) -> Failure:
     """The sentence in which a command ends that a remote has kept from its work."""
-    return Failure(f"`{remote.shown}`: {words(error)}", advice(error.word))
-
-
-def words(error: ServiceError) -> str:
-    return f"{error.word.replace('_', ' ')}: {error}"
+    return Failure(f"`{remote.shown}`: {error}", advice(error.word))
 
 
 def advice(word: str) -> str:
-    """What mends a fault of a remote, a sentence; empty where that is not known."""
+    """What mends a fault of a remote; empty where that is not known."""
     return _ADVICE.get(word, "")
 
 
-_ADVICE = {
-    "not_installed": "`pip install 'nvccache[remote]'` installs the client",
-    "bad_credentials": "set the credentials of the service where its own tools look for them,"
-    " such as `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`",
-    "denied": "let this user write there, or leave `,rw` out of `NVCCACHE_REMOTE`",
-    "tls": "`SSL_CERT_FILE` names a file with the certificates that are trusted",
-    "full": "`nvccache remote prune --max-size SIZE` makes room",
-    "timeout": "a larger `NVCCACHE_REMOTE_TIMEOUT` waits longer",
-    "unreachable": "see whether the server runs and can be reached from here",
-}
-
-
-def timed(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
     """`0.0123` -> `12.3 ms`."""
-    return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def since(moment: float) -> float:
-    return time.monotonic() - moment
+    return f"{1000 * seconds:.1f} ms"

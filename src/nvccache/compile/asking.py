@@ -27,7 +27,7 @@ class Asking:
     def start(self, task: Task) -> None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
         stage, lookup = task.stage, task.lookup
-        if not self._execution.store.beyond or not lookup or not lookup.is_cached:
+        if not self._execution.asks_beyond or not lookup or not lookup.is_cached:
             return
         if self._tasks.reads_what_is_new(task):
             return

@@ -42,11 +42,16 @@ class Transfer:
     def items(self) -> Iterator[tuple[Item, float]]:
         """What may be shared, and when it was used last: blobs first and bundles last. Raises OSError."""
         found: dict[str, dict[str, float]] = {bucket: {} for bucket in BUCKETS}
+        recorded = set()  # those entries lie in bundles
         shared_as = {store.BLOB: store.BLOB, store.STAGE: store.STAGE, store.MANIFEST: bundle.BUCKET}
         for path, _, used in layout.entries(self._cache.directory):
             bucket, _, name = path.split("/")
             if bucket in shared_as:
                 found[shared_as[bucket]][name.removesuffix(store.COMPRESSED)] = used
+            elif bucket == store.INPUT_RECORD:
+                recorded.add(name)
+        for key in recorded:
+            found[store.STAGE].pop(key, None)
         for bucket, names in found.items():
             for key, used in sorted(names.items()):
                 yield (bucket, key), used

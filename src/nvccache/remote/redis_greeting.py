@@ -30,6 +30,8 @@ def greet(host: str, port: int, options: Mapping[str, str], timeout: float) -> N
         raise ServiceError("timeout") from None
     except OSError:
         raise ServiceError("unreachable") from None
+    if not answer:
+        raise ServiceError("unreachable")
     first = answer.partition(b"\r\n")[0].decode(errors="replace")
     if first.startswith("-"):
         fault = service_error.of(first[1:])
