@@ -1,4 +1,4 @@
-"""`nvccache remote status`: whether remotes answer and how fast, what is there, and what is still to be sent."""
+"""`nvccache remote status`: whether remotes answer, how fast, and what is still to be sent to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
 
 @dataclass
 class Status:
-    """What is known of one remote. `fault` is a word of outcomes.REMOTE_FAULTS, or empty; times are Unix times.
+    """What is known of one remote. `fault` is a word of outcomes.REMOTE_FAULTS, or empty.
 
     `outage` says since and until when compiles leave it alone, and why; `uploads` are this cache's.
     """
@@ -109,7 +109,9 @@ def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
 
 def _show(found: Status) -> None:
     rights = "read and written" if found.is_writable else "read only"
-    say_parts((f"{'bad' if found.fault else 'ok':<4}", RED if found.fault else GREEN), f" {found.url}: {rights}")
+    say_parts(
+        (f"{'bad' if found.fault else 'ok':<4}", RED if found.fault else GREEN), f" {found.url}: {rights}"
+    )
     if found.fault:
         say(f"     {found.text}")
         hint = remotes.advice(found.fault)
@@ -120,7 +122,9 @@ def _show(found: Status) -> None:
     outage = found.outage
     if outage:
         since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))
-        say_parts("     ", ("left alone", YELLOW), f" by compiles since {since}, until {until}: {outage['text']}")
+        say_parts(
+            "     ", ("left alone", YELLOW), f" by compiles since {since}, until {until}: {outage['text']}"
+        )
     if found.objects is not None:
         say(f"     {count_words(found.objects, 'object')}, {size_words(found.bytes or 0)}")
     say(*[f"     {line}" for line in upload_lines(found.uploads)])

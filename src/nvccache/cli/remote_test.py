@@ -56,7 +56,9 @@ def test(as_json: bool) -> None:
         with progress.bar(f"asking {remote.shown}", is_long=True):
             rights = list(tried(remote))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)
-        shown.append({"url": remote.shown, "is_writable": remote.is_writable, "rights": list(map(asdict, rights))})
+        shown.append(
+            {"url": remote.shown, "is_writable": remote.is_writable, "rights": list(map(asdict, rights))}
+        )
         if not as_json:
             _show(remote, rights)
     if as_json:

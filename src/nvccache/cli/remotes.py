@@ -61,7 +61,9 @@ def load() -> Chosen:
     settings = our_settings.load()
     if not settings.remote:
         is_wrong = any(problem.setting == "remote" for problem in settings.problems)
-        raise Failure("no remote is in use, since the setting is wrong" if is_wrong else "no remote is set", HINT)
+        raise Failure(
+            "no remote is in use, since the setting is wrong" if is_wrong else "no remote is set", HINT
+        )
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
     return Chosen(settings, url.parse(settings.remote))

@@ -63,8 +63,11 @@ class Sender:
         transfer: Transfer,
         environ: Mapping[str, str],
         until: float = float("inf"),
+        is_asked_for: bool = False,
     ) -> None:
+        """With `is_asked_for` somebody waits for it: an outage and the number of bytes do not stop it."""
         self.remote = remote
+        self._is_asked_for = is_asked_for
         self._transfer = transfer
         self._until = until  # by the monotonic clock
         self.fault: ServiceError | None = None  # of the remote, which ended the work
@@ -72,22 +75,24 @@ class Sender:
         self._environ = environ
         self._service: Service | None = None
         self._breaker = Breaker(remote.identity)
-        self._state = uploads.state_of(root, remote.identity)
-        self._at_start = self._state.sent, self._state.bytes, self._state.present, self._state.dropped
+        self._before = uploads.state_of(root, remote.identity)
+        self.state = uploads.State()  # of what this one has done
         self._done: set[Item] = set()  # what is named by what it holds is sent once
         self._failed: set[str] = set()  # files of the queue that hold what failed
 
     @property
     def is_spent(self) -> bool:
         """Whether it is for another process to go on."""
-        return bool(self.fault) or time.monotonic() >= self._until or self.sent_bytes >= _MOST_BYTES
+        if self.fault or time.monotonic() >= self._until:
+            return True
+        return self.state.bytes >= _MOST_BYTES and not self._is_asked_for
 
     def drain(self, tell: Tell | None = None) -> None:
         """Send until nothing is left, the remote has a fault, or the time or the bytes are spent."""
         if not self.is_spent and not self._may_begin():
             self._write_down()
         while not self.is_spent:
-            names = [name for name in self.waiting() if name not in self._failed][:_FILES_AT_ONCE]
+            names = self.waiting()[:_FILES_AT_ONCE]
             if not names:
                 return
             self._send_files(names, tell)
@@ -98,7 +103,7 @@ class Sender:
         if self._service:
             return True
         outage = self._breaker.outage()
-        if outage and not self._breaker.may_ask():
+        if outage and not self._is_asked_for and not self._breaker.may_ask():
             self.fault = ServiceError(outage.word)
             return False
         try:
@@ -111,22 +116,6 @@ class Sender:
         """The files of the queue that this process has not failed to send."""
         found = uploads.pending(self._root, self.remote.identity)
         return [name for name, _ in found if name not in self._failed]
-
-    @property
-    def sent(self) -> int:
-        return self._state.sent - self._at_start[0]
-
-    @property
-    def sent_bytes(self) -> int:
-        return self._state.bytes - self._at_start[1]
-
-    @property
-    def present(self) -> int:
-        return self._state.present - self._at_start[2]
-
-    @property
-    def dropped(self) -> int:
-        return self._state.dropped - self._at_start[3]
 
     def _send_files(self, names: list[str], tell: Tell | None) -> None:
         files = {name: uploads.read(self._root, name) for name in names}
@@ -172,7 +161,7 @@ class Sender:
             if error.word not in _OF_EITHER:
                 return
         else:
-            self._state.fail("broken", f"{type(error).__name__}: {error}")
+            self.state.fail("broken", f"{type(error).__name__}: {error}")
         failed.add(item)
 
     def _send(self, item: Item) -> int:
@@ -184,16 +173,16 @@ class Sender:
             self._breaker.close()
         self._done.add(item)
         if size:
-            self._state.sent += 1
-            self._state.bytes += size
+            self.state.sent += 1
+            self.state.bytes += size
         else:
-            self._state.present += 1
+            self.state.present += 1
 
     def _put_back(self, name: str, left: dict[Item, int], failed: set[Item]) -> None:
         """Have a file of the queue hold what is left of it, but for what has failed too often."""
         kept = {item: tries + (item in failed) for item, tries in left.items()}
         kept = {item: tries for item, tries in kept.items() if tries < _MOST_TRIES}
-        self._state.dropped += len(left) - len(kept)
+        self.state.dropped += len(left) - len(kept)
         if kept:
             self._failed.add(name)
         try:
@@ -203,22 +192,22 @@ class Sender:
 
     def _stop(self, fault: ServiceError) -> None:
         self.fault = fault
-        self._state.fail(fault.word, str(fault))
+        self.state.fail(fault.word, str(fault))
         if fault.word in _OF_READERS:
             self._breaker.trip(fault.word, str(fault))
         pause = uploads.PAUSE_SECONDS
         if fault.word == "denied":
             pause = uploads.REFUSED_SECONDS
-            self._state.refused_until = time.time() + pause
-        self._state.paused_until = time.time() + pause
+            self.state.refused_until = time.time() + pause
+        self.state.paused_until = time.time() + pause
 
     def _write_down(self) -> None:
         """Keep what became of it; what a remote forbids to write is not kept for it."""
         if self.fault and self.fault.word == "denied":
             for name, _ in uploads.pending(self._root, self.remote.identity):
-                self._state.dropped += len(uploads.read(self._root, name))
+                self.state.dropped += len(uploads.read(self._root, name))
                 uploads.keep(self._root, name, {})
-        uploads.write_state(self._root, self.remote.identity, self._state)
+        uploads.write_state(self._root, self.remote.identity, self._before.then(self.state))
 
 
 def _is_of_remote(error: Exception) -> bool:
@@ -258,9 +247,10 @@ def _send_and_linger(sender: Sender) -> None:
 
 
 def _log(log_path: str, sender: Sender) -> None:
-    if not (sender.sent or sender.dropped or sender.fault):
+    state = sender.state
+    if not (state.sent or state.dropped or state.word):
         return
-    words = f"sent {sender.sent} objects, {sender.sent_bytes} bytes, to `{sender.remote.shown}`"
-    fault = f"; {sender.fault.word}: {sender.fault}" if sender.fault else ""
-    dropped = f"; gave up {sender.dropped}" if sender.dropped else ""
+    words = f"sent {state.sent} objects, {state.bytes} bytes, to `{sender.remote.shown}`"
+    fault = f"; {state.word}: {state.text}" if state.word else ""
+    dropped = f"; gave up {state.dropped}" if state.dropped else ""
     log.write(log_path, words + dropped + fault)

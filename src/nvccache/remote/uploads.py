@@ -63,6 +63,16 @@ class State:
     def fail(self, word: str, text: str) -> None:
         self.word, self.text, self.at = word, text[:400], time.time()
 
+    def then(self, later: State) -> State:
+        """This and what came of more; a later fault takes the place of this one's."""
+        both = State()
+        for name in ("sent", "bytes", "present", "dropped"):
+            setattr(both, name, getattr(self, name) + getattr(later, name))
+        newest = later if later.word else self
+        both.word, both.text, both.at = newest.word, newest.text, newest.at
+        both.paused_until, both.refused_until = newest.paused_until, newest.refused_until
+        return both
+
 
 def enqueue(place: str | Directory, remotes: Iterable[Remote], items: Iterable[Item]) -> bool:
     """Queue what a call has published for every remote that is written to; whether anything was.

@@ -146,7 +146,8 @@ def crafted():
     yield "another content", name, envelope.seal(store.BLOB, digest, evil)
     yield "no mark", name, envelope.seal(store.BLOB, digest, good[1:])
     yield "another name", envelope.name_of(store.BLOB, "0" * 64), envelope.seal(store.BLOB, digest, good)
-    for bucket in (store.OBJECT, store.REPLAY, store.TOOL, store.DIGEST, store.BASIS, store.MANIFEST, "tmp", ".."):
+    private = (store.OBJECT, store.REPLAY, store.TOOL, store.DIGEST, store.BASIS, store.MANIFEST)
+    for bucket in (*private, "tmp", ".."):
         yield bucket, envelope.name_of(bucket, digest), envelope.seal(bucket, digest, good)
     for key in ("../../../../etc/passwd", "/etc/passwd", "..", "x", "", digest[:-1] + "/"):
         yield key, envelope.name_of(store.STAGE, key), envelope.seal(store.STAGE, key, b"{}")

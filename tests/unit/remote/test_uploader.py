@@ -95,9 +95,9 @@ def test_what_is_queued_is_sent_and_leaves_the_queue(put, sender, cache, remote,
         sealed = far.content[envelope.name_of(bucket, key)]
         assert envelope.unseal(sealed, bucket, key, 1 << 20) == b"r" + content
     assert left(cache, remote) == {}
-    assert (made.sent, made.sent_bytes) == (2, sum(map(len, far.content.values())))
+    assert (made.state.sent, made.state.bytes) == (2, sum(map(len, far.content.values())))
     state = uploads.state_of(cache.directory, remote.identity)
-    assert (state.sent, state.bytes, state.word) == (2, made.sent_bytes, "")
+    assert (state.sent, state.bytes, state.word) == (2, made.state.bytes, "")
 
 
 def test_only_a_large_blob_is_asked_for_and_none_is_sent_twice(put, sender, far):
@@ -108,7 +108,7 @@ def test_only_a_large_blob_is_asked_for_and_none_is_sent_twice(put, sender, far)
     made = sender()
     made.drain()
     assert sorted(far.asked) == sorted([("put", names[0]), ("has", names[1])])
-    assert (made.sent, made.present) == (1, 1)
+    assert (made.state.sent, made.state.present) == (1, 1)
 
 
 def test_what_is_no_longer_in_the_cache_leaves_the_queue(put, sender, cache, remote, far):
@@ -149,7 +149,7 @@ def test_a_remote_that_forbids_writing_gets_nothing_more(put, sender, cache, rem
     made = sender()
     made.drain()
     assert left(cache, remote) == {}
-    assert made.dropped == 2
+    assert made.state.dropped == 2
     state = uploads.state_of(cache.directory, remote.identity)
     assert (state.word, state.dropped) == ("denied", 2)
     assert not uploads.enqueue(cache.directory, [remote], [(store.BLOB, keys.digest_bytes(BLOB))])
@@ -166,7 +166,7 @@ def test_an_item_that_fails_by_itself_is_given_up_after_some_tries(put, sender, 
     made = sender()
     made.drain()
     assert left(cache, remote).keys() <= {good}
-    assert made.dropped == 1
+    assert made.state.dropped == 1
     if word == "broken":
         assert envelope.name_of(*good) in far.content
 
@@ -203,9 +203,9 @@ def test_it_ends_when_its_time_or_its_bytes_are_spent(put, sender, cache, remote
     monkeypatch.setattr(uploader, "_MOST_BYTES", 5000)
     made = sender()
     made.drain()
-    assert 5 <= made.sent < 10
+    assert 5 <= made.state.sent < 10
     assert made.is_spent
-    assert len(left(cache, remote)) == len(items) - made.sent
+    assert len(left(cache, remote)) == len(items) - made.state.sent
 
 
 def test_a_remote_that_is_out_is_not_asked(put, sender, cache, remote, far):
