@@ -1,4 +1,4 @@
-"""A directory as a remote: what is put appears whole; what others leave there is neither waited for nor read."""
+"""A directory as a remote: what is put appears whole; what others leave there is not waited for."""
 
 from __future__ import annotations
 
