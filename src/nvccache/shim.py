@@ -162,7 +162,6 @@ def _cached_compile(
             outcome.replay_key,
             outcome.terminal,
             outcome.program,
-            outcome.beyond,
         )
         return _staged_compile(request, config)
     assert outcome.bypass
@@ -221,6 +220,8 @@ def _carry_out(request: Request, config: Config) -> int:
     nvcc, arguments = request.nvcc, list(request.arguments)
     started = time.monotonic()
     report = _make(request, config)
+    if report.answer:
+        _hand_over(report.answer, config, started)
     record = Event(outcomes.BYPASS)
     record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)

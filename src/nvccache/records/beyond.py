@@ -79,6 +79,10 @@ class Beyond:
             self.tier.refuse(store.BLOB, digest)
             return None
 
+    def give_up(self) -> None:
+        """Ask for nothing more, and wait for nothing: the call is to end at once."""
+        self.tier.close()
+
     def has_blob(self, digest: str) -> bool:
         return self.tier.has(store.BLOB, digest)
 

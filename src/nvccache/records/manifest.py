@@ -7,7 +7,7 @@ host compile, which reads toolkit headers again. Part of the hot path.
 
 from __future__ import annotations
 
-from nvccache.files import signatures
+from nvccache.files import keys, signatures
 from nvccache.records import differences, input_records
 from nvccache.store import store
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _MOST_INPUT_RECORDS = 8
-_KEY_LENGTH = 32
 
 
 class Found:
@@ -151,8 +150,8 @@ def keys_of(front_key: str, cache: Store) -> list[str]:
     record = cache.find_record(store.MANIFEST, front_key)
     if record is None:
         return []
-    if len(record) % _KEY_LENGTH or not record.isalnum():
+    if len(record) % keys.LENGTH or not record.isalnum():
         cache.remove_damaged(store.MANIFEST, front_key)
         return []
     text = record.decode("ascii")
-    return [text[at : at + _KEY_LENGTH] for at in range(0, len(text), _KEY_LENGTH)]
+    return [text[at : at + keys.LENGTH] for at in range(0, len(text), keys.LENGTH)]

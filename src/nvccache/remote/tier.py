@@ -1,9 +1,9 @@
 """The remotes of a call, as the store asks them: within one budget of waiting, each name once.
 
-All remotes are asked for a name at once, on threads of their own: one after the other, a name that is nowhere
-would cost the sum of their distances instead of the longest, and one that hangs would hide those behind it.
-Of those that have it the first in order is believed; one further back only if it has been waited for the first
-for a moment. What comes is unsealed on the thread, so that nobody is given what was not asked for.
+All remotes are asked for a name at once, on threads of their own: one after the other, a name that is
+nowhere would cost the sum of their distances instead of the longest, and one that hangs would hide those
+behind it. Of those that have it the first in order is believed; one further back only after a moment in which
+the first has said nothing. What comes is unsealed on the thread: nobody is given what was not asked for.
 
 Whatever goes wrong is an absent name here, a fault in `counts`, and an outage of that remote (breaker.py).
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _THREADS = 8  # in all
 _MOMENT = 0.1  # seconds for which a remote is waited for that comes before one that has answered
+_NOTHING = 0.001  # seconds
 _GARBAGE = 3  # answers that cannot be used, and none that can, after which a remote is left alone
 
 
@@ -109,6 +110,7 @@ class Tier:
         self._budget = Budget(timeout)
         self._say = say
         self._changed = threading.Condition()
+        self._is_closed = False
         self._lookups: dict[tuple[str, str, bool], _Lookup] = {}
         breakers = [Breaker(remote.identity, directory) for remote in remotes]
         self._sources = [
@@ -160,7 +162,10 @@ class Tier:
                     _count(self._sources[index], "broken")
 
     def close(self) -> None:
-        """Ask no more; what is on its way is not waited for."""
+        """Ask no more; what is on its way is not waited for, also by those who have begun to wait."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
         for pool in self._pools:
             pool.drop()
 
@@ -173,7 +178,7 @@ class Tier:
                 return lookup
             lookup = self._lookups[identity] = _Lookup(len(self._sources))
             for index, source in enumerate(self._sources):
-                if self._budget.left and source.may_be_asked():
+                if self._budget.left and not self._is_closed and source.may_be_asked():
                     source.counts.asked += 1
                     source.pending += 1
                     self._pools[index].start(self._asking(lookup, index, bucket, key, most))
@@ -211,7 +216,7 @@ class Tier:
         except ServiceError as error:
             self._note_fault(source, error)
             return None
-        except Exception as error:  # of opendal, or of memory: a remote never fails a call
+        except BaseException as error:  # what panics in opendal is no Exception; a remote never fails a call
             self._note_fault(source, ServiceError("broken", type(error).__name__))
             return None
         return self._opened(source, content, bucket, key, most)
@@ -272,7 +277,11 @@ class Tier:
 
     def _wait(self, lookup: _Lookup) -> bytes | bool | None:
         with self._changed:
-            self._budget.wait(self._changed, lambda: lookup.is_settled or lookup.best() is not None)
+            self._budget.wait(
+                self._changed, lambda: self._is_closed or lookup.is_settled or lookup.best() is not None
+            )
+            if self._is_closed:
+                return lookup.best()
             if not lookup.is_settled and lookup.best() is not None:
                 self._budget.wait(self._changed, lambda: lookup.is_settled, _MOMENT)
             late = [] if lookup.is_settled else self._late(lookup)
@@ -281,11 +290,11 @@ class Tier:
         return lookup.best()
 
     def _late(self, lookup: _Lookup) -> list[_Source]:
-        """Those that have said nothing at all, neither of this nor of another name, and have had their time."""
+        """Those that have had their time and said nothing at all, neither of this nor of another name."""
         return [
             source
             for source, is_heard in zip(self._sources, lookup.is_heard, strict=True)
-            if not is_heard and not self._budget.left and not source.has_answered and not source.is_out
+            if not is_heard and self._budget.left < _NOTHING and not source.has_answered and not source.is_out
         ]
 
 

@@ -19,7 +19,7 @@ from unprivileged import read_only, unreadable
 @pytest.fixture
 def used_cache(cache_dir):
     """A cache with one blob and a few calls."""
-    store.Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
+    store.Store(cache_dir).add_blob("ab" * 32, b"x" * 2048, compress=False)
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
     event_line.append(cache_dir, event(outcomes.PARTIAL_HIT, stages=stages, tool_saved=1.5))
     event_line.append(cache_dir, event(outcomes.BYPASS, "library"))
@@ -186,7 +186,7 @@ def test_a_summary_for_a_step_is_a_table(nvccache, two_builds):
 
 
 def test_sizes_add_up_to_what_lies_there(nvccache, used_cache):
-    store.Store(used_cache).add_blob("cd" * 16, b"x" * 100_000, compress=True)
+    store.Store(used_cache).add_blob("cd" * 32, b"x" * 100_000, compress=True)
     kinds = json.loads(nvccache("stats", "--json", "--sizes").output)["store"]["kinds"]
     assert kinds["blob"]["files"] == kinds["blob (zstd)"]["files"] == 1
     assert kinds["blob"]["bytes"] == kinds["blob"]["unpacked_bytes"] == 2048

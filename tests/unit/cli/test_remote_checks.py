@@ -32,6 +32,14 @@ def test_nothing_is_said_where_there_is_none(cache_dir):
     assert found() == []
 
 
+def test_no_password_is_shown(far, monkeypatch):
+    monkeypatch.setenv("NVCCACHE_REMOTE", "redis://me:SECRET@localhost:1,rw")
+    (finding,) = found()
+    assert finding.state == BAD
+    assert "redis://***@localhost:1" in finding.text
+    assert "SECRET" not in str(finding)
+
+
 def test_a_remote_that_answers_is_good(far):
     (finding,) = found()
     assert finding.state == GOOD
@@ -58,8 +66,9 @@ def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):
     assert found()[0].mend == ("pip install 'nvccache[remote]'",)
 
 
-def test_an_outage_that_compiles_still_heed_is_told(far):
-    breaker.Breaker(far.identity).trip("timeout", "no answer in time")
+@pytest.mark.parametrize("for_writing", [False, True])
+def test_an_outage_that_compiles_still_heed_is_told(far, for_writing):
+    breaker.Breaker(far.identity, for_writing=for_writing).trip("timeout", "no answer in time")
     (finding,) = found()
     assert finding.state == ODD
     assert "no answer in time" in finding.details[0]

@@ -137,7 +137,8 @@ def test_a_fault_of_the_remote_ends_the_work_and_leaves_the_queue(put, sender, c
     assert made.fault.word == word
     state = uploads.state_of(cache.directory, remote.identity)
     assert state.word == word
-    assert 0 < state.paused_until - time.time() <= uploads.PAUSE_SECONDS
+    assert breaker.Breaker(remote.identity, for_writing=True).outage().word == word
+    assert not uploads.ensure_running(cache.directory, [remote], {})
     is_out = breaker.Breaker(remote.identity).outage() is not None
     assert is_out == (word in ("unreachable", "throttled", "tls"))
 
