@@ -161,9 +161,11 @@ def test_a_remote_that_forbids_writing_gets_nothing_more(put, sender, cache, rem
 def test_an_item_that_fails_by_itself_is_given_up_after_some_tries(put, sender, cache, remote, far, word):
     bad, good = put(BLOB, LARGE)
     far.faults[envelope.name_of(*bad)] = ServiceError(word)
+    outage = breaker.Breaker(remote.identity, for_writing=True)
     for tries in range(1, 5):
         sender().drain()
         assert left(cache, remote)[bad] == tries
+        outage.close()
     made = sender()
     made.drain()
     assert left(cache, remote).keys() <= {good}
