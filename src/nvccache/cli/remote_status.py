@@ -65,7 +65,8 @@ def status(lists: bool, as_json: bool) -> None:
 def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     """Ask a remote, also during an outage."""
     found = Status(remote.shown, remote.is_writable)
-    outage = breaker.Breaker(remote.identity).outage()
+    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
+    outage = next((outage for outage in (each.outage() for each in breakers) if outage), None)
     if outage:
         found.outage = {name: getattr(outage, name) for name in ("since", "until", "word", "text", "trips")}
     found.uploads = of_uploads(remote, root)
