@@ -148,6 +148,11 @@ class _Source:
         if is_too_much:
             self._trip(ServiceError("broken", why))
 
+    def note_refusal(self) -> None:
+        """What was taken for an answer is no good."""
+        with self._lock:
+            self._count("broken")
+
     def note_fault(self, error: ServiceError) -> None:
         with self._lock:
             self._count(error.word)
@@ -239,7 +244,7 @@ class Tier:
             for index, answer in enumerate(lookup.answers):
                 if answer is not None:
                     lookup.answers[index] = None
-                    _count(self._sources[index], "broken")
+                    self._sources[index].note_refusal()
 
     def close(self) -> None:
         """Ask no more; what is on its way is not waited for, also by those who have begun to wait."""
