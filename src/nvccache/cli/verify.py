@@ -43,7 +43,8 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     Every file is checked against its checksum.
     With a command line behind `--`, that is compiled by the cache and by nvcc, here, and nothing else is
     checked; it must name its output by `-o`, which is not written. N objects are chosen at random from those
-    whose command lines are kept in full. Ends with status 1 if something is wrong.
+    whose command lines are kept in full. Ends with status 1 if something is wrong, or if the given command
+    line could not be compared.
     """
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
@@ -59,7 +60,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
         say_json(_document(settings, checked, tried))
     else:
         _show(settings, checked, tried, repair)
-    if _is_wrong(checked, tried):
+    if _is_wrong(checked, tried) or (command and tried[0].state == recompile.SKIPPED):
         sys.exit(1)
 
 
