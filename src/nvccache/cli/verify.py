@@ -57,10 +57,10 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     checked = None if command else _check(settings, repair)
     tried = [_given(command)] if command else _sample(settings, sample) if sample else []
     if as_json:
-        say_json(_document(settings, checked, tried))
+        say_json(_document(settings, checked, tried, bool(command)))
     else:
         _show(settings, checked, tried, repair)
-    if _is_wrong(checked, tried) or (command and tried[0].state == recompile.SKIPPED):
+    if _is_wrong(checked, tried, bool(command)):
         sys.exit(1)
 
 
@@ -70,9 +70,12 @@ def _check(settings: Config, repair: bool) -> Checked:
         return integrity.check(cache, repair, tell)
 
 
-def _is_wrong(checked: Checked | None, tried: list[Tried]) -> bool:
+def _is_wrong(checked: Checked | None, tried: list[Tried], is_given: bool) -> bool:
+    """Whether the status is 1. Of a sample some may be skipped; a command that is given is to be compared."""
     is_damaged = checked is not None and len(checked.damaged) > checked.removed
-    return is_damaged or any(each.state == recompile.DIFFERENT for each in tried)
+    return is_damaged or any(
+        each.state == recompile.DIFFERENT or (is_given and each.state == recompile.SKIPPED) for each in tried
+    )
 
 
 def _given(command: tuple[str, ...]) -> Tried:
@@ -112,12 +115,14 @@ def _environ() -> dict[str, str]:
     return environ | {"NVCCACHE_DISABLE": "0", "NVCCACHE_RECACHE": "0"}  # the settings file may say otherwise
 
 
-def _document(settings: Config, checked: Checked | None, tried: list[Tried]) -> dict[str, object]:
+def _document(
+    settings: Config, checked: Checked | None, tried: list[Tried], is_given: bool
+) -> dict[str, object]:
     return {
         "cache": settings.dir,
         "files": asdict(checked) if checked else None,
         "compiles": [asdict(each) for each in tried],
-        "is_wrong": _is_wrong(checked, tried),
+        "is_wrong": _is_wrong(checked, tried, is_given),
     }
 
 
