@@ -301,6 +301,10 @@ def _log_bypass(
 def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
     event = Event(outcomes.BYPASS, reason)
     event.product = _product_named_in(arguments)
+    if config.counts_calls:
+        from nvccache.commandline import redaction
+
+        event.sources = redaction.files_in(arguments)
     _record(config, event, time.monotonic())
 
 
