@@ -192,11 +192,15 @@ class _Run:
                 raise _UnlikeIdsError
             if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
-            if _has_ended_well(task) and shared_ids.is_refuted(self._execution, task.stage):
+            if not task.has_failed and shared_ids.is_refuted(self._execution, task.stage, self._said()):
                 raise _OtherPathError
             if is_id_settled:
                 self._noted.add(task.number)
                 self._progress.ended(task)
+
+    def _said(self) -> bytes:
+        completed = [task.completed for task in self._ended()]
+        return b"".join([done.stdout + done.stderr for done in completed if done])
 
     def _is_id_settled(self, task: Task) -> bool:
         """Whether the id that nvcc would have this stage read, if any, is known."""
@@ -253,10 +257,6 @@ class _Run:
 
 def _written_by(task: Task) -> str:
     return task.stage.outputs[0].path if task.stage.outputs else ""
-
-
-def _has_ended_well(task: Task) -> bool:
-    return task.completed is not None and task.completed.status == 0
 
 
 def _has_said(task: Task) -> bool:

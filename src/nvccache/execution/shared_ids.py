@@ -46,8 +46,11 @@ def plan_of(context: Context, choice: str) -> Plan:
     return relative_ids.relative(context.plan, context.cwd) if choice == SHARED else context.plan
 
 
-def is_refuted(execution: Execution, stage: Stage) -> bool:
-    """Whether what a stage has made is an object that ought to have the other id."""
+def is_refuted(execution: Execution, stage: Stage, said: bytes) -> bool:
+    """Whether what a stage has made is an object that ought to have the other id.
+
+    `said` is what the tools of the call have said: a message names nvcc's id, or none.
+    """
     objects = [output for output in relative_ids.objects_of(execution.plan) if output in stage.outputs]
     generating = relative_ids.generating_stage(execution.plan_of_nvcc)
     if execution.ids_choice == SETTLED or not objects or generating is None:
@@ -58,7 +61,8 @@ def is_refuted(execution: Execution, stage: Stage) -> bool:
     if ids.depends_on_seed(identifier, execution.seeds.seed_of(generating)):
         return False  # the seed tells where the source is, and no checkout shares what holds that
     image = execution.runs.content_of(objects[0])
-    return relative_ids.are_told_apart(image, identifier) != (execution.ids_choice == SHARED)
+    is_shareable = ids.head_of(identifier) not in said and relative_ids.are_told_apart(image, identifier)
+    return is_shareable != (execution.ids_choice == SHARED)
 
 
 def _memo_key(context: Context) -> str:
