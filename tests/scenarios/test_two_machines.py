@@ -6,10 +6,12 @@ The second machine has a copy of what the first has put into the cache, without 
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.records import input_records, machine_facts
+from nvccache.records.base_dir import Relocation
 from nvccache.store import cachedir_tag, store
+from nvccache.store.store import Store
+from nvccache.toolkit import processor
 from scenarios.light_toolkit import light_toolkit
 from scenarios.rebuilds import HOST_OPTIONS, cuda_release
 from workspaces import OLD_ENOUGH, Counters, Workspace, make_workspace
@@ -170,6 +176,23 @@ def toolkit(workspace: Workspace, tmp_path: Path) -> str:
     return workspace.nvcc
 
 
+def record_as_another_class(machine: Machine) -> None:
+    """Have the machine remember of its processor that it is of a class that there is not."""
+    cache = Store(str(machine.workspace.cache))
+    asked = set()
+    for path in machine.workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
+        body = cache.find_record(store.INPUT_RECORD, path.name)
+        read, _ = input_records.decode(
+            body or b"", Relocation(str(machine.checkout.parent), f"{machine.checkout}/build")
+        )
+        asked |= {subject for topic, subject, _ in read.machine if topic == machine_facts.FEATURES}
+    assert asked
+    for loader in asked:
+        cache.add_memo(processor.memo_key(loader, machine.workspace.environ), "of another class")
+    for bucket in (store.INPUT_RECORD, store.MANIFEST, store.STAGE, store.REPLAY):
+        shutil.rmtree(machine.workspace.cache / bucket)
+
+
 def two_machines(tmp_path: Path, nvcc: str, other: Other) -> tuple[Machine, Path]:
     """The second, and what the first has in its cache, having compiled the source; the first is gone."""
     first = Machine(tmp_path / "first", nvcc, Other(), "one")
@@ -215,6 +238,46 @@ def check_is_shared(second: Machine, sent: Path) -> None:
     counters, made = second.compile(ARCHITECTURES[1], "--no-compress")
     assert not {"cicc", "ptxas", "cudafe"} & counters.ran().keys() or not has_shared_ids
     assert is_alike(made, second.plain(ARCHITECTURES[1], "--no-compress"))
+
+
+def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str) -> None:
+    first = Machine(tmp_path / "first", toolkit, Other(), "one")
+    second = Machine(tmp_path / "second", toolkit, Other(), "two")
+    first.compile(*ARCHITECTURES)
+    record_as_another_class(first)
+    first.compile(*ARCHITECTURES)
+    second.receive(first.workspace.cache)
+    counters, _ = second.compile(*ARCHITECTURES)
+    assert {"cicc", "ptxas"} <= counters.ran().keys()
+    assert "cudafe" not in counters.ran()
+    assert "because the processor is of another class" in second.explained()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a library in the place of the system's")
+def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str) -> None:
+    """Though it computes the same."""
+    library = next(path for path in map(Path, own_libraries()) if path.name.startswith("libm.so"))
+    other = tmp_path / "libm"
+    other.write_bytes(library.read_bytes() + b"another")
+    script = f'mount --bind "{other}" "{library}" && exec "$@"'
+    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no file can be mounted here")
+    second, _ = two_machines(tmp_path, toolkit, Other(prefix))
+    counters, _ = second.compile(*ARCHITECTURES, "--no-compress")
+    assert {"cicc", "ptxas"} <= counters.ran().keys()
+    assert "cudafe" not in counters.ran()
+    assert re.search("because the mathematics library `.*` changed", second.explained())
+
+
+def own_libraries() -> list[str]:
+    """What this interpreter has loaded, and what a program with mathematics in it would."""
+    ctypes.CDLL("libm.so.6")
+    return [
+        os.path.realpath(line.split()[-1])
+        for line in Path("/proc/self/maps").read_text().splitlines()
+        if "/lib" in line
+    ]
 
 
 def test_a_toolkit_that_lies_elsewhere_shares_its_stages(tmp_path: Path, toolkit: str) -> None:
