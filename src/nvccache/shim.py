@@ -259,17 +259,11 @@ def _carry_out(request: Request, config: Config) -> int:
 
 
 def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
-    """Have remotes told of what was made, by a process that nobody waits for.
-
-    The call is over: whatever goes wrong here must not have nvcc do it again.
-    """
+    """Have remotes told of what was made. The call is over: no fault may have nvcc do it again."""
     try:
-        from nvccache.remote import uploads, url
+        from nvccache.remote import uploads
 
-        remotes = url.parse(config.remote)
-        root = directory.of(config)
-        if uploads.enqueue(root, remotes, items):
-            uploads.ensure_running(root, remotes, environ, config.log)
+        uploads.send_soon(config, items, environ)
     except Exception as fault:
         _log(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
