@@ -34,7 +34,7 @@ from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Protocol
 
     from nvccache.store.event_line import RemoteUse
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
         def entry(self, key: str) -> bytes | None: ...
 
-        def input_records(self, front_key: str) -> dict[str, bytes]: ...
+        def input_records(self, front_key: str) -> Iterator[tuple[str, bytes]]: ...
 
         def blob(self, digest: str) -> tuple[bytes, bool] | None: ...
 
