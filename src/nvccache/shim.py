@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
     from nvccache.records.call_result import CallResult
+    from nvccache.store.event_line import RemoteUse
 
 _NO_FORMAT = 8  # ENOEXEC
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
@@ -170,9 +171,12 @@ def _cached_compile(
     return _become(nvcc, arguments, environ)
 
 
-def _hand_over(found: CallResult, config: Config, started: float) -> NoReturn:
+def _hand_over(
+    found: CallResult, config: Config, started: float, remote: RemoteUse | None = None
+) -> NoReturn:
     """Finish a direct hit."""
     event = Event(outcomes.DIRECT_HIT)
+    event.remote = remote
     event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
     event.sources, event.replayed = found.sources, found.stages
     event.product = os.path.abspath(found.products[0][0]) if found.products else ""
@@ -221,11 +225,11 @@ def _carry_out(request: Request, config: Config) -> int:
     started = time.monotonic()
     report = _make(request, config)
     if report.answer:
-        _hand_over(report.answer, config, started)
+        _hand_over(report.answer, config, started, report.remote)
     record = Event(outcomes.BYPASS)
     record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
-    record.store_fault = report.store_fault
+    record.store_fault, record.remote = report.store_fault, report.remote
     if report.leave_to_nvcc == "odd_failure":
         from nvccache.machine import process
 
@@ -301,6 +305,10 @@ def _log_bypass(
 def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
     event = Event(outcomes.BYPASS, reason)
     event.product = _product_named_in(arguments)
+    if config.counts_calls:
+        from nvccache.commandline import redaction
+
+        event.sources = redaction.files_in(arguments)
     _record(config, event, time.monotonic())
 
 

@@ -60,8 +60,13 @@ def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
     made = light_toolkit(workspace, destination)
     for folder in (".", "bin", "nvvm"):
         for child in (original / folder).iterdir():
-            if not (made / folder / child.name).exists():
+            if child.name != "targets" and not (made / folder / child.name).exists():
                 (made / folder / child.name).symlink_to(child.resolve())
+    for target in (original / "targets").glob("*"):  # where some installations have their headers
+        (made / "targets" / target.name).mkdir(parents=True)
+        for child in target.iterdir():
+            real = made / "include" if child.name == "include" else child.resolve()
+            (made / "targets" / target.name / child.name).symlink_to(real)
     workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from nvccache.config import Config
     from nvccache.remote.tier import Tier
+    from nvccache.store.event_line import RemoteUse
     from nvccache.store.store import Store
 
 _LARGEST_BUNDLE = 1 << 26  # bytes, as its sender had them
@@ -79,6 +80,19 @@ class Beyond:
         except ValueError:
             self.tier.refuse(store.BLOB, digest)
             return None
+
+    def use(self) -> RemoteUse | None:
+        """What was asked so far, for the event log; None if nothing was."""
+        from nvccache.store.event_line import RemoteUse
+
+        counts = self.tier.counts
+        asked = max((each.asked for each in counts), default=0)  # all are asked for each name
+        faults = dict.fromkeys(word for each in counts for word in each.faults)
+        if not asked and not faults:
+            return None
+        found = sum(each.found for each in counts)
+        size = sum(each.bytes_in for each in counts)
+        return RemoteUse(asked, min(found, asked), size, self.tier.waited, tuple(faults))
 
     def give_up(self) -> None:
         """Ask for nothing more, and wait for nothing: the call is to end at once."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Protocol
 
+    from nvccache.store.event_line import RemoteUse
+
     class Beyond(Protocol):
         """What a store asks of other caches; records/beyond.py."""
 
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
         def has_blob(self, digest: str) -> bool: ...
 
         def give_up(self) -> None: ...
+
+        def use(self) -> RemoteUse | None: ...
 
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"
