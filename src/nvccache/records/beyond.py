@@ -12,6 +12,7 @@ import os
 from nvccache.files import keys
 from nvccache.records import bundle
 from nvccache.store import store
+from nvccache.store.event_line import RemoteUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,6 +112,21 @@ def of(config: Config, environ: Mapping[str, str]) -> Beyond | None:
 
     opened = tier.of(config, environ, lambda sentence: log.write(config.log, sentence))
     return Beyond(opened) if opened else None
+
+
+def use_of(asked: Beyond | None) -> RemoteUse | None:
+    """What a call asked of remotes, for the event log; None if nothing was asked, and nothing went wrong."""
+    counts = asked.tier.counts if asked else []
+    if not asked or not any(each.asked or each.faults for each in counts):
+        return None
+    faults = dict.fromkeys(word for each in counts for word in each.faults)
+    return RemoteUse(
+        max(each.asked for each in counts),  # each remote is asked for the same names
+        sum(each.found for each in counts),
+        sum(each.bytes_in for each in counts),
+        asked.tier.waited,
+        tuple(faults),
+    )
 
 
 def to_send(bucket: str, key: str, cache: Store) -> bytes | None:
