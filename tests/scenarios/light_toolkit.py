@@ -19,6 +19,9 @@ _RUNTIME = """#pragma once
 #include "device_launch_parameters.h"
 #include <stddef.h>
 #include <stdlib.h>
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define cudaLaunchKernel cudaLaunchKernel_ptsz
+#endif
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = 0);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
 extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);

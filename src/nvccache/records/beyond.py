@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from nvccache.config import Config
     from nvccache.remote.tier import Tier
-    from nvccache.store.event_line import RemoteUse
     from nvccache.store.store import Store
 
 _LARGEST_BUNDLE = 1 << 26  # bytes, as its sender had them
@@ -84,8 +83,6 @@ class Beyond:
 
     def use(self) -> RemoteUse | None:
         """What was asked so far, for the event log; None if nothing was."""
-        from nvccache.store.event_line import RemoteUse
-
         counts = self.tier.counts
         asked = max((each.asked for each in counts), default=0)  # all are asked for each name
         faults = dict.fromkeys(word for each in counts for word in each.faults)
@@ -112,21 +109,6 @@ def of(config: Config, environ: Mapping[str, str]) -> Beyond | None:
 
     opened = tier.of(config, environ, lambda sentence: log.write(config.log, sentence))
     return Beyond(opened) if opened else None
-
-
-def use_of(asked: Beyond | None) -> RemoteUse | None:
-    """What a call asked of remotes, for the event log; None if nothing was asked, and nothing went wrong."""
-    counts = asked.tier.counts if asked else []
-    if not asked or not any(each.asked or each.faults for each in counts):
-        return None
-    faults = dict.fromkeys(word for each in counts for word in each.faults)
-    return RemoteUse(
-        max(each.asked for each in counts),  # each remote is asked for the same names
-        sum(each.found for each in counts),
-        sum(each.bytes_in for each in counts),
-        asked.tier.waited,
-        tuple(faults),
-    )
 
 
 def to_send(bucket: str, key: str, cache: Store) -> bytes | None:

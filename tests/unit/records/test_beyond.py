@@ -201,14 +201,14 @@ def test_what_a_call_asked_of_remotes_is_told(tmp_path):
     name = envelope.name_of(store.BLOB, "ab" * 32)
     service.put(name, envelope.seal(store.BLOB, "ab" * 32, b"rbody"))
     asked = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))
-    assert beyond.use_of(None) is beyond.use_of(asked) is None
+    assert asked.use() is None
     asked.has_blob("cd" * 32)
     asked.tier.get(store.BLOB, "ab" * 32, 100)
-    use = beyond.use_of(asked)
+    use = asked.use()
     assert (use.asked, use.found, use.faults) == (2, 1, ())
     assert use.bytes == len(service.get(name, 1 << 20))
     assert use.seconds == asked.tier.waited >= 0
     service.put(name, b"junk")
     broken = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))
     broken.tier.get(store.BLOB, "ab" * 32, 100)
-    assert beyond.use_of(broken).faults == ("broken",)
+    assert broken.use().faults == ("broken",)
