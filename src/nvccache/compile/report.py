@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.find_stage import Lookup
     from nvccache.plan.model import Stage
+    from nvccache.records.call_result import CallResult
 
 
 class StageLookup:
@@ -29,14 +30,17 @@ class StageLookup:
 class Report:
     """Exit code, output, and what became of each stage. `cause` is why the call was not replayed.
 
+    `answer` is what the call has given already, if another cache had all of it; nothing else counts then.
+
     The stages' times count from `began`, by the monotonic clock; `busy` are the seconds in which a tool ran.
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
     link_only.py; `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or
     empty. `told_before_link` are standard output and error up to there, where a program is linked.
-    `store_fault` is a word of outcomes.STORE_FAULTS if the cache could not be used as it should, or empty.
+    `to_send` is what other machines may have a use for, as beyond.items_of gives it.
     """
 
     __slots__ = (
+        "answer",
         "began",
         "busy",
         "cause",
@@ -49,12 +53,14 @@ class Report:
         "stderr",
         "stdout",
         "store_fault",
+        "to_send",
         "told_before_link",
     )
 
     products: tuple[str, ...]
 
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
+        self.answer: CallResult | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
@@ -67,7 +73,7 @@ class Report:
         self.is_linked = False
         self.store_fault = ""
         self.told_before_link = (b"", b"")
-        self.store_fault = ""
+        self.to_send: list[tuple[str, str]] = []
 
     @property
     def tool_saved(self) -> float:

@@ -42,6 +42,14 @@ class Schema:
         parts = unpack(self.kind, record, len(self._fields))
         return {name: decode(part) for (name, (_, decode)), part in zip(self._fields, parts, strict=True)}
 
+    def sections_of(self, record: bytes) -> dict[str, bytes]:
+        """The fields of a record as they are, not decoded; raises ValueError."""
+        return dict(zip(self.names, unpack(self.kind, record, len(self.names)), strict=True))
+
+    def joined(self, fields: Mapping[str, bytes]) -> bytes:
+        """The inverse of `sections_of`."""
+        return pack(self.kind, [fields[name] for name in self.names])
+
 
 def pack(kind: str, sections: list[bytes]) -> bytes:
     lengths = b" ".join([b"%d" % len(section) for section in sections])
@@ -50,9 +58,17 @@ def pack(kind: str, sections: list[bytes]) -> bytes:
 
 def unpack(kind: str, record: bytes, count: int) -> list[bytes]:
     """The `count` sections of a record; raises ValueError for anything else."""
+    found = unpack_all(kind, record)
+    if len(found) != count:
+        raise ValueError("not such a record")
+    return found
+
+
+def unpack_all(kind: str, record: bytes) -> list[bytes]:
+    """The sections of a record that has any number of them; raises ValueError."""
     end = record.find(b"\n")
     magic, found, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
-    if magic != _MAGIC or found != kind.encode() or len(lengths) != count:
+    if magic != _MAGIC or found != kind.encode():
         raise ValueError("not such a record")
     sections = []
     position = end + 1
