@@ -69,7 +69,7 @@ class Machine(Workspace):
         deadline = time.monotonic() + PATIENCE
         while uploads.pending(str(self.cache)):
             states = [path.read_text() for path in self.cache.glob("remote/*.state")]
-            assert time.monotonic() < deadline, f"not sent: {states}"
+            assert time.monotonic() < deadline, f"not sent: {states}, {self.outages()}"
             time.sleep(0.05)
 
     def wait_for_uploader(self) -> None:
