@@ -36,6 +36,11 @@ class Asking:
         job = self._jobs.start(lambda _: self._execution.find_beyond(stage, missing))
         self._asked[job] = task
 
+    def give_up(self) -> None:
+        """Have nothing waited for any more."""
+        if self._asked:
+            self._execution.give_up_asking()
+
     def end(self, job: Job) -> tuple[Task, Lookup] | None:
         """The stage that a job asked for, and what is known of it now; None for another job.
 

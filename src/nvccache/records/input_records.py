@@ -231,12 +231,13 @@ def without_hints(record: bytes) -> bytes:
 
     Raises ValueError.
     """
-    values = _RECORD.decode(record)
-    of_files, of_directories = values["signatures"]
-    values["signatures"] = ([UNKNOWN] * len(of_files), [UNKNOWN] * len(of_directories))
-    observed, _, search_path = values["other"]
-    values["other"] = [observed, "", search_path]  # whoever has it next sees for himself what he may read
-    return _RECORD.encode(values)
+    fields = _RECORD.sections_of(record)  # not decoded: a bundle has up to a dozen large ones
+    files = len(fields["digests"]) // keys.LENGTH
+    directories = fields["directories"].count(b"\0")
+    fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
+    observed, _, search_path = sections.split(fields["other"])
+    fields["other"] = sections.join([observed, "", search_path])  # who has it next looks what he may read
+    return _RECORD.joined(fields)
 
 
 def _moved(values: Any, move: Callable[[str], str]) -> Any:

@@ -74,7 +74,7 @@ class Sender:
         self._root = root
         self._environ = environ
         self._service: Service | None = None
-        self._breaker = Breaker(remote.identity)
+        self._breakers = Breaker(remote.identity), Breaker(remote.identity, for_writing=True)
         self._before = uploads.state_of(root, remote.identity)
         self.state = uploads.State()  # of what this one has done
         self._done: set[Item] = set()  # what is named by what it holds is sent once
@@ -102,10 +102,11 @@ class Sender:
         """Whether there is a client, and the remote is not left alone for now."""
         if self._service:
             return True
-        outage = self._breaker.outage()
-        if outage and not self._is_asked_for and not self._breaker.may_ask():
-            self.fault = ServiceError(outage.word)
-            return False
+        for breaker in () if self._is_asked_for else self._breakers:
+            outage = breaker.outage()
+            if outage and not breaker.may_ask():
+                self.fault = ServiceError(outage.word)
+                return False
         try:
             self._service = Service(self.remote, self._environ, _ANSWER_SECONDS)
         except ServiceError as error:
@@ -170,7 +171,8 @@ class Sender:
 
     def _count(self, item: Item, size: int) -> None:
         if not self._done:
-            self._breaker.close()
+            for breaker in self._breakers:
+                breaker.close()
         self._done.add(item)
         if size:
             self.state.sent += 1
@@ -193,13 +195,12 @@ class Sender:
     def _stop(self, fault: ServiceError) -> None:
         self.fault = fault
         self.state.fail(fault.word, str(fault))
+        for_reading, for_writing = self._breakers
+        for_writing.trip(fault.word, str(fault))
         if fault.word in _OF_READERS:
-            self._breaker.trip(fault.word, str(fault))
-        pause = uploads.PAUSE_SECONDS
+            for_reading.trip(fault.word, str(fault))
         if fault.word == "denied":
-            pause = uploads.REFUSED_SECONDS
-            self.state.refused_until = time.time() + pause
-        self.state.paused_until = time.time() + pause
+            self.state.refused_until = time.time() + uploads.REFUSED_SECONDS
 
     def _write_down(self) -> None:
         """Keep what became of it; what a remote forbids to write is not kept for it."""

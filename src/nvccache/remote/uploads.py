@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from nvccache.config import Config
     from nvccache.remote.url import Remote
 
     Item = tuple[str, str]  # bucket and key
@@ -34,7 +35,6 @@ FOLDER = "remote"
 # What may lie in the folder; layout.py has the same words.
 NAME = re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock|\.state)")
 REFUSED_SECONDS = 600.0  # for which nothing is queued for a remote that forbids writing
-PAUSE_SECONDS = 60.0  # for which no uploader is started after a fault of the remote
 _PROGRAM = "nvccache.records.send_queued"
 _MOST_BYTES = 32 << 20  # of queue, for each remote
 _MOST_FILES = 4096
@@ -46,10 +46,10 @@ _LINE = re.compile(r"(\d{1,3}) ([a-z][a-z-]{0,30}-v\d{1,4}) ([0-9a-f]{16,128})")
 class State:
     """What became of uploads to one remote so far. `word` and `text` are of the last fault, `at` is when.
 
-    `paused_until` and `refused_until` are Unix times: until then no uploader is started, and nothing queued.
+    `refused_until` is a Unix time: until then the remote forbids writing, and nothing is queued.
     """
 
-    __slots__ = ("at", "bytes", "dropped", "paused_until", "present", "refused_until", "sent", "text", "word")
+    __slots__ = ("at", "bytes", "dropped", "present", "refused_until", "sent", "text", "word")
 
     def __init__(self) -> None:
         self.sent = 0  # objects
@@ -58,7 +58,7 @@ class State:
         self.dropped = 0  # were given up
         self.word = self.text = ""
         self.at = 0.0
-        self.paused_until = self.refused_until = 0.0
+        self.refused_until = 0.0
 
     def fail(self, word: str, text: str) -> None:
         self.word, self.text, self.at = word, text[:400], time.time()
@@ -70,8 +70,18 @@ class State:
             setattr(both, name, getattr(self, name) + getattr(later, name))
         newest = later if later.word else self
         both.word, both.text, both.at = newest.word, newest.text, newest.at
-        both.paused_until, both.refused_until = newest.paused_until, newest.refused_until
+        both.refused_until = newest.refused_until
         return both
+
+
+def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
+    """Have what a call has published sent to every remote that is written to, and wait for nobody."""
+    from nvccache.remote import url
+
+    remotes = url.parse(config.remote)
+    root = directories.of(config)
+    if enqueue(root, remotes, items):
+        ensure_running(root, remotes, environ, config.log)
 
 
 def enqueue(place: str | Directory, remotes: Iterable[Remote], items: Iterable[Item]) -> bool:
@@ -119,7 +129,7 @@ def _is_free(root: Directory, identity: str) -> bool:
             if not is_ours:
                 return False
             trim(root, identity)
-        if state_of(root, identity).paused_until > time.time() or _is_out(identity):
+        if _is_out(identity):
             return False
         # Not before the lock is free again: whoever queued meanwhile took us for who sends.
         return bool(pending(root, identity))
@@ -128,11 +138,11 @@ def _is_free(root: Directory, identity: str) -> bool:
 
 
 def _is_out(identity: str) -> bool:
-    """Whether the remote is left alone for now."""
+    """Whether the remote is left alone for now, by who reads or by who writes."""
     from nvccache.remote.breaker import Breaker
 
-    outage = Breaker(identity).outage()
-    return outage is not None and time.time() < outage.until
+    outages = [Breaker(identity, for_writing=for_writing).outage() for for_writing in (False, True)]
+    return any(outage and time.time() < outage.until for outage in outages)
 
 
 @contextlib.contextmanager
@@ -224,15 +234,31 @@ def state_of(root: Directory, identity: str) -> State:
         for name in ("sent", "bytes", "present", "dropped"):
             setattr(state, name, max(0, int(found[name])))
         state.word, state.text = str(found["word"])[:40], str(found["text"])[:400]
-        state.at = float(found["at"])
-        state.paused_until, state.refused_until = float(found["paused_until"]), float(found["refused_until"])
+        state.at, state.refused_until = float(found["at"]), float(found["refused_until"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return State()
     # Whoever may write here must not stop uploads for good.
-    latest = time.time() + REFUSED_SECONDS
-    state.refused_until = min(state.refused_until, latest)
-    state.paused_until = min(state.paused_until, latest)
+    state.refused_until = min(state.refused_until, time.time() + REFUSED_SECONDS)
     return state
+
+
+def summary(place: str | Directory) -> dict[str, int]:
+    """What is still to be sent from a cache, and what became of the rest, for all remotes together."""
+    root = directories.at(place)
+    made = {"pending": 0, "sent": 0, "bytes": 0, "present": 0, "dropped": 0}
+    try:
+        names = [name for name, _ in root.list(FOLDER) if NAME.fullmatch(name)]
+    except (OSError, StoreError):
+        return made
+    for name in names:
+        if name.endswith(".state"):
+            state = state_of(root, name.partition(".")[0])
+            for count in ("sent", "bytes", "present", "dropped"):
+                made[count] += getattr(state, count)
+        elif name.endswith(".queue"):
+            with contextlib.suppress(OSError):
+                made["pending"] += len(read(root, name))
+    return made
 
 
 def write_state(root: Directory, identity: str, state: State) -> None:

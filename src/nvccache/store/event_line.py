@@ -3,10 +3,11 @@
 Part of the hot path; events.py reads the lines again, event_totals.py adds them up. A line is
 
     started, seconds, outcome, reason, directory, product, sources, cause, pid, store fault, wrong settings,
-    wall saved, tool saved, stage*, `.`
+    wall saved, tool saved, remotes, stage*, `.`
 
-tab separated. Lists (sources, and each stage: kind, architecture, result, why, start, seconds, wall, slot,
-where) are separated by the unit separator. What would end a field or a line is percent-encoded.
+tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
+bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
+where). What would end a field or a line is percent-encoded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nvccache.store import directory
 from nvccache.store.directory import Directory, StrangeFileError
 
 FOLDER = "journal"
-LOG = "calls-v4.log"
+LOG = "calls-v5.log"
 CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 SEPARATOR = "\x1f"
@@ -61,6 +62,22 @@ class StageEvent:
         return self.result in (HIT, SHARED)
 
 
+class RemoteUse:
+    """What a call asked of remotes: for how many names, how many of these were found, the bytes received, the
+    seconds waited for them, and words of outcomes.REMOTE_FAULTS for what went wrong, each once."""
+
+    __slots__ = ("asked", "bytes", "faults", "found", "seconds")
+
+    def __init__(
+        self, asked: int, found: int, size: int, seconds: float, faults: tuple[str, ...] = ()
+    ) -> None:
+        self.asked = asked
+        self.found = found
+        self.bytes = size
+        self.seconds = seconds
+        self.faults = faults
+
+
 class Event:
     """What became of one call. Seconds are wall-clock seconds, `started` is a Unix time.
 
@@ -69,7 +86,8 @@ class Event:
     call was not replayed, a clause. `wall_saved` is what the stages that did not run took of the wall clock
     when they ran, less what nvccache itself took; `tool_saved` is what their tools took. `store_fault` is a
     word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings that are wrong, so that
-    their defaults were in force, with commas between them. `replayed` are further stages, as texts.
+    their defaults were in force, with commas between them. `remote` is None where no remote was asked.
+    `replayed` are further stages, as texts.
     """
 
     __slots__ = (
@@ -79,6 +97,7 @@ class Event:
         "pid",
         "product",
         "reason",
+        "remote",
         "replayed",
         "seconds",
         "sources",
@@ -104,6 +123,7 @@ class Event:
         self.wrong_settings = ""
         self.wall_saved = 0.0
         self.tool_saved = 0.0
+        self.remote: RemoteUse | None = None
         self.stages: list[StageEvent] = []
         self.replayed: list[str] = []
 
@@ -158,6 +178,7 @@ def line_of(event: Event) -> bytes:
         event.wrong_settings,
         f"{event.wall_saved:.6f}",
         f"{event.tool_saved:.6f}",
+        _text_of_remote(event.remote) if event.remote else "",
     ]
     fields += map(_text_of_stage, event.stages)
     fields += [text for text in event.replayed if "\t" not in text and "\n" not in text]
@@ -178,6 +199,11 @@ def quote(text: str) -> str:
     return text
 
 
+def _text_of_remote(use: RemoteUse) -> str:
+    numbers = f"{use.asked}\x1f{use.found}\x1f{use.bytes}\x1f{use.seconds:.6f}"
+    return f"{numbers}\x1f{','.join(use.faults)}"
+
+
 def _text_of_stage(stage: StageEvent) -> str:
     why = quote(stage.why[:_LONGEST_CLAUSE])
     return (
@@ -191,7 +217,7 @@ def _append_line(root: Directory, line: bytes) -> bool:
     path = f"{FOLDER}/{LOG}"
     try:
         descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
-    except SecondNameError:
+    except StrangeFileError:  # planted, or a link of a backup: it goes, and what it leads to stays as it is
         root.unlink(path)
         descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
     try:

@@ -1,9 +1,9 @@
 """The event log, read: one event a call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v4.log           one line a call, appended with a single write (event_line.py)
-      folding-v4.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
-      events-v4.<id>.log     logs that are in the totals, kept until they have 32 MiB together
+      calls-v5.log           one line a call, appended with a single write (event_line.py)
+      folding-v5.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
+      events-v5.<id>.log     logs that are in the totals, kept until they have 32 MiB together
 
 Owns the inverse of event_line.py and the JSON form. Whoever shares the cache may have written anything into
 a log: what is no whole line of ours is passed over.
@@ -26,6 +26,7 @@ from nvccache.store.event_line import (
     SEPARATOR,
     SHARED,
     Event,
+    RemoteUse,
     StageEvent,
     quote,
 )
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION = 1  # of the JSON form
-FOLDING, KEPT = "folding-v4.", "events-v4."
+FOLDING, KEPT = "folding-v5.", "events-v5."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
 PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
-_HEAD = 13  # fields before those of the stages
+_HEAD = 14  # fields before those of the stages
 _RESULTS = (HIT, RAN, FAILED, SHARED)
-_LARGEST_SECONDS, _LARGEST_TIME = 1e9, 1e11
+_LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _CODE = re.compile("%(25|09|0A|1F)")
 
 
@@ -161,6 +162,7 @@ def to_json(event: Event) -> dict[str, object]:
     ):
         made[name] = getattr(event, name)
     made["wrong_settings"] = [name for name in event.wrong_settings.split(",") if name]
+    made["remote"] = remote_json(event.remote)
     made["stages"] = [
         {
             name: getattr(stage, name)
@@ -171,6 +173,14 @@ def to_json(event: Event) -> dict[str, object]:
         for stage in event.stages
     ]
     return made
+
+
+def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
+    """What a call asked of remotes, in the documented form."""
+    if use is None:
+        return None
+    counts = {name: getattr(use, name) for name in ("asked", "found", "bytes", "seconds")}
+    return {**counts, "faults": list(use.faults)}
 
 
 def names(root: Directory) -> list[str]:
@@ -226,16 +236,27 @@ def _event_of(line: bytes) -> Event | None:
         return None
     try:
         event = Event(fields[2], fields[3], _number(fields[0], _LARGEST_TIME))
+        if event.started < 0:
+            return None  # no call began before 1970, and `--since` would see it as little as the report does
         event.seconds = _number(fields[1])
         event.directory, event.product, event.cause = map(_unquote, (fields[4], fields[5], fields[7]))
         event.sources = _list(fields[6])
         event.pid = int(fields[8][:20])
         event.store_fault, event.wrong_settings = fields[9], fields[10]
         event.wall_saved, event.tool_saved = _number(fields[11]), _number(fields[12])
+        event.remote = _remote_of(fields[13]) if fields[13] else None
         event.stages = [_stage_of(field) for field in fields[_HEAD:-1]]
     except ValueError:
         return None
     return event
+
+
+def _remote_of(field: str) -> RemoteUse:
+    """Raises ValueError."""
+    asked, found, size, seconds, faults = field.split(SEPARATOR)
+    words = tuple(word for word in faults.split(",") if word)
+    names, there, received = (int(_number(number, _LARGEST_BYTES)) for number in (asked, found, size))
+    return RemoteUse(names, there, received, _number(seconds), words)
 
 
 def _stage_of(field: str) -> StageEvent:

@@ -16,6 +16,7 @@ from nvccache.store import event_line, event_totals, events
 FIELDS = {
     "version", "started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid",
     "store_fault", "wrong_settings", "wall_saved", "tool_saved", "stages",
+    "remote",
 }  # fmt: skip
 STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"}
 
@@ -39,6 +40,15 @@ def test_json_is_one_object_a_line_with_all_fields(nvccache, used_cache):
     assert (found[1]["pid"], found[1]["wrong_settings"]) == (7, [])
 
 
+def test_what_was_asked_of_remotes_is_told(nvccache, cache_dir):
+    asked = event_line.RemoteUse(5, 3, 12345, 0.25, ("timeout", "tls"))
+    event_line.append(cache_dir, event(outcomes.MISS, started=1000.0, remote=asked))
+    event_line.append(cache_dir, event(outcomes.MISS, started=1001.0))
+    first, second = (json.loads(line) for line in nvccache("events", "--json").output.splitlines())
+    told = {"asked": 5, "found": 3, "bytes": 12345, "seconds": 0.25, "faults": ["timeout", "tls"]}
+    assert (first["remote"], second["remote"]) == (told, None)
+
+
 def test_a_line_tells_outcome_product_and_cause(nvccache, used_cache):
     first, second = nvccache("events").output.splitlines()
     assert first.endswith("  miss           3.00 s  a.o  because `x.h` changed")
@@ -50,7 +60,7 @@ def test_since_when(nvccache, used_cache, since, count):
     assert len(nvccache("events", "--since", since).output.splitlines()) == count
 
 
-@pytest.mark.parametrize("since", ["", "yesterday", "2h3", "-1h", "2026-13-01", "1" * 400 + "d"])
+@pytest.mark.parametrize("since", ["", "yesterday", "2h3", "-1h", "٣h", "2026-13-01", "1" * 400 + "d"])
 def test_a_time_that_is_none_is_one_sentence(nvccache, used_cache, since):
     result = nvccache("events", "--since", since)
     assert result.exit_code == 2
@@ -75,3 +85,15 @@ def test_what_is_appended_is_followed_across_a_fold(used_cache, tmp_path):
         found = [json.loads(child.stdout.readline())["product"] for _ in range(6)]
         child.terminate()
     assert found == [f"/{number}.o" for number in range(6)]
+
+
+def test_events_and_counts_agree_on_what_no_call_of_this_version_can_be(nvccache, cache_dir):
+    """An outcome of another version is one call more, a time before 1970 is damage."""
+    event_line.append(cache_dir, event(outcomes.MISS, started=-5.0))
+    event_line.append(cache_dir, event("of_tomorrow", started=time.time()))
+    assert [json.loads(line)["outcome"] for line in nvccache("events", "--json").output.splitlines()] == [
+        "of_tomorrow"
+    ]
+    for arguments in ((), ("--since", "1h")):
+        calls = json.loads(nvccache("stats", "--json", *arguments).output)["calls"]
+        assert {outcome: count for outcome, count in calls.items() if count} == {"of_tomorrow": 1}

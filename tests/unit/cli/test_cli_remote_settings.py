@@ -8,10 +8,6 @@ import os
 import pytest
 
 from nvccache import config
-from nvccache.cli import remote_checks
-from nvccache.cli.finding import BAD, GOOD, ODD
-from nvccache.remote import service, url
-from nvccache.remote.breaker import Breaker
 
 URL = "https://user:SECRET@host/cache,rw"
 SHOWN = "https://***@host/cache,rw"
@@ -50,38 +46,3 @@ def test_wrong_url_is_not_set(nvccache):
 def test_timeout_is_shown_with_its_unit(nvccache):
     assert "2 s" in nvccache("config").output
     assert json.loads(nvccache("config", "--json").stdout)["settings"]["remote_timeout"]["value"] == 2.0
-
-
-def found(text):
-    settings = config.load({"HOME": "/nonexistent", "NVCCACHE_REMOTE": text})
-    return list(remote_checks.of_remotes(settings))
-
-
-@pytest.fixture
-def pool(tmp_path, monkeypatch):
-    monkeypatch.setattr("nvccache.machine.slots.pool_directory", lambda: str(tmp_path))
-
-
-def test_doctor_has_nothing_to_say_without_remotes():
-    assert found("") == []
-
-
-def test_doctor_without_the_extra(monkeypatch, pool):
-    monkeypatch.setattr(service, "is_installed", lambda: False)
-    missing, directory = found("s3://bucket file:///mnt/x")
-    assert (missing.state, missing.mend) == (BAD, ("pip install 'nvccache[remote]'",))
-    assert directory.state == GOOD
-
-
-@pytest.mark.parametrize(
-    ("word", "for_writing", "state"),
-    [("timeout", False, ODD), ("bad_credentials", False, BAD), ("full", True, ODD)],
-)
-def test_doctor_knows_outages(monkeypatch, pool, word, for_writing, state):
-    monkeypatch.setattr(service, "is_installed", lambda: True)
-    assert [finding.state for finding in found(URL)] == [GOOD]
-    Breaker(url.parse(URL)[0].identity, for_writing=for_writing).trip(word, "why it is")
-    (finding,) = found(URL)
-    assert finding.state == state
-    assert "why it is" in finding.text
-    assert "SECRET" not in finding.text

@@ -9,7 +9,9 @@ import pytest
 
 from made_events import event
 from nvccache import __version__, outcomes
+from nvccache.remote import uploads, url
 from nvccache.store import event_line, store
+from nvccache.store.directory import Directory
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from unprivileged import read_only, unreadable
 
@@ -32,7 +34,7 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     statistics = json.loads(nvccache("stats", "--format", "json").output)
     assert set(statistics) == {
         "version", "calls", "bypass_reasons", "store_faults", "wrong_settings", "stages", "seconds_saved",
-        "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build",
+        "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build", "remote", "uploads",
     }  # fmt: skip
     assert nvccache("stats", "--json").output == nvccache("stats", "--format", "json").output
     assert statistics["version"] == __version__
@@ -75,6 +77,14 @@ def test_reset_prints_and_then_counts_from_zero(nvccache, used_cache):
     second = json.loads(nvccache("stats", "--format", "json").output)
     assert set(second["calls"].values()) == {0}
     assert second["store"]["entries"] == first["store"]["entries"] == 1
+
+
+def test_a_build_that_was_set_to_zero_is_no_last_build(nvccache, two_builds):
+    assert "in the last build" in nvccache("stats", "--zero").output
+    assert "the last build" not in nvccache("stats").output
+    event_line.append(two_builds, event(outcomes.MISS, started=time.time()))
+    found = json.loads(nvccache("stats", "--json").output)
+    assert (found["last_build"]["calls"], found["calls"]["miss"]) == (1, 1)
 
 
 def test_missing_cache_is_zeros_and_stays_missing(nvccache, cache_dir):
@@ -221,8 +231,55 @@ def test_what_is_no_file_is_written_to_and_stays(nvccache, two_builds, tmp_path,
     assert b"wall time saved" in found
 
 
+def test_a_pipe_that_nobody_reads_is_not_waited_for(nvccache, two_builds, tmp_path):
+    os.mkfifo(tmp_path / "out")
+    result = nvccache("stats", "-o", str(tmp_path / "out"))
+    assert (result.exit_code, result.output) == (
+        1, f"Error: cannot write `{tmp_path}/out`: nobody reads this pipe\n",
+    )  # fmt: skip
+
+
 def test_where_nothing_can_be_written_is_named(nvccache, two_builds, tmp_path):
     result = nvccache("stats", "-o", str(tmp_path / "none" / "x"))
     assert (result.exit_code, result.output.splitlines()[0]) == (
         1, f"Error: cannot write `{tmp_path}/none/x`: No such file or directory",
     )  # fmt: skip
+
+
+@pytest.fixture
+def used_remote(cache_dir):
+    """Two calls have asked a remote, and something waits to be sent."""
+    first = event(outcomes.MISS, remote=event_line.RemoteUse(5, 3, 2048, 0.25, ("timeout",)))
+    second = event(outcomes.STAGE_HIT, remote=event_line.RemoteUse(2, 2, 1024, 0.5, ("timeout", "tls")))
+    for call in (first, second):
+        event_line.append(cache_dir, call)
+    (remote,) = url.parse("file:///nowhere,rw")
+    uploads.enqueue(cache_dir, [remote], [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
+    state = uploads.State()
+    state.sent, state.bytes, state.dropped = 7, 4096, 1
+    uploads.write_state(Directory(cache_dir), remote.identity, state)
+
+
+def test_what_was_asked_of_remotes_and_sent_to_them(nvccache, used_remote):
+    told = json.loads(nvccache("stats", "--json").output)
+    assert told["remote"] == {
+        "calls": 2,
+        "asked": 7,
+        "found": 5,
+        "bytes_received": 3072,
+        "seconds_waited": 0.75,
+        "faults": {"timeout": 2, "tls": 1},
+    }
+    assert told["uploads"] == {"pending": 2, "sent": 7, "bytes": 4096, "present": 0, "dropped": 1}
+    text = nvccache("stats").output
+    assert "7 names in 2 calls: 5 found, 3.0 KiB" in text
+    assert "7 objects, 4.0 KiB; 2 still to be sent; 1 given up" in text
+    assert outcomes.REMOTE_FAULTS["timeout"] in text
+    metrics = nvccache("stats", "--format", "prometheus").output
+    assert "nvccache_remote_names_found_total 5" in metrics
+    assert 'nvccache_remote_faults_total{fault="tls"} 1' in metrics
+    assert "nvccache_remote_pending_objects 2" in metrics
+
+
+def test_nothing_is_said_of_remotes_where_there_are_none(nvccache, used_cache):
+    assert "\nremotes\n" not in nvccache("stats").output

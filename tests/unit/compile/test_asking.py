@@ -108,3 +108,11 @@ def test_what_is_made_of_what_took_long_is_asked_for():
     carry_out(execution)
     assert "ptxas" in asked(execution)
     assert "ptxas" not in begun(execution)
+
+
+def test_a_call_that_is_to_end_at_once_does_not_wait_for_answers():
+    execution = with_others(told=False)
+    schedule = Schedule(execution, FakeSlots(1), None)
+    go_on(schedule)
+    schedule.finish(is_wanted=False)
+    assert execution.told.is_set()

@@ -43,6 +43,16 @@ def test_overlapped_waits_count_once() -> None:
     assert 0.2 <= budget.waited < 0.6
 
 
+def test_a_wait_within_another_takes_nothing_from_it() -> None:
+    budget = Budget(5)
+    longer = threading.Thread(target=wait, args=(budget, 0.4))
+    longer.start()
+    time.sleep(0.2)
+    wait(budget, 0.05)
+    longer.join()
+    assert 0.4 <= budget.waited < 0.8
+
+
 def test_what_holds_is_not_waited_for() -> None:
     condition = threading.Condition()
     with condition:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import socket
+import threading
 import time
 from pathlib import Path
 
@@ -107,14 +110,28 @@ def test_nobody_listens() -> None:
         assert time.monotonic() - began < 2
 
 
-def test_no_certificate() -> None:
-    with FaultyServer(says(200)) as server, pytest.raises(ServiceError) as raised:
-        Service(url.parse(f"https://127.0.0.1:{server.port}/p")[0], NOBODY, 1).get(NAME, MOST)
-    assert raised.value.word in ("tls", "timeout")
+def test_no_encryption() -> None:
+    connections: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connections.append(connection)
+                    connection.sendall(b"HTTP/1.1 400 Said\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(ServiceError) as raised:
+            text = f"https://127.0.0.1:{listener.getsockname()[1]}/p"
+            Service(url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+        for connection in connections:
+            connection.close()
+    assert raised.value.word == "tls"
 
 
 def test_body_without_end_is_given_up_at_what_is_allowed() -> None:
-    def sends_a_terabyte(connection: faulty_server.socket.socket) -> None:
+    def sends_a_terabyte(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
         while True:
             connection.sendall(b"x" * 65536)
@@ -202,7 +219,7 @@ def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_webdav_server_that_wants_folders_made() -> None:
-    def answers(connection: faulty_server.socket.socket) -> None:
+    def answers(connection: socket.socket) -> None:
         request = server.requests[-1]
         has_asked_for_folders = any(each.startswith(("PROPFIND", "MKCOL")) for each in server.requests)
         if request.startswith("PUT"):

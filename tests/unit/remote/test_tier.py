@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -193,6 +194,7 @@ def test_what_the_settings_name(place: Place) -> None:
 
 PROGRAM = """
 import sys
+import threading
 from nvccache.remote import url
 from nvccache.remote.tier import Tier
 asked = Tier(url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
@@ -222,3 +224,51 @@ def test_interrupt_is_heard_while_waiting() -> None:
             process.wait(10)
             assert time.monotonic() - began < 5
             assert process.returncode == -signal.SIGINT
+
+
+def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
+    with FaultyServer(faulty_server.is_silent) as server:
+        asked = Tier(url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
+        began = time.monotonic()
+        threading.Timer(0.2, asked.close).start()
+        assert asked.get("blob", KEYS[0], 1000) is None
+        assert asked.get("blob", KEYS[1], 1000) is None
+        assert time.monotonic() - began < 10
+
+
+def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
+    place.put(place.one, KEYS[0])
+    place.put(place.two, KEYS[0], b"another")
+    asked = place.tier(f"{place.one} {place.two}")
+    assert asked.get("blob", KEYS[0], 1000) == BODY
+    asked.refuse("blob", KEYS[0], BODY)
+    assert asked.get("blob", KEYS[0], 1000) == b"another"
+    asked.refuse("blob", KEYS[0], b"another")
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert not asked.has("blob", KEYS[0])
+    assert [counts.faults for counts in asked.counts] == [{"broken": 1}, {"broken": 1}]
+
+
+def test_each_remote_may_have_something_else_under_a_key(place: Place) -> None:
+    place.put(place.one, KEYS[0], b"one")
+    place.put(place.two, KEYS[0], b"two")
+    place.put(place.two, KEYS[1], b"only two")
+    asked = place.tier(f"{place.one} {place.two}")
+    assert sorted(asked.each("blob", KEYS[0], 1000)) == [b"one", b"two"]
+    assert list(asked.each("blob", KEYS[1], 1000)) == [b"only two"]
+    assert list(asked.each("blob", KEYS[2], 1000)) == []
+    assert list(asked.each("blob", KEYS[1], 3)) == []
+
+
+def test_what_has_come_is_looked_at_before_the_rest_is_waited_for(place: Place) -> None:
+    place.put(place.two, KEYS[0])
+    with FaultyServer(faulty_server.is_silent) as server:
+        asked = place.tier(f"{server.url}/p {place.two}", timeout=3)
+        began = time.monotonic()
+        found = asked.each("blob", KEYS[0], 1000)
+        assert next(found) == BODY
+        assert time.monotonic() - began < 1
+        assert list(found) == []
+        assert 2 < time.monotonic() - began < 5
+        assert asked.counts[0].faults == {"timeout": 1}
+        assert list(asked.each("blob", KEYS[0], 1000)) == [BODY]

@@ -137,7 +137,8 @@ def test_a_fault_of_the_remote_ends_the_work_and_leaves_the_queue(put, sender, c
     assert made.fault.word == word
     state = uploads.state_of(cache.directory, remote.identity)
     assert state.word == word
-    assert 0 < state.paused_until - time.time() <= uploads.PAUSE_SECONDS
+    assert breaker.Breaker(remote.identity, for_writing=True).outage().word == word
+    assert not uploads.ensure_running(cache.directory, [remote], {})
     is_out = breaker.Breaker(remote.identity).outage() is not None
     assert is_out == (word in ("unreachable", "throttled", "tls"))
 
@@ -160,9 +161,11 @@ def test_a_remote_that_forbids_writing_gets_nothing_more(put, sender, cache, rem
 def test_an_item_that_fails_by_itself_is_given_up_after_some_tries(put, sender, cache, remote, far, word):
     bad, good = put(BLOB, LARGE)
     far.faults[envelope.name_of(*bad)] = ServiceError(word)
+    outage = breaker.Breaker(remote.identity, for_writing=True)
     for tries in range(1, 5):
         sender().drain()
         assert left(cache, remote)[bad] == tries
+        outage.close()
     made = sender()
     made.drain()
     assert left(cache, remote).keys() <= {good}

@@ -106,11 +106,11 @@ def test_a_state_that_is_none_counts_as_nothing(directory, remotes, text):
 
 def test_no_state_stops_uploads_for_good(directory, remotes):
     state = uploads.State()
-    state.refused_until = state.paused_until = 1e12
+    state.refused_until = 1e12
     state.fail("denied", "x" * 1000)
     uploads.write_state(directory, remotes[0].identity, state)
     found = uploads.state_of(directory, remotes[0].identity)
-    assert found.refused_until == found.paused_until < time.time() + 601
+    assert found.refused_until < time.time() + 601
     assert (found.word, len(found.text)) == ("denied", 400)
 
 
@@ -170,27 +170,25 @@ def test_no_second_one_is_started(directory, remotes, started):
 
 def test_none_is_started_for_a_remote_that_is_out(directory, remotes, started):
     uploads.enqueue(directory, remotes, ITEMS)
-    guard = breaker.Breaker(remotes[0].identity)
-    guard.trip("timeout", "slow")
-    assert not uploads.ensure_running(directory, remotes, {})
-    guard.close()
-    state = uploads.State()
-    state.paused_until = time.time() + 30
-    uploads.write_state(directory, remotes[0].identity, state)
-    assert not uploads.ensure_running(directory, remotes, {})
+    for for_writing in (False, True):
+        guard = breaker.Breaker(remotes[0].identity, for_writing=for_writing)
+        guard.trip("timeout", "slow")
+        assert not uploads.ensure_running(directory, remotes, {})
+        guard.close()
     assert started == []
+    assert uploads.ensure_running(directory, remotes, {})
 
 
 def test_what_is_queued_while_somebody_looks_is_not_forgotten(directory, remotes, started, monkeypatch):
     """Whoever looks for work holds the lock for a moment, in which others take it for an uploader."""
-    real = uploads.trim
+    real = uploads.flock.let_go
 
-    def trim_meanwhile(*arguments):
-        real(*arguments)
+    def let_go_later(descriptor):
         uploads.enqueue(directory, remotes, ITEMS)
         assert not started
+        real(descriptor)
 
-    monkeypatch.setattr(uploads, "trim", trim_meanwhile)
+    monkeypatch.setattr(uploads.flock, "let_go", let_go_later)
     assert uploads.ensure_running(directory, remotes, {})
 
 
