@@ -37,6 +37,10 @@ NAVIGATION = {
         "how-to/environments",
         "how-to/host-caches",
         "how-to/shared-cache",
+        "how-to/remote",
+        "how-to/remote-buckets",
+        "how-to/remote-servers",
+        "how-to/packs",
         "how-to/report",
     ],
     "Reference": [
@@ -53,6 +57,7 @@ NAVIGATION = {
         "explanation/how-it-works",
         "explanation/direct-hits",
         "explanation/misses",
+        "explanation/remotes",
         "explanation/soundness",
         "explanation/comparison",
         "SECURITY",
