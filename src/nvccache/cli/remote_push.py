@@ -75,7 +75,7 @@ def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
     left = f"; {moved.left} are left" if moved.left else ""
     say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
     if moved.fault:
-        hint = remotes.advice(moved.fault)
+        hint = remotes.advice(moved.fault, moved.url)
         say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
 
 
