@@ -190,6 +190,12 @@ def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued
     assert nvccache("remote", "push").exit_code == 0
 
 
+def test_where_nothing_is_to_be_moved_that_is_said(nvccache, far, cache):
+    far.mkdir(exist_ok=True)
+    for line, done in (("push", "sent"), ("pull", "fetched"), ("prune --older-than 1d", "removed")):
+        assert nvccache("remote", *line.split()).stdout.endswith(f": nothing to be {done}\n")
+
+
 def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monkeypatch):
     queued()
     with monkeypatch.context() as patch:
