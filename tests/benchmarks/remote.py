@@ -9,8 +9,8 @@ build   CUTLASS examples by CMake and Ninja on a second machine with another che
 peers   the hits of `hit` beside those of sccache (`--sccache PATH`) with the same server
 
 The server is redis, or with `--kind rgw` S3. Printed are medians of pairs as ratios, with their spread, and
-what went over the line a compile. Nothing is
-asserted but that the compiles succeed; what became of them is printed.
+what went over the line a compile. Nothing is asserted but that the compiles succeed; what became of them is
+printed.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ def misses(bench: Bench) -> None:
 
 def hits(bench: Bench, program: str | None = None) -> None:
     """Beside plain nvcc, and with `program` beside sccache."""
-    for line in LINES:
+    for number, line in enumerate(bench.options.line or LINES):
         round_trip, rate = LINES[line]
         base: list[float] = []
         ours: list[float] = []
         theirs: list[float] = []
-        with place(bench.options.kind, bench.work / f"server {line}", round_trip, rate) as at:
+        with place(bench.options.kind, bench.work / f"server{number}", round_trip, rate) as at:
             note = ""
             for _ in range(bench.options.runs):
                 argv, directory = bench.source()
@@ -192,6 +192,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--unit", default="b", choices=["a", "b", "c"], help="see units.py")
     parser.add_argument("--kind", default="redis", choices=["redis", "rgw"])
+    parser.add_argument("--line", action="append", choices=LINES, help="for `hit` and `peers`")
     parser.add_argument("--examples", type=int, default=4, help="of CUTLASS, for `build`")
     parser.add_argument("--round-trip", type=float, default=0, help="milliseconds, for `build`")
     parser.add_argument("--sccache", default=shutil.which("sccache"), metavar="PATH")
