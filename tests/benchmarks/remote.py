@@ -102,10 +102,11 @@ def tools_of(bench: Bench) -> Path:
 
 def misses(bench: Bench) -> None:
     saved = tools_of(bench)
-    for milliseconds in (0, 20, 100):
+    asked = bench.options.round_trip
+    for milliseconds in (asked,) if asked else (0, 20, 100):
         without: list[float] = []
         with_: list[float] = []
-        folder = bench.work / f"server{milliseconds}"
+        folder = bench.work / f"server{milliseconds:g}"
         with place(bench.options.kind, folder, milliseconds / 1000, 0) as at:
             for number in range(bench.options.runs):
                 lanes = [(None, without), (at, with_)]
@@ -117,7 +118,7 @@ def misses(bench: Bench) -> None:
                     assert machine.outcomes == {"miss": 1}, machine.outcomes
                     machine.deliver()
             note = traffic(at, bench.options.runs)
-        shown(f"miss, {milliseconds} ms, without and with", without, with_, note)
+        shown(f"miss, {milliseconds:g} ms, without and with", without, with_, note)
 
 
 def hits(bench: Bench, program: str | None = None) -> None:
@@ -194,7 +195,12 @@ def main() -> int:
     parser.add_argument("--kind", default="redis", choices=["redis", "rgw"])
     parser.add_argument("--line", action="append", choices=LINES, help="for `hit` and `peers`")
     parser.add_argument("--examples", type=int, default=4, help="of CUTLASS, for `build`")
-    parser.add_argument("--round-trip", type=float, default=0, help="milliseconds, for `build`")
+    parser.add_argument(
+        "--round-trip",
+        type=float,
+        default=0,
+        help="milliseconds, for `build`, and for `miss` instead of three of them",
+    )
     parser.add_argument("--sccache", default=shutil.which("sccache"), metavar="PATH")
     options = parser.parse_args()
     nvcc = discovery.find_nvcc(os.environ)
