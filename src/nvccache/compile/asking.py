@@ -1,6 +1,7 @@
 """Asking other caches for the stages that this one does not have, on threads, while other stages go on.
 
-Asking takes no slot and no memory. What is found is taken on the main thread.
+Asking takes no slot and no memory. What is found is taken on the main thread. A pass may run meanwhile, and is
+ended if it is found: it comes first, when connections have still to be made, and costs little.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Asking:
         if self._tasks.reads_what_is_new(task):
             return
         missing = lookup
-        task.state = State.ASKED
+        if not stage.is_preprocessor:
+            task.state = State.ASKED
         job = self._jobs.start(lambda _: self._execution.find_beyond(stage, missing))
         self._asked[job] = task
 
@@ -41,16 +43,27 @@ class Asking:
         if self._asked:
             self._execution.give_up_asking()
 
-    def end(self, job: Job) -> tuple[Task, Lookup] | None:
-        """The stage that a job asked for, and what is known of it now; None for another job.
+    def end(self, job: Job) -> Task | None:
+        """The stage that a job asked for, with what was `found` of it; None for another job.
 
         Raises what asking raised.
         """
         task = self._asked.pop(job, None)
         if task is None:
             return None
-        task.state = State.READY
         if job.error:
             raise job.error
-        self._execution.accept(task.stage, job.result)
-        return task, job.result
+        if task.state == State.ASKED:
+            task.state = State.READY
+        if task.state != State.DONE and job.result.entry:
+            task.found = job.result
+            if task.job:
+                task.job.handle.end()
+        return task
+
+    def take(self, task: Task) -> Lookup:
+        """What was found of a stage that neither runs any more nor has run."""
+        lookup, task.found = task.found, None
+        assert lookup
+        self._execution.accept(task.stage, lookup)
+        return lookup

@@ -130,7 +130,7 @@ class _Run:
             is_wanted = isinstance(reason, _UnlikeIdsError | _MovedLinesError | _OtherPathError)
             if is_wanted:
                 self._store_what_ended()
-            self._schedule.finish(is_wanted)
+            self._schedule.finish(is_wanted, begins_again=is_wanted)
             self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
             raise
         self._schedule.finish()

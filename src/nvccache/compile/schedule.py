@@ -144,12 +144,12 @@ class Schedule:
             self._claims.beat()
         return [task for task in map(self._end, jobs) if task]
 
-    def finish(self, is_wanted: bool = True) -> None:
+    def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End what still runs, put into the store what was made, and give everything up."""
         # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
         signum = signal.SIGKILL if is_wanted else signal.SIGTERM
         scratch = self._execution.plan.scratch
-        if not is_wanted:
+        if not begins_again:
             self._asking.give_up()
         self._jobs.stop(signum, lambda: watchdog.end_tools(scratch))
         if not is_wanted:
@@ -172,6 +172,16 @@ class Schedule:
         """Whether the stage does not have to run."""
         task.state = State.READY
         return self._take_lookup(task, self._execution.find(task.stage, self.known, task.lookup))
+
+    def _take_found(self, task: Task) -> Task:
+        """Take what another cache has of a stage, which may have been about to run."""
+        if task.wait:
+            task.wait.leave()
+            task.wait = None
+            self.clock.end(task)
+        self._give_claim_up(task)
+        self._take_lookup(task, self._asking.take(task))
+        return task
 
     def _take_lookup(self, task: Task, lookup: Lookup) -> bool:
         task.lookup = lookup
@@ -249,12 +259,14 @@ class Schedule:
         """Take a job's result; raises what it raised."""
         asked = self._asking.end(job)
         if asked:
-            return asked[0] if self._take_lookup(*asked) else None
+            return self._take_found(asked) if asked.found and not asked.job else None
         task = self.tasks.of_job(job)
         self.clock.end(task)
         self._room.give_back(task)
         if job.handle.is_ended:
-            return None
+            if job is task.job:
+                task.job = None
+            return self._take_found(task) if task.found else None
         if job.error:
             raise job.error
         self.known.take_made(job.result)

@@ -40,6 +40,7 @@ class Task:
         "again",
         "claim",
         "completed",
+        "found",
         "is_hit",
         "job",
         "lookup",
@@ -63,6 +64,7 @@ class Task:
         self.completed: Completed | None = None
         self.made: Made | None = None
         self.is_hit = False
+        self.found: Lookup | None = None  # in another cache, until it is taken
         self.shares = True  # whether it is worth waiting for others that run the same
         self.claim: Claim | None = None
         self.wait: Wait | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
 from nvccache.machine.process import Completed
@@ -24,12 +26,50 @@ def with_others(stored=(), elsewhere=(), told=True):
     return execution
 
 
+PASSES = {"host_preprocess", "device_preprocess"}
+
+
 def test_what_others_have_does_not_run():
-    execution = with_others(elsewhere=KINDS)
+    execution = with_others(stored=PASSES, elsewhere=KINDS)
     schedule = carry_out(execution)
     assert begun(execution) == []
     assert all(task.is_hit for task in schedule.tasks.all)
     assert len(schedule.known.input_records) == len(PIPELINE)
+
+
+def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
+    execution = with_others(elsewhere=KINDS, told=False)
+    is_over = threading.Event()
+    run = execution.run
+
+    def run_until_ended(stage, handle):
+        if stage.kind in PASSES:
+            execution.told.set()
+            while not handle.is_ended:
+                is_over.wait(0.005)
+        return run(stage, handle)
+
+    execution.run = run_until_ended
+    schedule = carry_out(execution, slots=2)
+    assert all(task.is_hit for task in schedule.tasks.all)
+    assert not {*begun(execution)} - PASSES
+    assert not [event for event in execution.events if event.startswith("stored")]
+
+
+def test_a_pass_that_was_faster_than_others_has_run():
+    execution = with_others(elsewhere=KINDS, told=False)
+    schedule = Schedule(execution, FakeSlots(2), None)
+    go_on(schedule)
+    while len([event for event in execution.events if event.startswith("ended")]) < 2:
+        schedule.wait()
+    go_on(schedule)
+    execution.told.set()
+    passes = [task for task in schedule.tasks.all if task.stage.kind in PASSES]
+    while any(task.state != State.DONE for task in schedule.tasks.all):
+        schedule.wait()
+        go_on(schedule)
+    assert not any(task.is_hit for task in passes)
+    schedule.finish()
 
 
 def test_nobody_is_asked_for_what_is_here():
@@ -49,6 +89,7 @@ def test_nobody_is_asked_for_what_is_made_of_what_nobody_had():
 def test_what_follows_a_hit_is_asked_for():
     execution = with_others(elsewhere={"cicc", "ptxas"})
     carry_out(execution)
+    assert "cicc" not in begun(execution)
     assert sorted(begun(execution)) == ["cudafe", "device_preprocess", "host_compile", "host_preprocess"]
     assert "ptxas" in asked(execution)
 
@@ -110,9 +151,21 @@ def test_what_is_made_of_what_took_long_is_asked_for():
     assert "ptxas" not in begun(execution)
 
 
-def test_a_call_that_is_to_end_at_once_does_not_wait_for_answers():
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_a_call_that_ends_does_not_wait_for_answers(is_wanted):
     execution = with_others(told=False)
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
-    schedule.finish(is_wanted=False)
+    schedule.finish(is_wanted)
     assert execution.told.is_set()
+
+
+def test_a_call_that_begins_again_goes_on_asking():
+    execution = with_others(told=False)
+    schedule = Schedule(execution, FakeSlots(1), None)
+    go_on(schedule)
+    threading.Timer(0.2, execution.told.set).start()
+    given_up = []
+    execution.give_up_asking = lambda: given_up.append(1)
+    schedule.finish(begins_again=True)
+    assert not given_up
