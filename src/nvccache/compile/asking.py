@@ -1,7 +1,7 @@
 """Asking other caches for the stages that this one does not have, on threads, while other stages go on.
 
-Asking takes no slot and no memory. What is found is taken on the main thread. A pass may run meanwhile, and is
-ended if it is found: it comes first, when connections have still to be made, and costs little.
+Asking takes no slot and no memory. What is found is taken on the main thread. A pass may run meanwhile, and
+is ended if it is found: it comes first, when connections have still to be made, and costs little.
 """
 
 from __future__ import annotations

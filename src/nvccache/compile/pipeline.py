@@ -12,7 +12,7 @@ from nvccache.compile import miss_reason, record_call, runner
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution
-from nvccache.machine import jobserver, scratch, slots
+from nvccache.machine import hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
@@ -46,11 +46,12 @@ def carry_out(request: Request, config: Config) -> Report:
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
-    report = scratch.within(
-        path,
-        jobserver.find(request.environ),
-        lambda watchdog: _compile(request, config, cache, path, _slots(request, config, watchdog)),
-    )
+    with hushed.standard_error(bool(config.remote)):
+        report = scratch.within(
+            path,
+            jobserver.find(request.environ),
+            lambda watchdog: _compile(request, config, cache, path, _slots(request, config, watchdog)),
+        )
     report.store_fault = cache.fault
     report.remote = cache.beyond.use() if cache.beyond else None
     if report.leave_to_nvcc:

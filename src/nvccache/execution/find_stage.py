@@ -179,7 +179,18 @@ class Finder:
             return missing
         tried = [key for key in (missing.meaning_key, missing.front_key) if key]
         beyond.want(tried, tried if self._execution.own_ids.original_of(stage) else ())
-        return self._find(stage, missing, True)
+        found = self._find(stage, missing, True)
+        return found if self._has_products(stage, found) else missing
+
+    def _has_products(self, stage: Stage, found: Lookup) -> bool:
+        """Whether the products of what was found can be had; they are here then.
+
+        Servers forget blobs by age, and the stage may as well run beside others.
+        """
+        outputs = found.entry.outputs if found.entry else {}
+        wanted = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
+        has_here, read = self._store.has_here, self._store.read_blob
+        return all(has_here(digest) or read(digest) is not None for digest in wanted)
 
     def _is_cached(self, stage: Stage) -> tuple[bool, str]:
         """Whether a stage's result may come from the store; if not, why there can be no record, or empty."""
@@ -247,11 +258,8 @@ class Finder:
         assert lookup.entry is not None
         for output in stage.kept_outputs:
             if output.role in lookup.entry.outputs:
-                digest = lookup.entry.outputs[output.role]
-                self._store.rely_on(digest)
-                self._execution.workspace.expect(output.path, digest)
-                if output.destination and self._store.beyond and not self._store.has_here(digest):
-                    self._store.beyond.want_blobs([digest])
+                self._store.rely_on(lookup.entry.outputs[output.role])
+                self._execution.workspace.expect(output.path, lookup.entry.outputs[output.role])
 
     def _input_records(self, front_key: str, asks_beyond: bool) -> Iterator[Found]:
         """The input records that hold. One that was not observed would leave the call without a record."""

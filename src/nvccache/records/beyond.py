@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LARGEST_BUNDLE = 1 << 26  # bytes, as its sender had them
 _LARGEST_ENTRY = 1 << 24
-_LARGEST_BLOB = 1 << 30
+_LARGEST_BLOB = 1 << 28  # what is compiled within a minute is smaller by far
 # The first byte of a blob on a remote: how the cache that sent it keeps it.
 _RAW, _COMPRESSED = b"r", b"c"
 
