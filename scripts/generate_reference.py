@@ -47,11 +47,15 @@ SETTING_TEXTS = {
     "strict": "Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests.",
     "observe": "Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it "
     "there are no direct hits.",
+    "remote": "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
+    "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
+    "remote_timeout": "How long a call waits for remotes in all. After that it goes on as if they had nothing.",
 }
 DEFAULT_TEXTS = {
     "dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",
     "max_size": "`10G`",
     "observe": "on",
+    "remote_timeout": "`2`",
 }
 WRONG_TEXT = """
 ## Settings that are wrong
@@ -76,6 +80,8 @@ KIND_TEXTS = {
     "count": "number",
     "mask": "octal digits; in the file between quotation marks",
     "switch": "`1` or `0`; in the file `true` or `false`",
+    "remotes": "URLs",
+    "seconds": "seconds",
 }
 STAGE_TEXTS = {
     "host_preprocess": "the host compiler's preprocessor, for host code",

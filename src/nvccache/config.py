@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_MAX_SIZE = 10 * 1024**3
+DEFAULT_REMOTE_TIMEOUT = 2.0
 PREFIX = "NVCCACHE_"
 UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -26,8 +27,9 @@ _TRUE = ("1", "true", "yes", "on")
 _ON_IN_DOUBT = ("disable", "readonly")
 _ON_BY_DEFAULT = ("observe",)
 _MOST_DIGITS = 6  # of a number of jobs
+_LEAST_SECONDS, _MOST_SECONDS = 0.01, 3600
 
-# setting -> (environment variable, kind); kinds: path, size, count, mask, switch
+# setting -> (environment variable, kind); kinds: path, size, count, mask, switch, remotes, seconds
 SETTINGS = {
     "dir": ("NVCCACHE_DIR", "path"),
     "max_size": ("NVCCACHE_MAX_SIZE", "size"),
@@ -42,6 +44,8 @@ SETTINGS = {
     "recache": ("NVCCACHE_RECACHE", "switch"),
     "strict": ("NVCCACHE_STRICT", "switch"),
     "observe": ("NVCCACHE_OBSERVE", "switch"),
+    "remote": ("NVCCACHE_REMOTE", "remotes"),
+    "remote_timeout": ("NVCCACHE_REMOTE_TIMEOUT", "seconds"),
 }
 _VARIABLES = frozenset([variable for variable, _ in SETTINGS.values()])
 
@@ -82,6 +86,8 @@ class Config:
         "problems",
         "readonly",
         "recache",
+        "remote",
+        "remote_timeout",
         "stats_dir",
         "strict",
         "umask",
@@ -100,6 +106,8 @@ class Config:
     recache: bool
     strict: bool
     observe: bool
+    remote: str  # remote/url.py reads it; it may have passwords in it
+    remote_timeout: float  # seconds
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]
 
@@ -204,7 +212,8 @@ def _default(name: str, kind: str, environ: Mapping[str, str]) -> object:
         return default_cache_dir(environ)
     if kind == "switch":
         return name in _ON_BY_DEFAULT
-    return {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None}.get(kind, "")
+    defaults = {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None, "seconds": DEFAULT_REMOTE_TIMEOUT}
+    return defaults.get(kind, "")
 
 
 def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> object:
@@ -224,11 +233,41 @@ def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_
         return word in _TRUE
     if kind == "size":
         return parse_size(text)
+    if kind == "remotes":
+        return _remotes(raw)
+    if kind == "seconds":
+        return _seconds(text)
     if kind == "count":
         if not text.isdecimal() or len(text) > _MOST_DIGITS:
             raise ConfigError(f"`{text}` is not a number of jobs")
         return int(text)
     return _mask(raw)
+
+
+def _remotes(raw: object) -> str:
+    """The text of a setting that names remotes; raises ConfigError, without what may be a password."""
+    from nvccache.remote import url
+
+    if not isinstance(raw, str):
+        raise ConfigError("it is not a text of URLs")
+    try:
+        url.parse(raw)
+    except url.RemoteUrlError as error:
+        raise ConfigError(str(error)) from None
+    return raw
+
+
+def _seconds(text: str) -> float:
+    """A time in seconds; raises ConfigError."""
+    try:
+        seconds = float(text)
+        if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:  # also refuses nan
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"`{text}` is not a number of seconds from {_LEAST_SECONDS} to {_MOST_SECONDS}"
+        ) from None
+    return seconds
 
 
 def _mask(raw: object) -> int:

@@ -68,6 +68,19 @@ STORE_FAULTS = {
     "other": "the file system of the cache reported another error",
 }
 
+# Why a remote cache could not be used: the compile went on without it.
+REMOTE_FAULTS = {
+    "unreachable": "there is no connection to the remote, or it broke",
+    "timeout": "the remote did not answer in time, or too slowly",
+    "denied": "the remote permits no such access",
+    "bad_credentials": "the remote does not accept the credentials, or wants some",
+    "throttled": "the remote asks for fewer requests",
+    "full": "the remote has no room left, or refuses an entry of this size",
+    "tls": "the certificate of the remote, or its encryption, cannot be used",
+    "not_installed": "what speaks to the remote is not installed: `pip install 'nvccache[remote]'`",
+    "broken": "the answer of the remote cannot be used",
+}
+
 # What of the settings was wrong, beside the name of a setting whose value cannot be used.
 WRONG_SETTINGS = {
     "unknown": "there is no setting of that name",

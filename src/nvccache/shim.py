@@ -162,6 +162,7 @@ def _cached_compile(
             outcome.replay_key,
             outcome.terminal,
             outcome.program,
+            outcome.beyond,
         )
         return _staged_compile(request, config)
     assert outcome.bypass

@@ -39,6 +39,7 @@ _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one 
 def carry_out(request: Request, config: Config) -> Report:
     """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
     cache = store.Store(directory.of(config), config.readonly)
+    cache.beyond = request.beyond
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
         return _left_to_nvcc(Bypass(problem, config.dir), request, config)
@@ -102,6 +103,10 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
         recorded = record_call.record(recorder)
     miss_reason.note(case, cause, recorded, report, cache, stages)
+    if config.remote and not config.readonly:
+        from nvccache.records import beyond
+
+        report.to_send = beyond.items_of(cache.published)
     _keep_up(cache, config)
     return report
 

@@ -33,7 +33,7 @@ class Report:
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
     link_only.py; `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or
     empty. `told_before_link` are standard output and error up to there, where a program is linked.
-    `store_fault` is a word of outcomes.STORE_FAULTS if the cache could not be used as it should, or empty.
+    `to_send` is what other machines may have a use for, as beyond.items_of gives it.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Report:
         "stderr",
         "stdout",
         "store_fault",
+        "to_send",
         "told_before_link",
     )
 
@@ -67,7 +68,7 @@ class Report:
         self.is_linked = False
         self.store_fault = ""
         self.told_before_link = (b"", b"")
-        self.store_fault = ""
+        self.to_send: list[tuple[str, str]] = []
 
     @property
     def tool_saved(self) -> float:

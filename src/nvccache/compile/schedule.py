@@ -1,8 +1,9 @@
 """Which stage runs when: by what it reads and who makes that, as slots, memory and other processes allow.
 
-A stage is looked up as soon as the digests of all it reads are known. If it has to run, it needs a slot, a
-claim against other processes that want the same, and, beside others of this call, memory. A claim is only
-held by a stage that runs, so that no two processes wait for each other (docs/development/design-notes.md).
+A stage is looked up as soon as the digests of all it reads are known; other caches are asked for it on a
+thread, while other stages go on. If it has to run, it needs a slot, a claim against other processes that want
+the same, and, beside others of this call, memory. A claim is only held by a stage that runs, so that no two
+processes wait for each other (docs/development/design-notes.md).
 Results go to the store in the background, when the stages that were waiting for them have started.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import signal
 
+from nvccache.compile.asking import Asking
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State, Task, Tasks
@@ -24,6 +26,7 @@ from nvccache.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.execution import Execution
+    from nvccache.execution.find_stage import Lookup
     from nvccache.execution.publish_stage import Published
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
@@ -99,6 +102,7 @@ class Schedule:
         self._room = Room(slots, self.tasks)
         self._claims = claims
         self._jobs = Jobs()
+        self._asking = Asking(execution, self.tasks, self._jobs)
         self._background = Background()
         self._published: list[tuple[Stage, Published]] = []  # by another thread, and not yet known
 
@@ -108,8 +112,8 @@ class Schedule:
         while before != self.tasks.count_done():
             before = self.tasks.count_done()
             for task in self.tasks.all:
-                if self.tasks.can_be_looked_up(task):
-                    self._look_up(task)
+                if self.tasks.can_be_looked_up(task) and not self._look_up(task):
+                    self._asking.start(task)
 
     def start(self) -> bool:
         """Start what has to run; whether results were found meanwhile, so that more may be looked up."""
@@ -165,11 +169,14 @@ class Schedule:
     def _look_up(self, task: Task) -> bool:
         """Whether the stage does not have to run."""
         task.state = State.READY
-        task.lookup = self._execution.find(task.stage, self.known, task.lookup)
-        self.known.take_lookup(task.stage, task.lookup)
-        entry = task.lookup.entry
+        return self._take_lookup(task, self._execution.find(task.stage, self.known, task.lookup))
+
+    def _take_lookup(self, task: Task, lookup: Lookup) -> bool:
+        task.lookup = lookup
+        self.known.take_lookup(task.stage, lookup)
+        entry = lookup.entry
         if not entry:
-            task.shares = task.shares and task.lookup.is_cached
+            task.shares = task.shares and lookup.is_cached
             return False
         task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds)
         task.is_hit = True
@@ -238,6 +245,9 @@ class Schedule:
 
     def _end(self, job: Job) -> Task | None:
         """Take a job's result; raises what it raised."""
+        asked = self._asking.end(job)
+        if asked:
+            return asked[0] if self._take_lookup(*asked) else None
         task = self.tasks.of_job(job)
         self.clock.end(task)
         self._room.give_back(task)

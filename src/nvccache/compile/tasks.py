@@ -25,6 +25,7 @@ class State:
 
     WAITING = "waits for what it reads"
     READY = "has to run"
+    ASKED = "is asked for of other caches"
     ELSEWHERE = "is run by another process"
     RUNNING = "runs"
     DONE = "done"
@@ -137,6 +138,15 @@ class Tasks:
             return False
         read = self._read_by(task.stage)
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
+
+    def reads_what_is_new(self, task: Task) -> bool:
+        """Whether a stage reads what another has just made, as no cache had it; text of passes aside.
+
+        It is all but certain that nobody has its result either.
+        """
+        read = [path for path in self._read_by(task.stage) if path in self._by_output]
+        makers = [self._by_output[path] for path in read]
+        return any(not maker.is_hit and not maker.stage.is_preprocessor for maker in makers)
 
     def _reads_undelivered(self, task: Task) -> bool:
         """Whether nvcc has this stage read a product where it will lie, as ptxas does to check PTX."""

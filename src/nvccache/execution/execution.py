@@ -141,6 +141,15 @@ class Execution:
             self.finder.accept(stage, lookup)
         return lookup
 
+    def find_beyond(self, stage: Stage, lookup: Lookup) -> Lookup:
+        """As `find`, in other caches, for a stage that was looked up and not found; on any thread."""
+        return self.finder.find_beyond(stage, lookup)
+
+    def accept(self, stage: Stage, lookup: Lookup) -> None:
+        """Take a result that was found in another cache."""
+        if lookup.entry:
+            self.finder.accept(stage, lookup)
+
     def run(self, stage: Stage, handle: Handle | None = None) -> Made:
         """Run a stage that was not found; raises LostResultError or OSError."""
         return self.runs.run(stage, handle)

@@ -172,6 +172,15 @@ class Finder:
         missing = self._with_keys(stage, known, before)
         return missing if self._is_recaching else self._find(stage, missing)
 
+    def find_beyond(self, stage: Stage, missing: Lookup) -> Lookup:
+        """The same of other caches, for a stage that this one does not have; on any thread."""
+        beyond = self._store.beyond
+        if not beyond:
+            return missing
+        tried = [key for key in (missing.meaning_key, missing.front_key) if key]
+        beyond.want(tried, tried if self._execution.own_ids.original_of(stage) else ())
+        return self._find(stage, missing, True)
+
     def _is_cached(self, stage: Stage) -> tuple[bool, str]:
         """Whether a stage's result may come from the store; if not, why there can be no record, or empty."""
         named = [path for path in stage.possible_files if os.path.isfile(path)]
@@ -203,14 +212,14 @@ class Finder:
             components=tuple(by_bytes),
         )
 
-    def _find(self, stage: Stage, missing: Lookup) -> Lookup:
+    def _find(self, stage: Stage, missing: Lookup, asks_beyond: bool = False) -> Lookup:
         """The look-up with the result that was found under one of its keys, if there is one."""
         is_bound = is_unlike = False
         for tried in (missing.meaning_key, missing.front_key):
             if tried and self._execution.own_ids.original_of(stage):
-                is_unlike |= self._execution.seeding.find(tried, stage).is_unlike
-            for behind in self._input_records(tried):
-                found = self._entry(behind.key, stage)
+                is_unlike |= self._execution.seeding.find(tried, stage, asks_beyond).is_unlike
+            for behind in self._input_records(tried, asks_beyond):
+                found = self._entry(behind.key, stage, asks_beyond)
                 is_bound |= found.is_bound
                 is_unlike |= found.is_unlike
                 if not found.entry:
@@ -218,6 +227,8 @@ class Finder:
                 is_moved = tried == missing.meaning_key and found.entry.text != missing.text
                 if is_moved and not self._goes_on_without_lines():
                     continue
+                if behind.is_received:
+                    manifest.adopt(tried, behind, self._store, self._nowhere, self._now)
                 return replace(
                     missing,
                     key=found.key,
@@ -236,25 +247,30 @@ class Finder:
         assert lookup.entry is not None
         for output in stage.kept_outputs:
             if output.role in lookup.entry.outputs:
-                self._store.rely_on(lookup.entry.outputs[output.role])
-                self._execution.workspace.expect(output.path, lookup.entry.outputs[output.role])
+                digest = lookup.entry.outputs[output.role]
+                self._store.rely_on(digest)
+                self._execution.workspace.expect(output.path, digest)
+                if output.destination and self._store.beyond and not self._store.has_here(digest):
+                    self._store.beyond.want_blobs([digest])
 
-    def _input_records(self, front_key: str) -> Iterator[Found]:
+    def _input_records(self, front_key: str, asks_beyond: bool) -> Iterator[Found]:
         """The input records that hold. One that was not observed would leave the call without a record."""
         if front_key:
-            for found in manifest.holding(front_key, self._store, self._nowhere, self._now, self._ask):
+            for found in manifest.holding(
+                front_key, self._store, self._nowhere, self._now, self._ask, asks_beyond
+            ):
                 if found.input_record.is_observed or self._execution.is_blind:
                     yield found
 
     def _ask(self, topic: str, subject: str) -> str:
         return machine_facts.answer(topic, subject, self._execution.environ, self._store)
 
-    def _entry(self, key: str, stage: Stage) -> KeptResult:
+    def _entry(self, key: str, stage: Stage, asks_beyond: bool) -> KeptResult:
         """The whole result under a key that looks as it would look now, with the key it was found under."""
         terminal = self._execution.terminal
         is_bound = is_unlike = False
         for tried in keys.possible_on_terminal(key, terminal):
-            found = self._execution.seeding.find(tried, stage)
+            found = self._execution.seeding.find(tried, stage, asks_beyond)
             is_bound |= found.is_bound
             is_unlike |= found.is_unlike
             if (

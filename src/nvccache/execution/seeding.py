@@ -146,14 +146,14 @@ class Seeding:
         self._store = store
         self._workspace = workspace
 
-    def find(self, front_key: str, stage: Stage) -> KeptResult:
+    def find(self, front_key: str, stage: Stage, asks_beyond: bool = False) -> KeptResult:
         key = front_key
-        entry = entries.find(self._store, key)
+        entry = entries.find(self._store, key, asks_beyond)
         is_bound = False
         for name, deeper in ((PLACED, self._placed_key), (SEEDED, self._seeded_key)):
             if entry and entry.redirect == name:
                 key = deeper(key, stage)
-                entry = entries.find(self._store, key)
+                entry = entries.find(self._store, key, asks_beyond)
                 is_bound |= name == SEEDED
         is_unlike = entry is not None and entry.redirect == unlike_ids.REDIRECT
         return KeptResult(key, None if entry and entry.redirect else entry, is_bound, is_unlike)

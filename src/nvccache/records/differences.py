@@ -6,6 +6,7 @@ A signature is only a hint: where it still holds, nothing is read again.
 from __future__ import annotations
 
 import os
+import time
 
 from nvccache import environment
 from nvccache.files import keys, signatures
@@ -50,17 +51,18 @@ class Difference:
 class Present:
     """What the files and the environment are now, each file looked at once for all input records."""
 
-    __slots__ = ("_digests", "_known", "environ")
+    __slots__ = ("_digests", "_known", "environ", "since_ns")
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
+        self.since_ns = time.time_ns()  # no later than the first look at any of them
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
 
     def in_environment(self, environ: Mapping[str, str]) -> Present:
         """The same files, for a program with another environment."""
         other = Present(environ)
-        other._known, other._digests = self._known, self._digests
+        other._known, other._digests, other.since_ns = self._known, self._digests, self.since_ns
         return other
 
     def signature(self, path: str) -> Signature | None:

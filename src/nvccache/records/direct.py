@@ -22,7 +22,7 @@ from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.files.keys import KeyComponent
@@ -101,16 +101,27 @@ def find(
     scopes: list[tuple[str, Relocation]],
     now: Present,
     ask: Callable[[str, str], str],
+    asks_beyond: bool = False,
 ) -> tuple[Found, CallResult] | None:
     """The input record that holds for this call, and what the call gives."""
+    if asks_beyond and cache.beyond:
+        cache.beyond.want(tried for tried, _, _ in _front_keys(asked, scopes))
+    for tried, key, relocation in _front_keys(asked, scopes):
+        found = manifest.find(tried, cache, relocation, now, ask, asks_beyond)
+        answer = answer_of(found, asked.invocation, relocation) if found else None
+        if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
+            if found.is_received:
+                manifest.adopt(tried, found, cache, relocation, now)
+            return found, answer
+    return None
+
+
+def _front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> Iterator[tuple[str, str, Relocation]]:
+    """Under which keys a call may be, each behind the one that it would have without a terminal."""
     for scope, relocation in scopes:
         key = key_of(scope, asked.nvcc, asked.invocation, relocation, asked.environ)
         for tried in keys.possible_on_terminal(key, asked.terminal):
-            found = manifest.find(tried, cache, relocation, now, ask)
-            answer = answer_of(found, asked.invocation, relocation) if found else None
-            if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
-                return found, answer
-    return None
+            yield tried, key, relocation
 
 
 def scopes_of(relocation: Relocation, nowhere: Relocation) -> list[tuple[str, Relocation]]:

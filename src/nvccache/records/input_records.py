@@ -228,6 +228,19 @@ def decode(record: bytes, relocation: Relocation) -> tuple[InputRecord, bytes]:
     return input_record, values["attached"]
 
 
+def without_hints(record: bytes) -> bytes:
+    """The record without what is true of one machine alone, which signatures of another might match.
+
+    Raises ValueError.
+    """
+    values = _RECORD.decode(record)
+    of_files, of_directories = values["signatures"]
+    values["signatures"] = ([UNKNOWN] * len(of_files), [UNKNOWN] * len(of_directories))
+    observed, _, search_path = values["other"]
+    values["other"] = [observed, "", search_path]  # whoever has it next sees for himself what he may read
+    return _RECORD.encode(values)
+
+
 def _moved(values: Any, move: Callable[[str], str]) -> Any:
     """A list of paths, or of tuples that hold some, with each path moved."""
     return [move(value) if isinstance(value, str) else tuple(map(move, value)) for value in values]

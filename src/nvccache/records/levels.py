@@ -7,9 +7,8 @@ looked at when the replay record does not hold.
 from __future__ import annotations
 
 import os
-import time
 
-from nvccache.files import keys, signatures
+from nvccache.files import keys
 from nvccache.records import replay
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.store import directory
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
+    from nvccache.records.beyond import Beyond
     from nvccache.records.differences import Present
-    from nvccache.records.input_records import InputRecord
     from nvccache.records.manifest import Found
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
@@ -31,9 +30,10 @@ _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of 
 class Outcome:
     """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
 
-    __slots__ = ("answer", "bypass", "invocation", "program", "replay_key", "terminal")
+    __slots__ = ("answer", "beyond", "bypass", "invocation", "program", "replay_key", "terminal")
 
     answer: CallResult | None
+    beyond: Beyond | None  # the remotes, if they were asked
     program: CallResult | None  # an answer but for the host's link, which has to follow (link_only.py)
     bypass: Bypass | None
     invocation: Invocation | None
@@ -42,6 +42,7 @@ class Outcome:
 
     def __init__(self, replay_key: str, terminal: str) -> None:
         self.answer, self.bypass, self.invocation, self.program = None, None, None, None
+        self.beyond = None
         self.replay_key = replay_key
         self.terminal = terminal
 
@@ -71,6 +72,8 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     outcome.invocation = parsed
     if not config.recache and not outcome.program:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+        if config.remote and not (outcome.answer or outcome.bypass or outcome.program):
+            _ask_beyond(nvcc, arguments, config, environ, cache, outcome)
     return outcome
 
 
@@ -82,6 +85,8 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
     if found.intermediates:
         outcome.program = found
         return True
+    if cache.beyond:
+        cache.beyond.want_blobs(digest for _, digest, _ in found.products if not cache.has_here(digest))
     given = give(found, cache)
     if given == GIVEN:
         outcome.answer = found
@@ -95,19 +100,32 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
 def _answer_by_meaning(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
 ) -> None:
+    from nvccache.records import manifest
     from nvccache.records.differences import Present
 
     assert outcome.invocation is not None
-    started = time.time_ns()
     now = Present(environ)
     found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
-        _record_again(found[0].input_record, now, started)
+        manifest.take_signatures(found[0].input_record, now)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
         replay.add(key, found[0].input_record, found[1], arguments, environ, cache)
-        if cache.is_stale:
+        if found[0].is_received:
+            _keep_basis(cache, found[0].key)
+        elif cache.is_stale:
             _mark_basis(cache, found[0].key)
         _count_sometimes(cache, config)
+
+
+def _ask_beyond(
+    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
+) -> None:
+    """The same with what other caches have."""
+    from nvccache.records import beyond
+
+    outcome.beyond = cache.beyond = beyond.of(config, environ)
+    if cache.beyond:
+        _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
 
 
 def _find_by_meaning(
@@ -124,7 +142,7 @@ def _find_by_meaning(
     cwd = os.getcwd()
     scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
     asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-    return direct.find(asked, cache, scopes, now, _asking(cache, environ))
+    return direct.find(asked, cache, scopes, now, _asking(cache, environ), cache.beyond is not None)
 
 
 def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
@@ -148,30 +166,22 @@ def _mark_basis(cache: Store, key: str) -> None:
     basis.refresh(cache, key)
 
 
-def _record_again(held: InputRecord, now: Present, started: int) -> None:
-    """Take the signatures as they are now, so that the next call is answered without digests."""
-    from nvccache.records.input_records import signature_of_directory
+def _keep_basis(cache: Store, key: str) -> None:
+    from nvccache.store import basis
 
-    held.signatures = [
-        found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
-        for found in now.signatures(held.files)
-    ]
-    held.cache_signatures = [
-        found if found and signatures.is_settled(found, started) else signatures.UNKNOWN
-        for found in now.signatures(held.caches)
-    ]
-    held.directory_signatures = [
-        signature_of_directory(directory, names, started)
-        for directory, names in zip(held.directories, held.names, strict=True)
-    ]
+    basis.add(cache, key)
 
 
 def _count_sometimes(cache: Store, config: Config) -> None:
-    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit."""
-    if cache.added_bytes and os.getpid() % _SAMPLE == 0:
+    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit.
+
+    What was received is as large as what a compile makes, and is counted each time.
+    """
+    sample = 1 if cache.beyond else _SAMPLE
+    if cache.added_bytes and os.getpid() % sample == 0:
         from nvccache.store import eviction
 
-        eviction.count_and_limit(cache.directory, cache.added_bytes * _SAMPLE, config.max_size)
+        eviction.count_and_limit(cache.directory, cache.added_bytes * sample, config.max_size)
 
 
 def _asking(cache: Store, environ: dict[str, str]) -> Callable[[str, str], str]:

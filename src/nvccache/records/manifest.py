@@ -7,13 +7,15 @@ host compile, which reads toolkit headers again. Part of the hot path.
 
 from __future__ import annotations
 
+from nvccache.files import signatures
 from nvccache.records import differences, input_records
 from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
     from nvccache.records.input_records import InputRecord
@@ -26,16 +28,20 @@ _KEY_LENGTH = 32
 class Found:
     """An input record that holds: its key, and what was recorded beside it."""
 
-    __slots__ = ("attached", "input_record", "key")
+    __slots__ = ("attached", "input_record", "is_received", "key")
 
     key: str
     input_record: InputRecord
     attached: bytes
+    is_received: bool  # from another cache, and not in this one
 
-    def __init__(self, key: str, input_record: InputRecord, attached: bytes) -> None:
+    def __init__(
+        self, key: str, input_record: InputRecord, attached: bytes, is_received: bool = False
+    ) -> None:
         self.key = key
         self.input_record = input_record
         self.attached = attached
+        self.is_received = is_received
 
 
 def find(
@@ -44,18 +50,40 @@ def find(
     relocation: Relocation,
     now: Present,
     ask: Callable[[str, str], str],
+    asks_beyond: bool = False,
 ) -> Found | None:
     """The newest input record that holds for the files as they are now."""
-    return next(holding(front_key, cache, relocation, now, ask), None)
+    return next(holding(front_key, cache, relocation, now, ask, asks_beyond), None)
 
 
 def holding(
-    front_key: str, cache: Store, relocation: Relocation, now: Present, ask: Callable[[str, str], str]
+    front_key: str,
+    cache: Store,
+    relocation: Relocation,
+    now: Present,
+    ask: Callable[[str, str], str],
+    asks_beyond: bool = False,
 ) -> Iterator[Found]:
-    """The input records that hold for the files as they are now, newest first."""
+    """The input records that hold for the files as they are now, newest first: ours, then those of others."""
     for found in kept_input_records(front_key, cache, relocation):
         if not differences.differences(found.input_record, now, True, ask):
             yield found
+    if asks_beyond:
+        for found in _received(front_key, cache, relocation):
+            if not differences.differences(found.input_record, now, True, ask):
+                yield found
+
+
+def _received(front_key: str, cache: Store, relocation: Relocation) -> Iterator[Found]:
+    """What other caches have under a key, and this one has not."""
+    kept_here = set(keys_of(front_key, cache))
+    received = cache.beyond.input_records(front_key) if cache.beyond else {}
+    for key, record in received.items():
+        if key not in kept_here:
+            try:
+                yield Found(key, *input_records.decode(record, relocation), is_received=True)
+            except (ValueError, IndexError):
+                continue
 
 
 def kept_input_records(front_key: str, cache: Store, relocation: Relocation) -> Iterator[Found]:
@@ -82,9 +110,30 @@ def add(front_key: str, found: Found, cache: Store, relocation: Relocation, look
     """Put an input record, observed from `looked_at_ns` on, at the front of a command's manifest."""
     input_records.forget_unsettled(found.input_record, looked_at_ns)
     record = input_records.encode(found.input_record, found.attached, relocation)
-    cache.add_record(store.INPUT_RECORD, found.key, record)
+    cache.add_record(store.INPUT_RECORD, found.key, record, is_received=found.is_received)
     older = [key for key in keys_of(front_key, cache) if key != found.key]
-    cache.add_record(store.MANIFEST, front_key, "".join([found.key, *older][:_MOST_INPUT_RECORDS]).encode())
+    newest = "".join([found.key, *older][:_MOST_INPUT_RECORDS]).encode()
+    cache.add_record(store.MANIFEST, front_key, newest, is_received=found.is_received)
+
+
+def adopt(front_key: str, found: Found, cache: Store, relocation: Relocation, now: Present) -> None:
+    """Keep an input record that was received and holds, with the signatures that files have here."""
+    take_signatures(found.input_record, now)
+    add(front_key, found, cache, relocation, now.since_ns)
+
+
+def take_signatures(held: InputRecord, now: Present) -> None:
+    """Take the signatures as they are now, so that the next call is answered without digests."""
+    held.signatures = _settled(now.signatures(held.files), now.since_ns)
+    held.cache_signatures = _settled(now.signatures(held.caches), now.since_ns)
+    held.directory_signatures = [
+        input_records.signature_of_directory(directory, names, now.since_ns)
+        for directory, names in zip(held.directories, held.names, strict=True)
+    ]
+
+
+def _settled(found: Iterable[Signature | None], since_ns: int) -> list[Signature]:
+    return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in found]
 
 
 def keys_of(front_key: str, cache: Store) -> list[str]:

@@ -33,9 +33,13 @@ class Entry:
     wall: float = 0.0
 
 
-def find(cache: Store, key: str) -> Entry | None:
+def find(cache: Store, key: str, asks_beyond: bool = False) -> Entry | None:
     """The entry under a key; one that cannot be understood is removed."""
     raw = cache.find_record(store.STAGE, key)
+    if raw is None and asks_beyond and cache.beyond:
+        raw = cache.beyond.entry(key)
+        if raw is not None:
+            cache.add_record(store.STAGE, key, raw, is_received=True)
     if raw is None:
         return None
     try:

@@ -50,9 +50,17 @@ def pack(kind: str, sections: list[bytes]) -> bytes:
 
 def unpack(kind: str, record: bytes, count: int) -> list[bytes]:
     """The `count` sections of a record; raises ValueError for anything else."""
+    found = unpack_all(kind, record)
+    if len(found) != count:
+        raise ValueError("not such a record")
+    return found
+
+
+def unpack_all(kind: str, record: bytes) -> list[bytes]:
+    """The sections of a record that has any number of them; raises ValueError."""
     end = record.find(b"\n")
     magic, found, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
-    if magic != _MAGIC or found != kind.encode() or len(lengths) != count:
+    if magic != _MAGIC or found != kind.encode():
         raise ValueError("not such a record")
     sections = []
     position = end + 1

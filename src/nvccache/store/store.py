@@ -32,6 +32,27 @@ from nvccache.files import keys, untrusted
 from nvccache.store import directory
 from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
+
+    class Beyond(Protocol):
+        """What a store asks of other caches; records/beyond.py."""
+
+        def want(self, front_keys: Iterable[str], entries: Iterable[str] = ()) -> None: ...
+
+        def want_blobs(self, digests: Iterable[str]) -> None: ...
+
+        def entry(self, key: str) -> bytes | None: ...
+
+        def input_records(self, front_key: str) -> dict[str, bytes]: ...
+
+        def blob(self, digest: str) -> tuple[bytes, bool] | None: ...
+
+        def has_blob(self, digest: str) -> bool: ...
+
+
 BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
 REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v6", "input-record-v6", "object-v3", "digest-v1"
 BASIS = "basis-v1"
@@ -42,6 +63,7 @@ _KEY_LENGTH = 32
 _LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
+_SHARED = frozenset((STAGE, MANIFEST, INPUT_RECORD))  # records that other machines may have a use for
 _AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
 _REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
 
@@ -53,10 +75,12 @@ class Store:
         "_has_stopped",
         "_memos",
         "added_bytes",
+        "beyond",
         "directory",
         "fault",
         "is_readonly",
         "is_stale",
+        "published",
         "root",
         "trouble",
         "used",
@@ -71,6 +95,8 @@ class Store:
         self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
         self.is_stale = False  # whether one of them had not been marked as used for long
+        self.beyond: Beyond | None = None  # other caches, for what is not in this one
+        self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of what was made and put here
         self._has_stopped = False
         self._memos: dict[str, str] = {}  # those that were found or added
 
@@ -87,8 +113,12 @@ class Store:
         self.used[name] = None
         return body
 
-    def add_record(self, bucket: str, key: str, body: bytes, lock: bool = True) -> None:
+    def add_record(
+        self, bucket: str, key: str, body: bytes, lock: bool = True, is_received: bool = False
+    ) -> None:
         """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
+        if bucket in _SHARED and not is_received:
+            self.published[bucket, key] = None
         content = _checksum(key, body) + b"\n" + body
         if len(content) <= _LARGEST_RECORD:
             mode = 0o600 if bucket in _SECRET else 0o666
@@ -106,9 +136,13 @@ class Store:
         self._memos[key] = text
         self.add_record(TOOL, key, os.fsencode(text))
 
-    def has_blob(self, digest: str) -> bool:
+    def has_here(self, digest: str) -> bool:
+        """Whether a blob is in this cache, and need not be asked for elsewhere."""
         name = self.name(BLOB, digest)
         return self.directory.exists(name) or self.directory.exists(name + COMPRESSED)
+
+    def has_blob(self, digest: str) -> bool:
+        return self.has_here(digest) or (self.beyond is not None and self.beyond.has_blob(digest))
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
@@ -125,9 +159,16 @@ class Store:
                 self.used[name] = None
                 return content
             self._remove(name)
-        return None
+        received = self.beyond.blob(digest) if self.beyond else None
+        if received is None:
+            return None
+        content, compress = received
+        self.add_blob(digest, content, compress, is_received=True)
+        return content
 
-    def add_blob(self, digest: str, content: bytes, compress: bool) -> None:
+    def add_blob(self, digest: str, content: bytes, compress: bool, is_received: bool = False) -> None:
+        if not is_received:
+            self.published[BLOB, digest] = None
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
         if compress and not self.is_readonly and not self._has_stopped and not self.directory.exists(name):
             content = _compress(content)

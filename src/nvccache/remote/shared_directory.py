@@ -1,0 +1,171 @@
+"""A directory as a remote: of a file server that several machines have mounted.
+
+Whoever else may write there may leave links, FIFOs, devices or files of any size, and half of what they were
+writing when they died: so nothing is opened that could be waited for, no link is followed below the directory,
+and a file appears whole, by its name, or not at all. It is not synced: what a server loses when it crashes is
+missing or broken, and both are found out when it is read.
+
+What is made has the permissions of the directory, for those who share it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+
+from nvccache.files import untrusted
+from nvccache.remote.service_error import ServiceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_TEMPORARY = ".new-"
+_STALE = 3600.0  # seconds after which nobody is still writing a file
+
+
+class SharedDirectory:
+    """Raises ServiceError."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def get(self, name: str, most: int) -> bytes | None:
+        folder, _, last = name.rpartition("/")
+        try:
+            within = self._enter(folder)
+            try:
+                descriptor = os.open(last, os.O_RDONLY | untrusted.FILE, dir_fd=within)
+            finally:
+                os.close(within)
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                    return None
+                return untrusted.read_all(descriptor, status.st_size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno in _ABSENT or error.errno in _DENIED and os.path.isdir(self._path):
+                return None
+            raise _fault(error) from None
+
+    def has(self, name: str) -> bool:
+        folder, _, last = name.rpartition("/")
+        try:
+            within = self._enter(folder)
+            try:
+                return stat.S_ISREG(os.stat(last, dir_fd=within, follow_symlinks=False).st_mode)
+            finally:
+                os.close(within)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return False
+            raise _fault(error) from None
+
+    def put(self, name: str, content: bytes) -> None:
+        folder, _, last = name.rpartition("/")
+        temporary = _TEMPORARY + os.urandom(16).hex()
+        try:
+            permissions = self._permissions(make=True)
+            within = self._enter(folder, permissions)
+            try:
+                untrusted.write_new(temporary, content, within, *permissions.of_file(0o666))
+                try:
+                    os.rename(temporary, last, src_dir_fd=within, dst_dir_fd=within)
+                except BaseException:
+                    untrusted.remove(temporary, within)
+                    raise
+            finally:
+                os.close(within)
+        except OSError as error:
+            raise _fault(error) from None
+
+    def delete(self, name: str) -> None:
+        folder, _, last = name.rpartition("/")
+        try:
+            within = self._enter(folder)
+            try:
+                os.unlink(last, dir_fd=within)
+            finally:
+                os.close(within)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise _fault(error) from None
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
+        """The files whose names begin with `prefix`; what was left half written long ago is removed."""
+        try:
+            top = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return
+            raise _fault(error) from None
+        try:
+            for where, _, names, folder in os.fwalk(".", dir_fd=top):
+                inside = "" if where == "." else where.removeprefix("./") + "/"
+                for last in names:
+                    if (inside + last).startswith(prefix):
+                        yield from _listed(inside, last, folder)
+        except OSError as error:
+            raise _fault(error) from None
+        finally:
+            os.close(top)
+
+    def _permissions(self, make: bool) -> untrusted.Permissions:
+        if make and not os.path.isdir(self._path):
+            os.makedirs(self._path, exist_ok=True)
+        permissions = untrusted.Permissions(None)
+        permissions.learn_from(os.stat(self._path))
+        return permissions
+
+    def _enter(self, folder: str, permissions: untrusted.Permissions | None = None) -> int:
+        """A descriptor of a folder; with `permissions` it is made if it is not there."""
+        descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        for name in folder.split("/") if folder else []:
+            try:
+                inner = _enter_one(name, descriptor, permissions)
+            finally:
+                os.close(descriptor)
+            descriptor = inner
+        return descriptor
+
+
+def _enter_one(name: str, above: int, permissions: untrusted.Permissions | None) -> int:
+    try:
+        return os.open(name, untrusted.FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        if permissions is None:
+            raise
+    try:
+        os.mkdir(name, 0o777, dir_fd=above)
+    except FileExistsError:
+        pass
+    else:
+        permissions.give_to_folder(name, above)
+    return os.open(name, untrusted.FOLDER, dir_fd=above)
+
+
+def _listed(inside: str, last: str, folder: int) -> Iterator[tuple[str, int, float]]:
+    try:
+        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return  # it has just been removed
+    if last.startswith(_TEMPORARY):
+        if status.st_mtime < time.time() - _STALE:
+            untrusted.remove(last, folder)
+    elif stat.S_ISREG(status.st_mode):
+        yield inside + last, status.st_size, status.st_mtime
+
+
+def _fault(error: OSError) -> ServiceError:
+    if error.errno in _DENIED:
+        return ServiceError("denied", error.strerror)
+    if error.errno in _FULL:
+        return ServiceError("full", error.strerror)
+    return ServiceError("unreachable", error.strerror or "")

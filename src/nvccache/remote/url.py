@@ -1,0 +1,251 @@
+"""Reads NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, the first asked first.
+
+Imports nothing: a direct hit loads this module as well where the setting is there, to say whether it can be
+understood. What is wrong with a URL is told without quoting it, since it may have a password in it.
+"""
+
+from __future__ import annotations
+
+_MOST = 8  # remotes; a name that is nowhere is asked for at each of them
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-+.")
+_MASK = "***"
+
+
+class Scheme:
+    """What a URL of one scheme has: an example, what its host is called, and its options."""
+
+    __slots__ = ("example", "host", "options", "port")
+
+    def __init__(self, example: str, host: str, options: tuple[str, ...], port: int = 0) -> None:
+        self.example = example
+        self.host = host  # empty where there is none
+        self.options = options
+        self.port = port
+
+
+_REDIS = ("prefix", "ttl")
+SCHEMES = {
+    "s3": Scheme(
+        "s3://bucket/prefix",
+        "a bucket",
+        ("endpoint", "region", "profile", "anonymous", "virtual_host", "ec2"),
+    ),
+    "redis": Scheme("redis://host:6379/0?prefix=nvccache", "a host", _REDIS, 6379),
+    "rediss": Scheme("rediss://host:6379/0?prefix=nvccache", "a host", _REDIS, 6379),
+    "https": Scheme("https://host/path", "a host", (), 443),
+    "http": Scheme("http://host/path", "a host", (), 80),
+    "gs": Scheme("gs://bucket/prefix", "a bucket", ("endpoint", "anonymous", "metadata")),
+    "azblob": Scheme("azblob://container/prefix", "a container", ("endpoint", "account", "anonymous")),
+    "file": Scheme("file:///directory", "", ()),
+}
+SWITCHES = frozenset(("anonymous", "virtual_host", "ec2", "metadata"))
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+class RemoteUrlError(ValueError):
+    """NVCCACHE_REMOTE cannot be understood; the message is a clause for the user, without what may be secret."""
+
+
+class Remote:
+    """One remote cache. `str` of it is `shown`, so that no message has its password by accident."""
+
+    __slots__ = ("host", "is_writable", "options", "password", "path", "port", "scheme", "shown", "user")
+
+    scheme: str
+    host: str  # or the bucket, or the container; empty for a directory
+    port: int  # 0 where the scheme has none
+    path: str  # without slashes around it, but for a directory, which is absolute
+    user: str
+    password: str
+    options: dict[str, str]
+    is_writable: bool
+    shown: str  # the URL without user and password
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    __str__ = __repr__
+
+    @property
+    def identity(self) -> str:
+        """16 hexadecimal digits that stand for the place, whoever asks it, in names of files."""
+        from hashlib import sha256
+
+        return sha256(self.shown.encode()).hexdigest()[:16]
+
+
+def parse(text: str) -> list[Remote]:
+    """The remotes that a setting names; raises RemoteUrlError."""
+    words = text.split()
+    if len(words) > _MOST:
+        raise RemoteUrlError(f"there are {len(words)} remotes, and {_MOST} may be used")
+    remotes: list[Remote] = []
+    for number, word in enumerate(words, 1):
+        which = "" if len(words) == 1 else f"remote {number} "
+        try:
+            remote = _remote(word)
+        except RemoteUrlError as error:
+            raise RemoteUrlError(f"{which or 'it '}{error}") from None
+        if any(remote.shown == other.shown for other in remotes):
+            raise RemoteUrlError(f"{which}is `{remote.shown}` once more")
+        remotes.append(remote)
+    return remotes
+
+
+def masked(text: str) -> str:
+    """A setting as it may be shown: also one that cannot be understood."""
+    try:
+        remotes = parse(text)
+    except RemoteUrlError:
+        return _MASK
+    return " ".join([remote.shown + (",rw" if remote.is_writable else "") for remote in remotes])
+
+
+def _remote(word: str) -> Remote:
+    if not word.isascii() or not word.isprintable():
+        raise RemoteUrlError("has characters that must be written as `%` and two digits in a URL")
+    url, comma, rights = word.partition(",")
+    if comma and rights != "rw":
+        raise RemoteUrlError("has a comma and then something else than `rw`; a comma in a URL is `%2C`")
+    remote = Remote()
+    scheme, colon, rest = url.partition("://")
+    if not colon or not scheme or not set(scheme.lower()) <= _PLAIN:
+        raise RemoteUrlError("is no URL such as `s3://bucket/prefix`")
+    remote.scheme = scheme.lower()
+    if remote.scheme not in SCHEMES:
+        known = ", ".join([f"`{name}`" for name in SCHEMES])
+        raise RemoteUrlError(f"has the unknown scheme `{remote.scheme}`; there are {known}")
+    if "#" in rest:
+        raise RemoteUrlError("has a `#`, which is `%23` in a URL")
+    rest, _, query = rest.partition("?")
+    place, slash, path = rest.partition("/")
+    remote.is_writable = bool(comma)
+    remote.options = _options(remote.scheme, query)
+    _read_place(remote, place)
+    remote.path = _path(remote, _decoded(slash + path))
+    remote.shown = _shown(remote)
+    return remote
+
+
+def _read_place(remote: Remote, place: str) -> None:
+    """The part between `//` and `/`: user, password, host and port."""
+    scheme = SCHEMES[remote.scheme]
+    credentials, at, place = place.rpartition("@")
+    user, _, password = credentials.partition(":")
+    remote.user, remote.password = _decoded(user), _decoded(password)
+    if at and not scheme.port:
+        raise RemoteUrlError(f"has a user or password, which a URL of `{remote.scheme}` cannot have")
+    if remote.scheme == "file" and place in ("", "localhost"):
+        remote.host, remote.port = "", 0
+        return
+    host, port = _host_and_port(place)
+    remote.host = _decoded(host)
+    if not remote.host or not scheme.host:
+        needs = scheme.host or "a path from the root"
+        raise RemoteUrlError(f"has no {needs.partition(' ')[2]}: `{scheme.example}`")
+    if port and not scheme.port:
+        raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`: `{scheme.example}`")
+    remote.port = _port(port) if port else scheme.port
+
+
+def _host_and_port(place: str) -> tuple[str, str]:
+    """Also of an address in brackets, which has colons of its own."""
+    if place.startswith("["):
+        address, bracket, rest = place.partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise RemoteUrlError("has an address in brackets that does not end")
+        return address + bracket, rest[1:]
+    host, _, port = place.partition(":")
+    return host, port
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or len(text) > 5 or not 0 < int(text) < 65536:
+        raise RemoteUrlError("has a port that is no number from 1 to 65535")
+    return int(text)
+
+
+def _path(remote: Remote, path: str) -> str:
+    if any(part in (".", "..") for part in path.split("/")):
+        raise RemoteUrlError("has `.` or `..` in its path")
+    if remote.scheme == "file":
+        if not path.strip("/"):
+            raise RemoteUrlError(f"names no directory: `{SCHEMES['file'].example}`")
+        return "/" + path.strip("/")
+    path = path.strip("/")
+    if remote.scheme.startswith("redis"):
+        if path and not (path.isascii() and path.isdecimal() and len(path) < 6):
+            raise RemoteUrlError("has a database that is no number; a prefix is `?prefix=`")
+        return path or "0"
+    return path
+
+
+def _options(scheme: str, query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    known = SCHEMES[scheme].options
+    for pair in query.split("&") if query else []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name or not set(name) <= _PLAIN or len(name) > 20:
+            raise RemoteUrlError("has an option that is not `name=value`")
+        if name not in known:
+            there = ", ".join([f"`{each}`" for each in known])
+            there = f"there are {there}" if there else f"`{scheme}` has none"
+            raise RemoteUrlError(f"has the unknown option `{name}`; {there}")
+        if name in options:
+            raise RemoteUrlError(f"has the option `{name}` twice")
+        options[name] = _option(name, _decoded(value))
+    return options
+
+
+def _option(name: str, value: str) -> str:
+    if name in SWITCHES:
+        if value.lower() not in (*_TRUE, *_FALSE):
+            raise RemoteUrlError(f"has an option `{name}` that is neither on (`1`) nor off (`0`)")
+        return "1" if value.lower() in _TRUE else ""
+    if not value:
+        raise RemoteUrlError(f"has an option `{name}` without a value")
+    if name == "ttl" and not (value.isdecimal() and len(value) < 10 and int(value)):
+        raise RemoteUrlError("has an option `ttl` that is no number of seconds")
+    if name == "endpoint":
+        scheme, colon, rest = value.partition("://")
+        if not colon or scheme not in ("http", "https") or not rest.strip("/") or "@" in rest:
+            raise RemoteUrlError("has an option `endpoint` that is no URL such as `https://host:port`")
+        return value.rstrip("/")
+    return value.strip("/") if name == "prefix" else value
+
+
+def _decoded(text: str) -> str:
+    """A part of a URL, with `%` and two digits replaced by what they stand for; raises RemoteUrlError."""
+    if "%" not in text:
+        return text
+    first, *others = text.split("%")
+    content = first.encode()
+    try:
+        for other in others:
+            content += bytes.fromhex(other[:2] if len(other) > 1 else "-") + other[2:].encode()
+        decoded = content.decode()
+    except ValueError:
+        raise RemoteUrlError("has a `%` that is not followed by two digits of a character") from None
+    if not decoded.isprintable():
+        raise RemoteUrlError("has a character that cannot be printed")
+    return decoded
+
+
+def _encoded(text: str, safe: str) -> str:
+    return "".join(
+        [
+            chr(byte) if chr(byte).isalnum() and byte < 128 or chr(byte) in safe else f"%{byte:02X}"
+            for byte in text.encode()
+        ]
+    )
+
+
+def _shown(remote: Remote) -> str:
+    place = _encoded(remote.host, "-._~[]:")
+    if remote.port and remote.port != SCHEMES[remote.scheme].port:
+        place += f":{remote.port}"
+    if remote.user or remote.password:
+        place = f"{_MASK}@{place}"
+    path = _encoded(remote.path.lstrip("/"), "-._~/:@")
+    query = "&".join([f"{name}={_encoded(value, '-._~/:')}" for name, value in remote.options.items()])
+    return f"{remote.scheme}://{place}" + (f"/{path}" if path else "") + (f"?{query}" if query else "")

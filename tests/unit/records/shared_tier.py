@@ -1,0 +1,28 @@
+"""Remotes as the records' side sees them: a dictionary that several caches share."""
+
+from __future__ import annotations
+
+
+class SharedTier:
+    """What remote.tier.Tier is to beyond.Beyond; `asked` are the names that were asked for."""
+
+    def __init__(self, content: dict[tuple[str, str], bytes] | None = None) -> None:
+        self.content = {} if content is None else content
+        self.asked: list[tuple[str, str]] = []
+        self.wanted: list[tuple[str, str]] = []
+        self.refused: list[tuple[str, str]] = []
+
+    def prefetch(self, names) -> None:
+        self.wanted += [(bucket, key) for bucket, key, _ in names]
+
+    def get(self, bucket: str, key: str, most: int) -> bytes | None:
+        self.asked.append((bucket, key))
+        found = self.content.get((bucket, key))
+        return found if found is not None and len(found) <= most else None
+
+    def has(self, bucket: str, key: str) -> bool:
+        self.asked.append((bucket, key))
+        return (bucket, key) in self.content
+
+    def refuse(self, bucket: str, key: str) -> None:
+        self.refused.append((bucket, key))
