@@ -149,6 +149,9 @@ class _Run:
             stage_names.architecture_of(task.stage, self._execution.plan.stages),
         )
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
+        costs = task.made.costs if task.made and not is_hit else None
+        if costs and self._execution.sending:
+            event.where, event.slot = costs.text(self._execution.sending.executor.shown), -1
         return event
 
     def _advance(self) -> None:

@@ -11,12 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nvccache.compile.away import Trip
     from nvccache.compile.jobs import Job
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
+    from nvccache.remote_execution.work import CameBack
     from nvccache.store.inflight import Claim, Wait
 
 
@@ -28,6 +30,7 @@ class State:
     ASKED = "is asked for of other caches"
     ELSEWHERE = "is run by another process"
     RUNNING = "runs"
+    AWAY = "runs on another machine"
     DONE = "done"
 
 
@@ -36,6 +39,7 @@ class Task:
 
     __slots__ = (
         "again",
+        "back",
         "claim",
         "completed",
         "is_hit",
@@ -49,8 +53,11 @@ class Task:
         "slot_number",
         "stage",
         "state",
+        "stays",
+        "trip",
         "wait",
         "was_elsewhere",
+        "why_here",
     )
 
     def __init__(self, number: int, stage: Stage) -> None:
@@ -70,6 +77,10 @@ class Task:
         self.memory = 0
         self.slot_number = -1  # of the one that it ran in
         self.was_elsewhere = False  # whether another process ran it meanwhile
+        self.trip: Trip | None = None  # to another machine
+        self.back: CameBack | None = None  # what it has made there, until that is taken in
+        self.stays = False  # whether it is not sent again
+        self.why_here = ""  # though it was sent: a word of faults.py
 
     @property
     def has_failed(self) -> bool:
@@ -118,8 +129,9 @@ class Tasks:
         """The stages behind this one in nvcc's order would not have run: it failed."""
         self._limit = min(self._limit, task.number)
         for other in self.all:
-            if other.number > self._limit and other.job:
-                other.job.handle.end()
+            for job in (other.job, other.trip.job if other.trip else None):
+                if other.number > self._limit and job:
+                    job.handle.end()
 
     def can_be_looked_up(self, task: Task) -> bool:
         if task.state != State.WAITING or task.number > self._limit:

@@ -88,7 +88,7 @@ class Client:
         functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
         if _SHA256 not in functions and functions - {0}:
             raise AwayError(faults.OTHER_VERSION, "it does not name content by SHA-256")
-        if 0 < cache.max_batch_total_size_bytes:
+        if cache.max_batch_total_size_bytes > 0:
             self._batch_bytes = min(_BATCH_BYTES, cache.max_batch_total_size_bytes)
         self._compresses = _ZSTD in cache.supported_compressors
         self._compresses_batches = self._compresses and _ZSTD in cache.supported_batch_update_compressors
@@ -179,9 +179,7 @@ class Client:
     def _follow(
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
-        method = self._channel.unary_stream(
-            _PREFIX + path, _to_bytes, messages.of("Operation").FromString
-        )
+        method = self._channel.unary_stream(_PREFIX + path, _to_bytes, messages.of("Operation").FromString)
         for operation in self._guarded(method(request, timeout=seconds, metadata=self._metadata)):
             names.append(operation.name)
             watch(operation)

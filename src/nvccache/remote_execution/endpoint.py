@@ -35,7 +35,17 @@ class Endpoint:
     `properties` are asked of a worker beside what every stage asks.
     """
 
-    __slots__ = ("deadline", "files", "instance", "properties", "queue", "scheme", "target", "toolchain", "words")
+    __slots__ = (
+        "deadline",
+        "files",
+        "instance",
+        "properties",
+        "queue",
+        "scheme",
+        "target",
+        "toolchain",
+        "words",
+    )
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
@@ -77,7 +87,9 @@ def parse(text: str, environ: Mapping[str, str] | None = None) -> Endpoint:
         raise EndpointError(f"it is neither of the form {_EXAMPLE}")
     place, _, query = rest[2:].partition("?")
     if "@" in place:
-        raise EndpointError("it has a user or a password, which belongs into the file that `token_file` names")
+        raise EndpointError(
+            "it has a user or a password, which belongs into the file that `token_file` names"
+        )
     host, _, port = place.rstrip("/").rpartition(":")
     if not host or not (port.isdecimal() and 0 < int(port) < 65536):
         raise EndpointError("it does not end in a host and a port, as in `grpc://host:50051`")

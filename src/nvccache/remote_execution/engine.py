@@ -89,7 +89,11 @@ class EngineTry:
             finally:
                 if lock >= 0:
                     flock.let_go(lock)
-        engine.send(blob for blob in described.blobs.values() if blob.digest[0] in missing and blob.digest not in large)
+        engine.send(
+            blob
+            for blob in described.blobs.values()
+            if blob.digest[0] in missing and blob.digest not in large
+        )
 
     def _lock(self, name: str) -> int:
         if not self._locks:
@@ -164,9 +168,9 @@ class EngineTry:
 
     def _spent(self, told: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
         """Seconds in the queue and at work, as the worker tells them or as we saw them."""
-        if is_cached:
-            return 0.0, 0.0
         run = _between(told.execution_start_timestamp, told.execution_completed_timestamp)
+        if is_cached:
+            return 0.0, max(0.0, run)
         if run <= 0:
             run = done - (self._executing or since)
         run = min(run, done - since)

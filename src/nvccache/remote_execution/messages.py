@@ -30,9 +30,7 @@ def of(name: str) -> Any:
             with open(_DESCRIPTORS, "rb") as stream:
                 for file in descriptor_pb2.FileDescriptorSet.FromString(stream.read()).file:
                     _pool.Add(file)
-        _classes[name] = message_factory.GetMessageClass(
-            _pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
-        )
+        _classes[name] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
     return _classes[name]
 
 

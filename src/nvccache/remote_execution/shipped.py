@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
 _PROGRAMS, _LIBRARIES = "bin", "lib"
-# The loader would load further libraries for them, or from elsewhere.
-_OBSTACLES = ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_ASSUME_KERNEL", "LD_HWCAP_MASK")
+# The loader would load further libraries for them.
+_OBSTACLES = ("LD_PRELOAD", "LD_AUDIT")  # LD_LIBRARY_PATH has had its say in what is loaded
 _PRELOAD_LIST = "/etc/ld.so.preload"
 _CHUNK = 1 << 20
 

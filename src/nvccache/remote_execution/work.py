@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from nvccache import environment
-from nvccache.module_id import ids
+from nvccache.remote_execution import faults
+from nvccache.remote_execution.faults import AwayError
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -47,6 +48,12 @@ class Costs:
     worker: str = ""
     is_cached: bool = False  # whether the engine had the result
 
+    def text(self, where: str) -> str:
+        """As the event log has it: the place, then seconds and bytes by name."""
+        parts = [where, *(f"{name}={getattr(self, name):.3f}" for name in ("queue", "send", "run", "fetch"))]
+        parts += [f"sent={self.sent_bytes}", f"fetched={self.fetched_bytes}"]
+        return " ".join([*parts, "cached"] if self.is_cached else parts)
+
 
 @dataclass(frozen=True, slots=True)
 class CameBack:
@@ -67,7 +74,7 @@ def reason_to_stay(stage: Stage, environ: Mapping[str, str]) -> str:
         return "its result tells of directories or lines"
     if grammar.sees_names or grammar.dates_sources or grammar.dates_what_it_names:
         return "its result tells of names or dates"
-    if grammar.stays_in_order or grammar.runs_programs or ids.generates(stage):
+    if grammar.stays_in_order or grammar.runs_programs:
         return "it does more than to read and write the files that it names"
     if any(output.begins_as for output in stage.outputs) or not stage.kept_outputs:
         return "it adds to what was there before"
@@ -84,12 +91,12 @@ def passed_on(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 def of_stage(
     stage: Stage, argv: Sequence[str], read: Sequence[str], scratch: str, tool: ShippedTool,
     environ: Mapping[str, str],
-) -> Work | None:  # fmt: skip
-    """A stage as it is sent, or None where its command has words that mean nothing elsewhere."""
+) -> Work:  # fmt: skip
+    """A stage as it is sent; raises AwayError where it reads what is not of this call."""
     inside = scratch + "/"
     inputs = {path.removeprefix(inside): path for path in read}
     if not all(path.startswith(inside) for path in read):
-        return None
+        raise AwayError(faults.FAILED, "it reads a file from outside the scratch directory")
     arguments = []
     for word in argv[1:]:
         named = word.partition("=")[2] or word

@@ -80,7 +80,11 @@ def checks_of(said: str) -> list[str]:
     """
     if "=" in said:
         lines = said.split("\n")
-        return ["=" + line for line in lines] if all(_CAPABILITIES.match(line.encode()) for line in lines) else []
+        return (
+            ["=" + line for line in lines]
+            if all(_CAPABILITIES.match(line.encode()) for line in lines)
+            else []
+        )
     active = {}
     for part in said.split():
         place, colon, bits = part.partition(":")
