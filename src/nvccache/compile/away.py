@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from nvccache.compile.tasks import State
+from nvccache.execution.run_stage import LostResultError
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 
@@ -101,16 +102,22 @@ class Away:
                 task.back = job.result
             return task
         task.stays = True
-        error = job.error
-        if isinstance(error, OSError):
-            error = AwayError(faults.FAILED, str(error))
-        if not isinstance(error, AwayError):
-            raise error
-        self._sending.executor.failed(error)
+        self._sending.executor.failed(self._as_trouble(job.error))
         if task.state == State.AWAY:
             task.state = State.RUNNING if task.job else State.READY
-            task.why_here = error.word
+            task.why_here = "failed" if not isinstance(job.error, AwayError) else job.error.word
         return task
+
+    def _as_trouble(self, error: BaseException) -> AwayError:
+        """What went wrong with a stage that was sent; raises what is to surface."""
+        if isinstance(error, AwayError):
+            return error
+        if isinstance(error, OSError):
+            return AwayError(faults.FAILED, str(error))
+        is_bug = isinstance(error, Exception) and not isinstance(error, LostResultError)
+        if not is_bug or self._sending.executor.is_strict:
+            raise error
+        return AwayError(faults.BROKEN, f"{type(error).__name__}: {error}")
 
     def overtake(self, task: Task) -> None:
         """The try here was first: end the other."""

@@ -7,6 +7,7 @@ Knows nothing of stages.
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 
 from nvccache.remote_execution import faults, messages
@@ -29,7 +30,7 @@ _CALL_SECONDS = 5.0  # for an answer that takes no work
 _SLOWEST_BYTES = 1 << 20  # a second, of what is sent or fetched
 _BATCH_BYTES = 3 << 20  # below gRPC's usual limit of 4 MiB for a message
 _CHUNK = 1 << 20
-_CLASSES = {"method": "stage of an execution"}
+_loading = threading.Lock()
 QUEUED, EXECUTING = (1, 2), 3  # stages of an execution; CACHE_CHECK counts as waiting
 
 
@@ -325,21 +326,22 @@ class Client:
 def _load_grpc() -> Any:
     """grpcio, told to write nothing to our streams and to leave forks alone."""
     told = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        import grpc
+    with _loading:
+        before = {name: os.environ.get(name) for name in told}
+        os.environ.update(told)
+        try:
+            import grpc
 
-        messages.of("Digest")
-    except ImportError as error:
-        text = f"{error.name or 'a package'} is not installed: pip install 'nvccache[exec]'"
-        raise AwayError(faults.NOT_INSTALLED, text) from None
-    finally:
-        for name, value in before.items():  # a tool's environment is the user's
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+            messages.of("Digest")
+        except ImportError as error:
+            text = f"{error.name or 'a package'} is not installed: pip install 'nvccache[exec]'"
+            raise AwayError(faults.NOT_INSTALLED, text) from None
+        finally:
+            for name, value in before.items():  # the environment is the user's
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
     return grpc
 
 

@@ -37,6 +37,7 @@ class Settings:
     min_seconds: float
     directory: str
     log: str
+    is_strict: bool  # a bug of ours surfaces
 
 
 class Executor:
@@ -57,6 +58,10 @@ class Executor:
     @property
     def shown(self) -> str:
         return self._endpoint.shown
+
+    @property
+    def is_strict(self) -> bool:
+        return self._settings.is_strict
 
     @property
     def is_in_use(self) -> bool:
@@ -106,5 +111,5 @@ def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> Execu
     """What the settings name, or None."""
     if not config.executor:
         return None
-    settings = Settings(config.executor_jobs, config.executor_min_seconds, config.executor_dir, config.log)
+    settings = Settings(config.executor_jobs, config.executor_min_seconds, config.executor_dir, config.log, config.strict)
     return Executor(endpoint.parse(config.executor), settings, store, environ)

@@ -7,6 +7,7 @@ process, and no generated code ties a release of protobuf to the one that genera
 from __future__ import annotations
 
 import os
+import threading
 from hashlib import sha256
 
 TYPE_CHECKING = False
@@ -15,26 +16,34 @@ if TYPE_CHECKING:
 
 _DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
 _PACKAGE = "nvccache.reapi"
-_classes: dict[str, Any] = {}
-_pool: Any = None
+_loaded: dict[str, Any] = {}  # the pool, and classes by their names
+_lock = threading.Lock()  # stages are sent on threads of their own
 
 
 def of(name: str) -> Any:
     """The class of a message by its name in reapi.proto; raises ImportError without protobuf."""
-    global _pool
-    if name not in _classes:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    with _lock:
+        if name not in _loaded:
+            from google.protobuf import message_factory
 
-        if _pool is None:
-            _pool = descriptor_pool.DescriptorPool()
-            with open(_DESCRIPTORS, "rb") as stream:
-                for file in descriptor_pb2.FileDescriptorSet.FromString(stream.read()).file:
-                    _pool.Add(file)
-        _classes[name] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-    return _classes[name]
+            if "" not in _loaded:
+                _loaded[""] = _pool()
+            found = _loaded[""].FindMessageTypeByName(f"{_PACKAGE}.{name}")
+            _loaded[name] = message_factory.GetMessageClass(found)
+        return _loaded[name]
 
 
-def make(name: str, **fields: Any) -> Any:
+def _pool() -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    pool = descriptor_pool.DescriptorPool()
+    with open(_DESCRIPTORS, "rb") as stream:
+        for file in descriptor_pb2.FileDescriptorSet.FromString(stream.read()).file:
+            pool.Add(file)
+    return pool
+
+
+def make(name: str, /, **fields: Any) -> Any:
     return of(name)(**fields)
 
 
