@@ -1,6 +1,6 @@
-"""Make the descriptors of the remote execution protocol anew: needs grpcio-tools, which a development environment has.
+"""Make the descriptors of the remote execution protocol anew, after reapi.proto was changed.
 
-    python scripts/compile_protocol.py           # after src/nvccache/remote_execution/reapi.proto was changed
+Needs grpcio-tools, which a development environment has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The stages of one call that are on other machines, and when one has been there for too long.
 
-A stage that is away keeps its claim and has neither slot nor memory. It may be sent where no core is idle here.
-A second try begins here when one is overdue, or waits for a worker while a core is idle: the first that ends
+A stage that is away keeps its claim and has neither slot nor memory. It is sent where no core is idle here. A
+second try begins here when one is overdue, or waits for a worker while a core is idle: the first that ends
 counts.
 """
 

@@ -1,7 +1,7 @@
 """Running one stage on another machine: what is sent, and taking in what has come back.
 
-A stage there has nothing but what was sent: that is in its key, as are the files of its tool. So what it reads
-beside its key is known without watching it, and is what a watched run here asks for.
+A stage there has nothing but what was sent: that is in its key, as are the files of its tool. So what it
+reads beside its key is known without watching it, and is what a watched run here asks for.
 """
 
 from __future__ import annotations

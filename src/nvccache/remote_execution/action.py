@@ -1,9 +1,9 @@
-"""A stage as an action of the Remote Execution API: command, input tree, outputs, and what a worker has to be.
+"""A stage as an action of the Remote Execution API: command, input tree, outputs, properties of a worker.
 
     bin/class-check   bin/TOOL   lib/LIBRARY…   nvccache-…/INPUT…
 
-The command is run at the root of the tree, and every name in it is relative: that works in a directory as well
-as in a sandbox. What a stage writes and nobody reads is no output: it can be the largest file of all.
+The command is run at the root of the tree, and every name in it is relative: that works in a directory as
+well as in a sandbox. What a stage writes and nobody reads is no output: it can be the largest file of all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a call asks of other machines: whether a stage may be sent, a place among those that are away, a try.
 
-One file for each stage that is away lies beside the slots of this user and machine (machine/slots.py), and one
-for an engine that is left alone (remote/breaker.py).
+One file for each stage that is away lies beside the slots of this user and machine (machine/slots.py), and
+one for an engine that is left alone (remote/breaker.py).
 """
 
 from __future__ import annotations
@@ -111,5 +111,6 @@ def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> Execu
     """What the settings name, or None."""
     if not config.executor:
         return None
-    settings = Settings(config.executor_jobs, config.executor_min_seconds, config.executor_dir, config.log, config.strict)
+    limits = config.executor_jobs, config.executor_min_seconds
+    settings = Settings(*limits, config.executor_dir, config.log, config.strict)
     return Executor(endpoint.parse(config.executor), settings, store, environ)

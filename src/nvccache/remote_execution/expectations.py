@@ -1,6 +1,7 @@
-"""How long a stage may be expected to take: what the same command took the last time, else by its input's size.
+"""How long a stage may be expected to take: as long as the last time, else by the size of its input.
 
-Remembered for the command and the names of what it reads, whatever these hold: an edit seldom changes it much.
+Remembered for the command and the names of what it reads, whatever these hold: an edit seldom changes it
+much.
 """
 
 from __future__ import annotations

@@ -129,11 +129,11 @@ class LauncherTry:
             if not os.path.isfile(path):
                 raise AwayError(faults.FAILED, f"`{name}` did not come back")
             outputs[name] = _read(path).replace(place, PLACE.encode())
-        streams = [
+        stdout, stderr = (
             _read(f"{self._folder}/{name}").replace(place, PLACE.encode()) for name in (_STDOUT, _STDERR)
-        ]
+        )
         costs = Costs(0.0, send, run, time.monotonic() - done, fetched_bytes=sum(map(len, outputs.values())))
-        return CameBack(*streams, outputs, costs)
+        return CameBack(stdout, stderr, outputs, costs)
 
     def _write(self, tools: str) -> None:
         """Write the stage's files: its inputs, and the script that runs it."""

@@ -1,4 +1,4 @@
-"""What is sent with a stage so that it runs anywhere as it would here: its tool, and the C library it computes by.
+"""What is sent with a stage so that it runs anywhere as here: its tool, and the C library it computes by.
 
 The tool is started by the loader that lies beside it, and loads nothing from the worker; the check of the
 processor's class (worker/class_check.c) goes before it. Each file is named by the digest of its content.
@@ -42,7 +42,7 @@ class ToolFile:
 
 @dataclass(frozen=True, slots=True)
 class ShippedTool:
-    """A tool with all that it needs. `words` come before the arguments; a path of its own begins with `root`."""
+    """A tool with all that it needs."""
 
     files: Sequence[ToolFile]
     checks: Sequence[str]
@@ -56,7 +56,10 @@ class ShippedTool:
         return next(file.digest[0] for file in self.files if file.name == self.program)
 
     def words(self, root: str = "", streams: Sequence[str] = (), is_there: bool = False) -> list[str]:
-        """`is_there` says that the tool lies where it is run as it does here."""
+        """The words before the arguments; the files lie below `root`.
+
+        `is_there` says that the tool itself lies where it is run as it does here.
+        """
         checking = [f"{root}{_PROGRAMS}/class-check", *streams, *self.checks, "--"]
         loading = [root + self.loader, "--inhibit-cache", "--library-path", root + _LIBRARIES]
         return [*checking, *loading, self.place if is_there else root + self.program]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.remote_execution.shipped import ShippedTool
 
-# Stands for the scratch directory in what is sent. The digits keep it from meeting anything in a user's source.
+# Stands for the scratch directory in what is sent. The digits keep it from meeting anything of a user's.
 PLACE = "nvccache-51d0c2f3a86e4b79"
 
 
@@ -103,7 +103,8 @@ def of_stage(
         if named in stage.possible_files and os.path.isfile(named):
             name = f"named/{len(inputs)}/{os.path.basename(named)}"
             inputs[name] = named
-            word = word.removesuffix(named) + f"{PLACE}/{name}"
-        arguments.append(word.replace(inside, PLACE + "/"))
+            arguments.append(word.removesuffix(named) + f"{PLACE}/{name}")
+        else:
+            arguments.append(word.replace(inside, PLACE + "/"))
     outputs = [output.path.removeprefix(inside) for output in stage.kept_outputs]
     return Work(stage.kind, tool, arguments, passed_on(environ), inputs, outputs)

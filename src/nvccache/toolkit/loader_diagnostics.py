@@ -74,7 +74,7 @@ def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
 
 
 def checks_of(said: str) -> list[str]:
-    """What worker/class_check.c has to find on another machine for the class there to be this one, `said` here.
+    """What worker/class_check.c has to find on another machine for the class there to be the one said here.
 
     Empty where a class is not told in a form that another machine could be asked for.
     """
