@@ -42,6 +42,9 @@ class FakeEngine:
         self.blobs: dict[str, bytes] = {}
         self.results: dict[str, Any] = {}
         self.executed = 0
+        self.delay = 0.0  # seconds that an action takes longer
+        self.most = 0  # actions that ran at the same time
+        self._running = 0
         self.cancelled = 0
         self.seen: list[tuple[str, Any]] = []
         self.metadata: list[Any] = []
@@ -176,6 +179,9 @@ class FakeEngine:
             if self.trouble == OTHER_CLASS:
                 arguments = [f"{word}0" if "&" in word else word for word in arguments]
             began = time.time()
+            self._running += 1
+            self.most = max(self.most, self._running)
+            time.sleep(self.delay)
             done = subprocess.run(
                 arguments,
                 cwd=root,
@@ -183,6 +189,7 @@ class FakeEngine:
                 capture_output=True,
                 check=False,
             )
+            self._running -= 1
             result = messages.make(
                 "ActionResult", exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
             )

@@ -18,6 +18,16 @@ NEEDS_CHECK = pytest.mark.skipif(
 )
 
 
+def copying(folder: Path, cache: Store) -> Work:
+    """A stage that says something: `dd` tells what it has copied."""
+    sorted_one = sorting(folder, cache)
+    program = shutil.which("dd") or "dd"
+    environ = dict(os.environ)
+    tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    words = [f"if={PLACE}/in.txt", f"of={PLACE}/out.txt"]
+    return Work("dd", tool, words, (), sorted_one.inputs, sorted_one.outputs)
+
+
 def sorting(folder: Path, cache: Store, text: str = "b\na\n", options: tuple[str, ...] = ()) -> Work:
     """A stage that sorts the lines of a text."""
     program = shutil.which("sort") or "sort"

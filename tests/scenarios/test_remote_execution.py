@@ -1,0 +1,296 @@
+"""Stages on other machines: the objects are plain nvcc's, whatever becomes of the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
+
+import casd
+import fake_engine
+from fake_engine import FakeEngine
+from nvccache.machine import slots
+from nvccache.remote_execution import endpoint, shipped
+from nvccache.store import events
+from workspaces import Workspace
+
+pytestmark = pytest.mark.skipif(
+    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+)
+SOURCE = """#include <cmath>
+template <int N> __global__ void kernel(float *p) {
+    float sum = 0;
+    for (int i = 0; i < N; ++i) sum += sinf(p[i] * i) * float(pow(1.5, 2.25));
+    p[threadIdx.x] = sum;
+}
+static __device__ int counter;
+__global__ void count() { atomicAdd(&counter, 1); }
+void launch(float *p) { kernel<16><<<1, 32>>>(p); kernel<24><<<1, 32>>>(p); count<<<1, 1>>>(); }
+"""
+TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"]
+
+
+@pytest.fixture(autouse=True)
+def busy_machine() -> Iterator[None]:
+    """The only core of a pool of one is taken, by us or by somebody else, so that what may be sent is sent."""
+    ended = threading.Event()
+    with open(f"{slots.pool_directory()}/slot-0", "ab") as stream:
+
+        def hold() -> None:
+            while not ended.wait(0.01):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        yield
+        ended.set()
+        holder.join()
+
+
+@pytest.fixture
+def serve(tmp_path: Path, workspace: Workspace) -> Iterator[Callable[..., FakeEngine]]:
+    started: list[FakeEngine] = []
+
+    def start(trouble: str = "") -> FakeEngine:
+        engine = FakeEngine(tmp_path, trouble)
+        started.append(engine)
+        use(workspace, engine.url + "?queue=2")
+        return engine
+
+    yield start
+    for engine in started:
+        engine.stop()
+        _forget(endpoint.parse(engine.url))
+
+
+def use(workspace: Workspace, url: str) -> None:
+    workspace.environ |= {
+        "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0", "NVCCACHE_JOBS": "1",
+        "NVCCACHE_LOG": str(workspace.directory.parent / "log"),
+    }  # fmt: skip
+
+
+def _forget(where: endpoint.Endpoint) -> None:
+    """Remove what this machine keeps of an engine."""
+    for path in Path(slots.pool_directory()).glob(f"*{where.identity}*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def places(workspace: Workspace) -> dict[str, list[str]]:
+    """Kind of stage -> where those of it ran in the last call, without what that cost."""
+    *_, event = events.read(str(workspace.cache))
+    found: dict[str, list[str]] = {}
+    for stage in event.stages:
+        found.setdefault(stage.kind, []).append(stage.where.partition(" ")[0])
+    return found
+
+
+def assert_same_as_plain(workspace: Workspace, *options: str) -> None:
+    """Compile with plain nvcc and through the cache, cold: the same object, and nothing said."""
+    workspace.write("a.cu", SOURCE)
+    (workspace.directory / "keep").mkdir(exist_ok=True)
+    plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *options, "-keep", "-keep-dir", "keep")
+    cached = workspace.cached("-c", "a.cu", "-o", "a.o", *options)
+    assert (cached.status, cached.stdout, cached.stderr) == (plain.status, plain.stdout, plain.stderr)
+    made, expected = ((workspace.directory / name).read_bytes() for name in ("a.o", "plain.o"))
+    assert made == expected
+
+
+def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    assert_same_as_plain(workspace, *TWO)
+    found = places(workspace)
+    assert found["cicc"] == found["ptxas"] == [engine.url] * 2
+    assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
+
+
+def test_what_ran_elsewhere_is_found_again(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+    """By the call's record, and by the stages alone, also of calls that send nothing."""
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    ran = engine.executed
+    _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
+    assert counters.outcome == "direct_hit"
+    workspace.forget_calls()
+    del workspace.environ["NVCCACHE_EXECUTOR"]
+    _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
+    assert (counters.outcome, counters.compiled()) == ("stage_hit", {})
+    assert engine.executed == ran == 4
+
+
+def test_what_ran_here_is_found_by_calls_that_send(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    engine = serve()
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
+    assert (counters.compiled(), engine.executed) == ({}, 0)
+
+
+@pytest.mark.parametrize("options", [["-G"], ["-lineinfo"], ["-Xptxas", "-v", "-lineinfo"]], ids="-".join)
+def test_stages_whose_results_tell_of_places_stay_here(
+    workspace: Workspace, serve: Callable[..., FakeEngine], options: list[str]
+) -> None:
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    assert workspace.cached("-c", "a.cu", "-o", "a.o", *options).status == 0
+    assert engine.executed == 0
+
+
+def test_short_stages_stay_here(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+    engine = serve()
+    workspace.environ["NVCCACHE_EXECUTOR_MIN_SECONDS"] = "1000"
+    assert_same_as_plain(workspace, *TWO)
+    assert engine.executed == 0
+
+
+def test_a_variable_that_the_tool_asks_for_keeps_it_here(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", "-ptx", NVVM_IR_VER_CHK="0")
+    assert engine.executed == 0
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        fake_engine.NO_WORKERS,
+        fake_engine.WRONG_DIGEST,
+        fake_engine.LOSES_OUTPUT,
+        fake_engine.FAILS,
+        fake_engine.FULL,
+        fake_engine.OTHER_VERSION,
+        fake_engine.DIES,
+        fake_engine.OTHER_CLASS,
+    ],
+)
+def test_whatever_goes_wrong_is_compiled_here(
+    workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str
+) -> None:
+    serve(trouble)
+    assert_same_as_plain(workspace, *TWO)
+    assert {*places(workspace)["cicc"], *places(workspace)["ptxas"]} == {"local"}
+
+
+@pytest.mark.parametrize("trouble", [fake_engine.SILENT, fake_engine.FULL])
+def test_the_next_calls_leave_an_engine_alone_that_is_down(
+    workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str
+) -> None:
+    engine = serve(trouble)
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    asked = len(engine.seen)
+    began = time.monotonic()
+    workspace.write("b.cu", SOURCE.replace("1.5", "2.5"))
+    assert workspace.cached("-c", "b.cu", "-o", "b.o", *TWO).status == 0
+    assert len(engine.seen) == asked
+    assert time.monotonic() - began < 30
+
+
+def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    serve()
+    workspace.write("a.cu", '__global__ void f(int *p) { asm("nonsense %0;" : "=r"(*p)); }\n')
+    plain = workspace.plain("-c", "a.cu", "-o", "a.o", *TWO)
+    cached = workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    assert cached.status == plain.status != 0
+    assert b"nonsense" in cached.stderr
+    assert b"said by the worker" not in cached.stderr
+
+
+def test_an_overdue_stage_is_run_here_and_the_first_counts(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    engine.delay = 20
+    began = time.monotonic()
+    assert_same_as_plain(workspace, "-arch=sm_80")
+    assert time.monotonic() - began < 15
+    assert places(workspace)["cicc"] == ["local"]
+
+
+def test_no_more_are_away_at_once_than_is_set(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    engine.delay = 0.3
+    workspace.environ["NVCCACHE_EXECUTOR_JOBS"] = "1"
+    assert_same_as_plain(workspace, *TWO)
+    assert engine.most == 1
+
+
+def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
+    srun.chmod(0o755)
+    text = f"prefix:{shlex.quote(str(srun))} -n1 --"
+    use(workspace, text)
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert_same_as_plain(workspace, *TWO)
+    assert places(workspace)["cicc"] == ["prefix:srun"] * 2
+    _forget(endpoint.parse(text))
+
+
+def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\necho 'srun: error: Unable to contact slurm controller' >&2\nexit 1\n")
+    srun.chmod(0o755)
+    text = f"prefix:{shlex.quote(str(srun))}"
+    use(workspace, text)
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert_same_as_plain(workspace, *TWO)
+    assert "unreachable" in (workspace.directory.parent / "log").read_text()
+    _forget(endpoint.parse(text))
+
+
+def test_nothing_is_loaded_where_nothing_is_set(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    done = workspace.run(
+        ["python3", "-X", "importtime", "-m", "nvccache", workspace.nvcc, "-c", "a.cu", "-o", "a.o"],
+        PYTHONPATH=os.pathsep.join(__import__("sys").path),
+    )
+    assert done.status == 0, done.stderr
+    assert b"nvccache.compile.schedule" in done.stderr
+    loaded = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
+    heavy = [name for name in loaded if name.startswith((b"grpc", b"google.protobuf"))]
+    assert not heavy
+    assert not [name for name in loaded if name.startswith(b"nvccache.remote_execution")]
+
+
+@pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
+def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_path: Path) -> None:
+    with casd.serving(tmp_path / "casd") as url:
+        use(workspace, url)
+        assert_same_as_plain(workspace, *TWO)
+        found = places(workspace)
+        assert found["cicc"] == found["ptxas"] == [url] * 2
+        _forget(endpoint.parse(url))
+
+
+@pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
+def test_an_engine_that_is_killed_in_the_middle_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
+    with casd.serving(tmp_path / "casd") as url:
+        use(workspace, url)
+    assert_same_as_plain(workspace, *TWO)
+    assert {*places(workspace)["cicc"]} == {"local"}
+    _forget(endpoint.parse(url))
