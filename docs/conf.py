@@ -37,6 +37,7 @@ NAVIGATION = {
         "how-to/environments",
         "how-to/host-caches",
         "how-to/shared-cache",
+        "how-to/remote-execution",
         "how-to/report",
     ],
     "Reference": [

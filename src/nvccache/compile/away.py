@@ -47,6 +47,11 @@ class Trip:
         return bool(self.told) and bool(self.told[0].is_queued)
 
     @property
+    def has_not_moved(self) -> bool:
+        """Whether it waits for a worker, or for an answer of any kind."""
+        return self.is_queued or (bool(self.told) and not self.told[0].has_answered)
+
+    @property
     def seconds(self) -> float:
         return time.monotonic() - self.started
 
@@ -83,7 +88,8 @@ class Away:
         trip = task.trip
         if not trip or task.state != State.AWAY or task.job or task.back:
             return ""
-        if trip.seconds > trip.expected * _LATE_FACTOR + _LATE_SECONDS:
+        allowance = trip.told[0].allowance if trip.told else 0.0
+        if trip.seconds > trip.expected * _LATE_FACTOR + _LATE_SECONDS + allowance:
             return OVERDUE
         return IDLE if trip.is_queued and trip.seconds > _PATIENCE else ""
 
@@ -124,9 +130,9 @@ class Away:
         trip = task.trip
         if not trip or not trip.job:
             return
-        if trip.is_queued and trip.seconds > _UNMOVED_SECONDS:
-            waited = AwayError(faults.NO_WORKERS, f"it waited {trip.seconds:.1f} s for a worker")
-            self._sending.executor.failed(waited)
+        if trip.seconds > _UNMOVED_SECONDS and trip.has_not_moved:
+            word = faults.NO_WORKERS if trip.is_queued else faults.TIMEOUT
+            self._sending.executor.failed(AwayError(word, f"nothing has begun after {trip.seconds:.1f} s"))
         task.why_here = faults.OVERTAKEN
         trip.job.handle.end()
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OTHER_CLASS, CANNOT_RUN = 97, 98  # as worker/class_check.c ends
 CHECK_NAME = b"nvccache class-check:"
 _LARGE = 4 << 20  # bytes that two calls do not send at the same time
+_SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
 _MOST_OUTPUT = 1 << 32
 
 
@@ -38,6 +39,8 @@ class EngineTry:
         self._stage = 0
         self._began = self._executing = 0.0
         self._is_late = self.is_ended = False
+        self.has_answered = False  # whether the engine has said anything
+        self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
 
     @property
     def is_queued(self) -> bool:
@@ -63,6 +66,7 @@ class EngineTry:
 
     def _run(self, engine: Client) -> CameBack:
         engine.check()
+        self.has_answered = True
         described = action.describe(self._work, self._endpoint)
         started = time.monotonic()
         result, is_cached = engine.cached(described.digest), True
@@ -80,6 +84,8 @@ class EngineTry:
     def _send(self, engine: Client, described: Described) -> None:
         digests = [blob.digest for blob in described.blobs.values()]
         missing = engine.missing(digests)
+        sizes = [size for name, size in digests if name in missing]
+        self.allowance = sum(sizes) / _SLOW_BYTES
         large = [digest for digest in digests if digest[0] in missing and digest[1] > _LARGE]
         if large:
             # Many calls that begin together would each send the same tool.

@@ -43,6 +43,9 @@ _SCRIPT, _STDOUT, _STDERR = "run", "stdout", "stderr"
 class LauncherTry:
     """One stage on its way; `handle` may be ended by another thread."""
 
+    has_answered = True  # as far as anybody can tell
+    allowance = 0.0
+
     def __init__(
         self, endpoint: Endpoint, work: Work, directory: str, environ: Mapping[str, str], store: Store,
         handle: Handle,

@@ -10,7 +10,9 @@ from nvccache.remote_execution.endpoint import EndpointError
 
 
 def test_an_engine_has_host_port_and_options() -> None:
-    found = endpoint.parse("grpc://build.example:50051?instance=main&toolchain=worker&queue=3&property=pool:gpu")
+    found = endpoint.parse(
+        "grpc://build.example:50051?instance=main&toolchain=worker&queue=3&property=pool:gpu"
+    )
     assert (found.target, found.instance, found.toolchain, found.queue) == (
         "build.example:50051", "main", "worker", 3.0,
     )  # fmt: skip
@@ -63,7 +65,14 @@ def test_what_is_wrong_is_one_clause_without_what_may_be_secret(text: str, part:
 
 
 def test_each_engine_has_files_of_its_own_on_this_machine() -> None:
-    texts = ["grpc://h:1", "grpc://h:2", "grpcs://h:1", "grpc://h:1?instance=a", "prefix:srun", "prefix:srun -n1"]
+    texts = [
+        "grpc://h:1",
+        "grpc://h:2",
+        "grpcs://h:1",
+        "grpc://h:1?instance=a",
+        "prefix:srun",
+        "prefix:srun -n1",
+    ]
     assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
 
 

@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
 
+from remote_execution.sent_work import NEEDS_CHECK, sorting
+
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache.remote_execution import client, endpoint, faults, messages
@@ -19,7 +21,6 @@ from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import CameBack, Work
 from nvccache.store.store import Store
-from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 pytestmark = NEEDS_CHECK
 Serve = Callable[..., FakeEngine]

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from remote_execution.sent_work import NEEDS_CHECK, copying, sorting
 
 from nvccache.machine.process import Handle
 from nvccache.remote_execution import endpoint, faults, launcher
@@ -14,7 +15,6 @@ from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.launcher import LauncherTry
 from nvccache.remote_execution.work import PLACE, CameBack, Work
 from nvccache.store.store import Store
-from remote_execution.sent_work import NEEDS_CHECK, copying, sorting
 
 pytestmark = NEEDS_CHECK
 

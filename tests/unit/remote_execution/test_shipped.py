@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 from nvccache.remote_execution import faults, shipped
 from nvccache.remote_execution.faults import AwayError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, loader_diagnostics, processor
-from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 SORT = shutil.which("sort") or "sort"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
