@@ -17,6 +17,7 @@ from nvccache.cli.ending import STATUSES
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
+from nvccache.remote import url
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "reference")
 NOTICE = "<!-- Written by scripts/generate_reference.py; edit the code it reads instead. -->\n"
@@ -49,14 +50,60 @@ SETTING_TEXTS = {
     "there are no direct hits.",
     "remote": "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
     "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
-    "remote_timeout": "How long a call waits for remotes in all. After that it goes on as if they had nothing.",
+    "executor": "Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, "
+    "`grpcs://…` or `prefix:WORDS`; see [how](../how-to/remote-execution.md).",
+    "executor_dir": "A directory that all machines see under this name, for the files of stages that a "
+    "`prefix:` runs.",
+    "executor_jobs": "How many stages of this user may be on other machines at once.",
+    "executor_min_seconds": "A stage that is expected to take less runs here.",
+    "remote_timeout": "How long a call waits for remotes in all, before it goes on without them.",
 }
 DEFAULT_TEXTS = {
     "dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",
     "max_size": "`10G`",
     "observe": "on",
     "remote_timeout": "`2`",
+    "executor_jobs": "`64`",
+    "executor_min_seconds": "`1`",
 }
+REMOTE_TEXT = (
+    "`NVCCACHE_REMOTE` is one URL or more, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. The local",
+    "cache goes first, then all remotes at once; of those that have an entry the first in order counts. What",
+    "is received is checked, and stored locally. A remote is only read unless `,rw` stands behind its URL.",
+    "All but directories need `pip install 'nvccache[remote]'`. What a URL cannot have as it is, such as a",
+    "comma or a blank, is written as `%` and two hexadecimal digits.",
+    "",
+    "A remote never fails a compile, nor delays it for long: a call waits for all its remotes for",
+    "`NVCCACHE_REMOTE_TIMEOUT` together. One that fails is left alone for a minute by all calls of this user",
+    "on this machine, then one call tries it again; each failure in a row doubles the time, up to ten",
+    "minutes. One that asks for fewer requests is left alone for five seconds. `nvccache doctor` says which",
+    "are, and why.",
+)
+_FILES_OF_AWS = "`AWS_ACCESS_KEY_ID` and its like, `AWS_PROFILE`, `~/.aws`; without any, no signature"
+REMOTE_CREDENTIALS = {
+    "s3": _FILES_OF_AWS,
+    "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
+    "https": "in the URL, else `~/.netrc` or the file that `NETRC` names",
+    "http": "as for `https`, but anybody on the way can read them",
+    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or what `gcloud auth application-default login` left; without "
+    "either, no signature",
+    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; without "
+    "any, no signature",
+    "file": "the permissions of the directory, which new files have as well",
+}
+REMOTE_OPTIONS = (
+    "- `endpoint`: the URL of a service that is not the cloud's own, as in `?endpoint=https://minio.local:9000`.",
+    "- `region`, `profile`, `virtual_host=1` (the bucket in the name of the host): as for the tools of AWS.",
+    "- `account`: of Azure; else `AZURE_STORAGE_ACCOUNT`.",
+    "- `anonymous=1`: without a signature, whatever credentials there are.",
+    "- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. It",
+    "  is not asked otherwise, since elsewhere it takes seconds to find that there is none.",
+    "- `prefix`, `ttl`: of redis, before each key, and the seconds after which the server forgets an entry.",
+    "- The number behind redis's host is the database. Encrypted redis is not spoken: use a tunnel.",
+    "- `http` and `https` read any server of files, and write to a WebDAV server.",
+    "",
+    "No credentials are shown by any command, and none are in the log or the event log.",
+)
 WRONG_TEXT = """
 ## Settings that are wrong
 
@@ -82,6 +129,8 @@ KIND_TEXTS = {
     "switch": "`1` or `0`; in the file `true` or `false`",
     "remotes": "URLs",
     "seconds": "seconds",
+    "least": "seconds, also `0`",
+    "executor": "URL or words",
 }
 STAGE_TEXTS = {
     "host_preprocess": "the host compiler's preprocessor, for host code",
@@ -176,7 +225,26 @@ def setting_page() -> str:
     for name, (variable, kind) in config.SETTINGS.items():
         default = DEFAULT_TEXTS.get(name, "off" if kind == "switch" else "none")
         lines.append(f"| `{variable}` | `{name}` | {KIND_TEXTS[kind]} | {default} | {SETTING_TEXTS[name]} |")
-    return "\n".join(lines) + "\n" + WRONG_TEXT
+    return "\n".join(lines) + "\n" + remote_section() + WRONG_TEXT
+
+
+def remote_section() -> str:
+    """What NVCCACHE_REMOTE may say, scheme by scheme."""
+    rows = []
+    for name, scheme in url.SCHEMES.items():
+        options = ", ".join(f"`{option}`" for option in scheme.options)
+        rows.append(f"| `{scheme.example}` | {options or 'none'} | {REMOTE_CREDENTIALS[name]} |")
+    lines = [
+        "",
+        "## Remotes",
+        "",
+        *REMOTE_TEXT,
+        "",
+        "| URL | options | credentials |",
+        "|---|---|---|",
+        *rows,
+    ]
+    return "\n".join([*lines, "", *REMOTE_OPTIONS]) + "\n"
 
 
 def outcome_page() -> str:
@@ -202,6 +270,12 @@ def outcome_page() -> str:
         "call once, and `nvccache doctor` says what to do.",
         "",
         *table("reason", outcomes.STORE_FAULTS),
+        "",
+        "## Faults of remotes",
+        "",
+        "The compile is right, and went on without the remote, which is then left alone for a while.",
+        "",
+        *table("reason", outcomes.REMOTE_FAULTS),
         "",
         "## Wrong settings",
         "",

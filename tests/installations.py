@@ -1,6 +1,6 @@
 """nvccache installed as users install it: a wheel, pip, and a directory of its own.
 
-What nvccache needs (click, xxhash) is linked from the environment of the tests: nothing is downloaded.
+What nvccache needs (click, blake3) is linked from the environment of the tests: nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_NEEDED = ("click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "xxhash", "zstandard")
+_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "zstandard")
 
 
 def build_wheel(folder: Path, kind: str = "wheel", **variables: str) -> Path:

@@ -127,7 +127,7 @@ class Toolkit:
         argv = line.split()
         parsed = invocation.parse(argv, environ)
         assert isinstance(parsed, Invocation), parsed
-        request = Request(self.nvcc, tuple(argv), parsed, environ, environ, "0" * 32, "")
+        request = Request(self.nvcc, tuple(argv), parsed, environ, environ, "0" * 64, "")
         return pipeline.carry_out(request, settings.load(environ))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:

@@ -16,10 +16,10 @@ from workspaces import Workspace
 FOR_ANY_PROGRAM = "import errno, os"
 # Written in C and part of the interpreter: they cost nothing that could be measured.
 BUILT_IN = {"_operator", "gc", "itertools"}
-XXHASH = {"xxhash", "xxhash._xxhash", "xxhash.version"}
+BLAKE3 = {"blake3", "blake3.blake3"}
 REPLAY = {
     *BUILT_IN,
-    *XXHASH,
+    *BLAKE3,
     "__future__",
     "nvccache",
     "nvccache.records.call_result",

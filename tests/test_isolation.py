@@ -14,9 +14,9 @@ from workspaces import Workspace
 
 def test_the_default_cache_directory_cannot_be_made() -> None:
     cache = store.Store(config.load(os.environ).dir)
-    cache.add_blob("0" * 32, b"content", compress=False)
+    cache.add_blob("0" * 64, b"content", compress=False)
     assert "Not a directory" in cache.trouble
-    assert not cache.has_blob("0" * 32)
+    assert not cache.has_blob("0" * 64)
 
 
 def test_a_child_with_this_environment_has_no_cache_either() -> None:

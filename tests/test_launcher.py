@@ -74,7 +74,7 @@ def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
 
 
 def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compiled):
-    for name in ("signal", "os", "xxhash", "nvccache", "sitecustomize", "click"):
+    for name in ("signal", "os", "blake3", "nvccache", "sitecustomize", "click"):
         workspace.write(f"hostile/{name}.py", HOSTILE)
     for name, value in {
         "PYTHONHOME": "/nowhere",
@@ -93,7 +93,7 @@ def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compi
 
 
 def test_the_working_directory_has_no_say(launcher, workspace, compiled):
-    for name in ("signal", "os", "runpy", "xxhash", "nvccache", "click"):
+    for name in ("signal", "os", "runpy", "blake3", "nvccache", "click"):
         workspace.write(f"{name}.py", HOSTILE)
     result, counters = workspace.since(lambda: workspace.run(compiled))
     assert (result.status, result.stderr, counters.outcome) == (0, b"", "direct_hit")

@@ -162,7 +162,6 @@ def _cached_compile(
             outcome.replay_key,
             outcome.terminal,
             outcome.program,
-            outcome.beyond,
         )
         return _staged_compile(request, config)
     assert outcome.bypass
@@ -221,6 +220,8 @@ def _carry_out(request: Request, config: Config) -> int:
     nvcc, arguments = request.nvcc, list(request.arguments)
     started = time.monotonic()
     report = _make(request, config)
+    if report.answer:
+        _hand_over(report.answer, config, started)
     record = Event(outcomes.BYPASS)
     record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
@@ -248,7 +249,25 @@ def _carry_out(request: Request, config: Config) -> int:
     _record(config, record, started)
     _write(1, report.stdout)
     _write(2, report.stderr)
+    if report.to_send:
+        _send(config, report.to_send, request.environ)
     return report.status
+
+
+def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
+    """Have remotes told of what was made, by a process that nobody waits for.
+
+    The call is over: whatever goes wrong here must not have nvcc do it again.
+    """
+    try:
+        from nvccache.remote import uploads, url
+
+        remotes = url.parse(config.remote)
+        root = directory.of(config)
+        if uploads.enqueue(root, remotes, items):
+            uploads.ensure_running(root, remotes, environ, config.log)
+    except Exception as fault:
+        _log(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
 
 def _make(request: Request, config: Config) -> Report:

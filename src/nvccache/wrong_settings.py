@@ -30,7 +30,7 @@ def _instead(config: Config, name: str) -> str:
         return "the other value is in force"
     if isinstance(value, bool):
         return "it counts as on" if value else "it counts as off"
-    return "the default is in force"
+    return "no remote is asked" if name == "remote" else "the default is in force"
 
 
 def nearest(word: str) -> str:

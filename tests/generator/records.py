@@ -79,7 +79,7 @@ class Records:
         assert one.plan and one.call and other.plan and other.call
         relocation = Relocation("", os.getcwd())
         given = CallResult()
-        given.products = [(path, "0" * 32, False) for path in one.plan.products]
+        given.products = [(path, "0" * 64, False) for path in one.plan.products]
         for step in one.plan.dependency_files:
             given.dependency_file, given.rule = step.path, b""
         source = other.call.inputs[0]

@@ -16,7 +16,7 @@ GUARDS = [
     Guard(
         "names that are no keys",
         "store.py",
-        "if len(name) != _KEY_LENGTH or not name.isalnum() or not name.isascii():",
+        "if len(name) != keys.LENGTH or not name.isalnum() or not name.isascii():",
         "if False:",
         "test_store.py test_replay_damage.py",
         "out_of or leads or outside or lead",

@@ -31,7 +31,7 @@ def test_a_sound_machine(workspace: Workspace) -> None:
     assert lines["nvccache"][0][1].startswith("miss in ")
     assert lines["and again"][0][1].startswith("direct_hit in ")
     assert not any(state == "bad" for found in lines.values() for state, _ in found)
-    assert not (workspace.cache / "stage-v5").exists()
+    assert not (workspace.cache / "stage-v6").exists()
 
 
 def workspace_release(workspace: Workspace) -> str:

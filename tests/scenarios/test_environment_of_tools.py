@@ -101,7 +101,7 @@ def test_the_environment_is_handed_on(role, launcher, masks, recorder, records, 
     if role == "off":
         given["NVCCACHE_DISABLE"] = "1"
     if role == "fault":
-        workspace.write("broken/xxhash.py", "raise ImportError\n")
+        workspace.write("broken/blake3.py", "raise ImportError\n")
         given["PYTHONPATH"] = str(workspace.directory / "broken")
     argv = words_of(role, str(launcher), masks, recorder)
     for locale in LOCALES:

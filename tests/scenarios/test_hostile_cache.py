@@ -38,15 +38,16 @@ COMMANDS = [
 ]
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"
-KEY = "0123456789abcdef" * 2
+KEY = "0123456789abcdef" * 2  # as a temporary file has; twice that is one
 NAMES = {  # of each pattern of the layout, some that it allows
     "": ["usage-v2", "usage-v1", TAG],
     "tmp": [KEY],
-    "journal": ["usage-v3", "calls-v1.log", "calls-v2.log", "calls-v3.log", "calls-v4.log", "recent-v2.log",
-                "recent-v3.log", "totals-v1.json", "folding-v2.1-1.log", "folding-v4.1-1.log",
-                "events-v4.1-1.log", "totals-v1.json.1"],
+    "journal": ["usage-v3", "calls-v1.log", "calls-v2.log", "calls-v3.log", "calls-v4.log", "calls-v5.log", "recent-v2.log",
+                "recent-v3.log", "totals-v1.json", "folding-v2.1-1.log", "folding-v5.1-1.log",
+                "events-v5.1-1.log", "totals-v1.json.1"],
     "locks": ["0.lock", "a.lock", "usage.lock", "journal.lock"],
-    "locks/running": [KEY],
+    "locks/running": [KEY, KEY * 2],
+    "remote": [f"{KEY[:16]}.lock", f"{KEY[:16]}.state", f"{KEY[:16]}-{KEY[:16]}-{KEY[:8]}.queue"],
 }  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def _places(cache: Path) -> list[Path]:
     """Everything that is there, and everything of ours that could be."""
     beside = [cache / folder / name for folder, names in NAMES.items() for name in names]
     in_buckets = [
-        cache / bucket / "ab" / f"ab{KEY[2:]}{end}" for bucket in store.BUCKETS for end in ("", ".zst")
+        cache / bucket / "ab" / f"ab{(KEY * 2)[2:]}{end}" for bucket in store.BUCKETS for end in ("", ".zst")
     ]
     possible = [*beside, *in_buckets]
     return sorted({*cache.rglob("*"), *possible, *(path.parent for path in possible)} - {cache})

@@ -131,10 +131,10 @@ def forge(
 
     cache = Store(str(recorded.cache))
     if level == store.REPLAY:
-        rewrite(cache, store.REPLAY, "replay-6", 19, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+        rewrite(cache, store.REPLAY, "replay-7", 19, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
         return
     rewrite(
-        cache, store.INPUT_RECORD, "input-record-6", 16, lambda parts: change(parts, MACHINE_OF_INPUT_RECORD)
+        cache, store.INPUT_RECORD, "input-record-7", 16, lambda parts: change(parts, MACHINE_OF_INPUT_RECORD)
     )
     for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
         path.unlink()

@@ -121,7 +121,7 @@ def forged_replay(choose: random.Random, right: set[str], holding: list[bytes]) 
         b"0",
         b"",
     ]
-    return sections.pack("replay-6", [*holding, *given])
+    return sections.pack("replay-7", [*holding, *given])
 
 
 def forged_answer(choose: random.Random, right: set[str]) -> bytes:
@@ -135,7 +135,7 @@ def forged_answer(choose: random.Random, right: set[str]) -> bytes:
     listed = [b"a.cu\0", b"0"] if choose.random() < 0.8 else [b"", b""]
     link = sections.join(choose.choice([[], [], [], ["a.o", DIGEST]]))
     parts = [sections.join(products), rule.encode(), *listed, b"", b"", b"1", link, b"", b"0"]
-    return sections.pack("answer-4", parts)
+    return sections.pack("answer-5", parts)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -200,7 +200,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache = Store(str(workspace.cache))
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
-        rewrite(cache, store.REPLAY, "replay-6", 19, lambda parts, name=victim: swap(parts, 9, name))
+        rewrite(cache, store.REPLAY, "replay-7", 19, lambda parts, name=victim: swap(parts, 9, name))
         for path in workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
             body = cache.find_record(store.INPUT_RECORD, path.name)
             if body and b"nvccache answer-" in body:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from nvccache.files import keys
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -78,7 +79,7 @@ def test_damaged_files_are_found_and_removed_only_with_repair(compiled):
 
 def test_strange_files_are_damaged(compiled):
     path = max(compiled.cache.glob(f"{store.BLOB}/*/*"))
-    other = path.parent / ("0" * 32)
+    other = path.parent / ("0" * 64)
     os.link(path, other)
     path.unlink()
     path.symlink_to("/etc/passwd")
@@ -100,7 +101,7 @@ def test_an_answer_that_nvcc_would_not_give_is_found(compiled):
     for path in compiled.cache.glob(f"{store.REPLAY}/*/*"):
         body = cache.find_record(store.REPLAY, path.name)
         name = b"one.o" if b"one.o" in body else b"two.o"
-        digests[name] = body.partition(name + b"\0")[2][:32]
+        digests[name] = body.partition(name + b"\0")[2][: keys.LENGTH]
     for path in compiled.cache.glob(f"{store.INPUT_RECORD}/*/*"):
         body = cache.find_record(store.INPUT_RECORD, path.name)
         if digests[b"one.o"] in body:

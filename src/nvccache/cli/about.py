@@ -1,7 +1,7 @@
 """`nvccache --version --verbose`: all that a report of a bug should tell, and no secret.
 
 Paths below the home directory are shown with `~`. Of the settings those are shown that are not the defaults;
-none of them can hold a secret but for names of directories.
+names of directories may tell something; of a URL, user and password are left out.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _changed(settings: Config) -> dict[str, str]:
     found = {}
     for name in config.SETTINGS:
         if settings.origins[name] != "default":
-            value = getattr(settings, name)
+            value = our_settings.shown(name, getattr(settings, name))
             shown = f"{value:03o}" if name == "umask" and isinstance(value, int) else _short(str(value))
             found[name] = f"{shown} ({settings.origins[name]})"
     for problem in settings.problems:

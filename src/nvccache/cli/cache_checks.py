@@ -150,7 +150,7 @@ def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None
 
     As by storing, no link is followed on the way. `is_staged`: the probe is made in `tmp` first.
     """
-    # Names of records or blobs, which `clean` would remove should this be killed.
+    # Names as in `tmp`, and as records and blobs once had: `clean` would remove them should this be killed.
     first, last = os.urandom(16).hex(), os.urandom(16).hex()
     folder = "" if name == "." else f"{name}/"
     try:

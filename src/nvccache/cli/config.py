@@ -55,9 +55,9 @@ def set_value(name: str, value: str, as_json: bool) -> None:
     path = _file()
     settings_editor.change(path, name, value)
     if as_json:
-        say_json({"file": path, "setting": name, "value": _jsonable(_in_file(path, name))})
+        say_json({"file": path, "setting": name, "value": _jsonable(name, _in_file(path, name))})
     else:
-        say(f"`{name}` is `{value}` in `{path}`")
+        say(f"`{name}` is `{our_settings.shown(name, value)}` in `{path}`")
     _warn_of_variable(name)
 
 
@@ -119,7 +119,7 @@ def _warn_of_variable(name: str) -> None:
 def _document(loaded: Config, path: str) -> dict[str, object]:
     shown = {}
     for name, (variable, _) in settings.SETTINGS.items():
-        value = _jsonable(getattr(loaded, name))
+        value = _jsonable(name, getattr(loaded, name))
         shown[name] = {"value": value, "origin": loaded.origins[name], "variable": variable}
     problems = [{"setting": each.setting, "where": each.where, "text": each.text} for each in loaded.problems]
     return {
@@ -130,7 +130,8 @@ def _document(loaded: Config, path: str) -> dict[str, object]:
     }
 
 
-def _jsonable(value: object) -> object:
+def _jsonable(name: str, value: object) -> object:
+    value = our_settings.shown(name, value)
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
@@ -139,7 +140,7 @@ def _show(loaded: Config) -> None:
     rows = [
         (
             name,
-            printable(_words(kind, getattr(loaded, name))),
+            printable(_words(kind, our_settings.shown(name, getattr(loaded, name)))),
             loaded.origins[name] + (", since what is set is wrong" if name in wrong else ""),
         )
         for name, (_, kind) in settings.SETTINGS.items()
@@ -156,4 +157,6 @@ def _words(kind: str, value: object) -> str:
         return size_words(value) if value else "no limit"
     if kind == "mask" and isinstance(value, int):
         return f"{value:03o}"
+    if kind == "seconds":
+        return f"{value:g} s"
     return str(value or "-")

@@ -13,7 +13,7 @@ from dataclasses import asdict
 import click
 
 from nvccache import config, outcomes
-from nvccache.cli import build_checks, cache_checks, findings, path_checks, progress
+from nvccache.cli import build_checks, cache_checks, findings, path_checks, progress, remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding, show
 from nvccache.cli.install import private_launcher
 from nvccache.cli.output import json_option, say_json
@@ -64,6 +64,7 @@ def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Ite
     if build_directory:
         yield from build_checks.of_build(os.path.abspath(build_directory))
     yield from cache_checks.of_cache(settings)
+    yield from remote_checks.of_remotes(settings)
     yield from findings.of_observer(settings)
     yield from findings.of_machine(settings)
     nvcc = discovery.find_nvcc(environ, settings.nvcc)

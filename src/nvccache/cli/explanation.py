@@ -7,8 +7,10 @@ import re
 from nvccache import outcomes
 from nvccache.cli import call_search
 from nvccache.cli.output import GREEN, RED, YELLOW
+from nvccache.cli.units import count_words, seconds_words, size_words
 from nvccache.compile import miss_reason
 from nvccache.plan.stages import tool_of
+from nvccache.store import events
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
 
 TYPE_CHECKING = False
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nvccache.compile.object_record import ObjectRecord
-    from nvccache.store.event_line import Event, StageEvent
+    from nvccache.store.event_line import Event, RemoteUse, StageEvent
 
     Line = list[str | tuple[str, str]]
 
@@ -90,6 +92,8 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     if call and call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
         yield [f"  the cache could not be used as it should: {fault}"]
+    if call and call.remote:
+        yield [f"  {_remote_words(call.remote)}"]
     if call and call.wrong_settings:
         yield [f"  with a setting that is wrong: {call.wrong_settings}"]
     yield from _tree(found, is_verbose)
@@ -106,6 +110,7 @@ def document(found: Explanation) -> dict[str, object]:
         "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
         "store_fault": call.store_fault if call else "",
         "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
+        "remote": events.remote_json(call.remote) if call else None,
         "started": call.started if call else None,
         "seconds": call.seconds if call else None,
         "directory": call.directory if call else "",
@@ -126,6 +131,14 @@ def document(found: Explanation) -> dict[str, object]:
             for number, stage in enumerate(found.stages)
         ],
     }
+
+
+def _remote_words(use: RemoteUse) -> str:
+    """`remotes: 3 of 5 names found, 12.0 KiB, in 0.05 s`."""
+    told = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
+    received = f", {size_words(use.bytes)}" if use.bytes else ""
+    faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
+    return f"{told}{received}, in {seconds_words(use.seconds)}{faults}"
 
 
 def _subject(found: Explanation) -> str:

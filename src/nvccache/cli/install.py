@@ -22,7 +22,7 @@ from nvccache.toolkit.discovery import find_nvcc
 _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off without a word
 _IMPORTED = (
     "nvccache",
-    "xxhash",
+    "blake3",
     "zstandard",
     "filelock",
     "platformdirs",

@@ -12,5 +12,8 @@ COMMANDS = {
     "demo": "nvccache.cli.demo",
     "doctor": "nvccache.cli.doctor",
     "verify": "nvccache.cli.verify",
+    "remote": "nvccache.cli.remote",
+    "pack": "nvccache.cli.pack",
+    "unpack": "nvccache.cli.unpack",
     "completion": "nvccache.cli.completion",
 }

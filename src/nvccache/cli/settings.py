@@ -28,3 +28,12 @@ def why_not_counted(settings: Config) -> str:
     """Why this user's calls show in no counts."""
     why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
     return f"calls are not counted, since {why}; `NVCCACHE_STATS_DIR` can say where they should be"
+
+
+def shown(name: str, value: object) -> object:
+    """The value of a setting as it may be shown: a URL without its password."""
+    if name == "remote" and value:
+        from nvccache.remote import url
+
+        return url.masked(str(value))
+    return value

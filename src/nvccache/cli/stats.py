@@ -15,6 +15,7 @@ from nvccache.cli import stats_formats, stats_text
 from nvccache.cli.output import say, warn
 from nvccache.cli.replacing import replace_file
 from nvccache.plan import stages
+from nvccache.remote import uploads
 from nvccache.store import event_totals, eviction, sizes
 
 TYPE_CHECKING = False
@@ -136,6 +137,7 @@ def _statistics(
         "rates": stats_text.rates(totals),
         "last_build": stats_text.build(last) if last else None,
         "store": size,
+        "uploads": uploads.summary(settings.dir),
     }
 
 

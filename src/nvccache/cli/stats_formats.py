@@ -35,6 +35,7 @@ def prometheus(statistics: Statistics) -> list[str]:
             "Calls whose results could not all be stored.",
             _by("fault", statistics["store_faults"]),
         ),
+        *_of_remotes(statistics),
         *_metric("stages_total", "counter", "Stages of compiles.", results),
         *_metric("call_seconds_total", "counter", "Wall time of all calls.", [((), statistics["seconds"])]),
         *_metric(
@@ -47,6 +48,23 @@ def prometheus(statistics: Statistics) -> list[str]:
         *_metric("cache_max_bytes", "gauge", "Its limit, or 0.", [((), statistics["store"]["max_bytes"])]),
         *_metric("cache_files", "gauge", "Entries of the cache.", [((), statistics["store"]["entries"])]),
     ]
+
+
+def _of_remotes(statistics: Statistics) -> list[str]:
+    remote, uploads = statistics["remote"], statistics["uploads"]
+    metrics = (
+        ("remote_names_asked_total", "counter", "Names that remotes were asked for.", remote["asked"]),
+        ("remote_names_found_total", "counter", "Names that remotes had.", remote["found"]),
+        ("remote_received_bytes_total", "counter", "Bytes received.", remote["bytes_received"]),
+        ("remote_waited_seconds_total", "counter", "Time waited for remotes.", remote["seconds_waited"]),
+        ("remote_sent_bytes_total", "counter", "Bytes sent.", uploads["bytes"]),
+        ("remote_pending_objects", "gauge", "Objects still to be sent.", uploads["pending"]),
+    )
+    found = [
+        line for name, kind, words, value in metrics for line in _metric(name, kind, words, [((), value)])
+    ]
+    faults = _by("fault", remote["faults"])
+    return [*found, *_metric("remote_faults_total", "counter", "Calls with a fault of a remote.", faults)]
 
 
 def _by(label: str, counts: Mapping[str, float]) -> list[tuple[tuple[tuple[str, str], ...], float]]:

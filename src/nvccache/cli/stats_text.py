@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     class Statistics(event_totals.Totals):
         version: str
         store: StoreSize
+        uploads: dict[str, int]
         rates: Rates
         last_build: Build | None
 
@@ -85,6 +86,7 @@ def lines(statistics: Statistics) -> list[str]:
         ),
         *_reasons("calls with a setting that is wrong", statistics["wrong_settings"], _wrong_settings()),
         *_stages(statistics["stages"]),
+        *_remotes(statistics["remote"], statistics["uploads"]),
         "",
         f"{'wall time':<12}{saved_words(statistics['wall_seconds_saved'])}",
         f"{'tool time':<12}{seconds_words(statistics['seconds_saved'])} saved",
@@ -161,6 +163,22 @@ def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
         numbers = f"{counts['replayed']:>9}{counts['hit']:>9}{counts['miss']:>9}"
         found.append(f"  {stage:<16}{numbers}{spent:>14}{saved:>14}")
     return found
+
+
+def _remotes(remote: event_totals.RemoteTotals, uploads: dict[str, int]) -> list[str]:
+    """What was asked of remotes and sent to them; nothing where there are none."""
+    found = []
+    if remote["calls"]:
+        calls, names = count_words(remote["calls"], "call"), count_words(remote["asked"], "name")
+        received = f"{remote['found']} found, {size_words(remote['bytes_received'])}"
+        found += [f"  {'asked':<16}{names} in {calls}: {received}"]
+        found += [f"  {'waited':<16}{seconds_words(remote['seconds_waited'])}"]
+    if any(uploads.values()):
+        sent = f"{count_words(uploads['sent'], 'object')}, {size_words(uploads['bytes'])}"
+        dropped = f"; {uploads['dropped']} given up" if uploads["dropped"] else ""
+        found += [f"  {'sent':<16}{sent}; {uploads['pending']} still to be sent{dropped}"]
+    title = ["", "remotes"] if found else []
+    return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 
 
 def _sizes(kinds: dict[str, dict[str, int]]) -> list[str]:

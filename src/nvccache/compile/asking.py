@@ -27,7 +27,7 @@ class Asking:
     def start(self, task: Task) -> None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
         stage, lookup = task.stage, task.lookup
-        if not self._execution.store.beyond or not lookup or not lookup.is_cached:
+        if not self._execution.asks_beyond or not lookup or not lookup.is_cached:
             return
         if self._tasks.reads_what_is_new(task):
             return
@@ -35,6 +35,11 @@ class Asking:
         task.state = State.ASKED
         job = self._jobs.start(lambda _: self._execution.find_beyond(stage, missing))
         self._asked[job] = task
+
+    def give_up(self) -> None:
+        """Have nothing waited for any more."""
+        if self._asked:
+            self._execution.give_up_asking()
 
     def end(self, job: Job) -> tuple[Task, Lookup] | None:
         """The stage that a job asked for, and what is known of it now; None for another job.

@@ -36,7 +36,6 @@ def carry_out(request: Request, known: CallResult, config: Config) -> Report | N
     order and with its status.
     """
     cache = Store(directory.of(config), config.readonly)
-    cache.beyond = request.beyond
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return None

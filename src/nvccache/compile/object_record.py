@@ -88,7 +88,7 @@ def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
 _TEXT = (_encode_text, _decode_text)
 _PAIRS = (_encode_pairs, _decode_pairs)
 _RECORD = sections.Schema(
-    "object-4",
+    "object-5",
     ("cause", _TEXT),
     ("details", (_encode_texts, _decode_texts)),
     ("outcome", _TEXT),
@@ -145,14 +145,9 @@ _PLAIN = tuple(name for name in _RECORD.names if name not in ("stages", "compone
 
 
 def digest(digest_key: str, text: str) -> str:
-    """What tells that a text is another one and does not lead back to it, as keys.py's digests could."""
-    try:
-        from _blake2 import blake2b  # without OpenSSL, which hashlib loads and a miss would wait for
-    except ImportError:
-        from hashlib import blake2b
-
-    content, key = text.encode(errors="surrogateescape"), os.fsencode(digest_key)
-    return blake2b(content, digest_size=16, key=key[:64]).hexdigest()
+    """What tells that a text is another one; that of keys.py would lead back to a short text, by trying."""
+    components = [("digest key", (_encode_text(digest_key),)), ("text", (_encode_text(text),))]
+    return keys.key_of("hidden text", components)
 
 
 def key_of(product: str) -> str:

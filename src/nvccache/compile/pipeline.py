@@ -16,6 +16,7 @@ from nvccache.machine import jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
+from nvccache.records import levels
 from nvccache.records.base_dir import Relocation
 from nvccache.store import basis, directory, eviction, store
 from nvccache.store.inflight import Claims
@@ -40,7 +41,6 @@ _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one 
 def carry_out(request: Request, config: Config) -> Report:
     """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
     cache = store.Store(directory.of(config), config.readonly)
-    cache.beyond = request.beyond
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
         return _left_to_nvcc(Bypass(problem, config.dir), request, config)
@@ -72,7 +72,11 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     started = _now()
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
+    _begin_to_ask_beyond(request, config, cache)
     transcript, dry_run = _transcribe(request, path, observing)
+    found = _answer_from_beyond(request, config, cache)
+    if found:
+        return found
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
@@ -105,10 +109,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
         recorded = record_call.record(recorder)
     miss_reason.note(case, cause, recorded, report, cache, stages)
-    if config.remote and not config.readonly:
-        from nvccache.records import beyond
-
-        report.to_send = beyond.items_of(cache.published)
+    report.to_send = _to_send(config, cache)
     _keep_up(cache, config)
     return report
 
@@ -120,6 +121,38 @@ def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) ->
     from nvccache.remote_execution import executor
 
     return executor.of_config(config, cache, environ)
+
+
+def _begin_to_ask_beyond(request: Request, config: Config, cache: store.Store) -> None:
+    """Have other caches asked for the whole call meanwhile.
+
+    Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
+    """
+    if not config.remote or config.recache:
+        return
+    from nvccache.records import beyond
+
+    cache.beyond = beyond.of(config, request.environ)
+    levels.want_from_beyond(request.nvcc, request.invocation, config, request.environ, cache)
+
+
+def _answer_from_beyond(request: Request, config: Config, cache: store.Store) -> Report | None:
+    if not cache.beyond:
+        return None
+    report = Report()
+    report.answer = levels.answer_from_beyond(
+        request.nvcc, list(request.arguments), request.invocation, config, request.environ, cache
+    )
+    return report if report.answer else None
+
+
+def _to_send(config: Config, cache: store.Store) -> list[tuple[str, str]]:
+    """What remotes may have a use for of what the call has put into the cache."""
+    if not config.remote or config.readonly:
+        return []
+    from nvccache.records import beyond
+
+    return beyond.items_of(cache.published)
 
 
 def _planned(

@@ -192,6 +192,8 @@ def record(recorder: Recorder) -> Recorded:
     given = recorder.answer()
     scope = recorder.scope(given)
     relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
+    if scope == direct.SHARED:
+        input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     attached = direct.attach(given, listed, recorder.invocation, relocation)
     if attached is None:

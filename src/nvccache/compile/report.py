@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.find_stage import Lookup
     from nvccache.plan.model import Stage
+    from nvccache.records.call_result import CallResult
 
 
 class StageLookup:
@@ -29,6 +30,8 @@ class StageLookup:
 class Report:
     """Exit code, output, and what became of each stage. `cause` is why the call was not replayed.
 
+    `answer` is what the call has given already, if another cache had all of it; nothing else counts then.
+
     The stages' times count from `began`, by the monotonic clock; `busy` are the seconds in which a tool ran.
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
     link_only.py; `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or
@@ -37,6 +40,7 @@ class Report:
     """
 
     __slots__ = (
+        "answer",
         "began",
         "busy",
         "cause",
@@ -56,6 +60,7 @@ class Report:
     products: tuple[str, ...]
 
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
+        self.answer: CallResult | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr

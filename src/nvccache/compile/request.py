@@ -5,20 +5,17 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
-    from nvccache.records.beyond import Beyond
     from nvccache.records.call_result import CallResult
 
 
 class Request:
     """`environ` is the caller's, `nvcc` the program behind us.
 
-    `terminal` see terminals.py; `program` is what a record holds of the program that the call links, if any;
-    `beyond` are the remotes, if there are any that may be asked.
+    `terminal` see terminals.py; `program` is what a record holds of the program that the call links, if any.
     """
 
     __slots__ = (
         "arguments",
-        "beyond",
         "environ",
         "guarded_environ",
         "invocation",
@@ -38,7 +35,6 @@ class Request:
         replay_key: str,
         terminal: str,
         program: CallResult | None = None,
-        beyond: Beyond | None = None,
     ) -> None:
         self.nvcc = nvcc
         self.arguments = arguments
@@ -48,4 +44,3 @@ class Request:
         self.replay_key = replay_key
         self.terminal = terminal
         self.program = program
-        self.beyond = beyond

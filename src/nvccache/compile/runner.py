@@ -151,7 +151,10 @@ class _Run:
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
         if costs and self._execution.sending:
-            event.where, event.slot = costs.text(self._execution.sending.executor.shown), -1
+            event.where, event.slot = self._execution.sending.executor.shown, -1
+            event.away = costs.text()
+        elif not is_hit:
+            event.away = task.why_here
         return event
 
     def _advance(self) -> None:

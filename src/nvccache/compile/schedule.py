@@ -166,6 +166,8 @@ class Schedule:
         # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
         signum = signal.SIGKILL if is_wanted else signal.SIGTERM
         scratch = self._execution.plan.scratch
+        if not is_wanted:
+            self._asking.give_up()
         self._jobs.stop(signum, lambda: watchdog.end_tools(scratch))
         if not is_wanted:
             watchdog.end_tools(scratch)  # also what tools that have ended by themselves left behind

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nvccache.remote_execution.work import CameBack
     from nvccache.store.inflight import Claim, Wait
 
+_LONG_SECONDS = 0.5  # beside which a round trip to another cache is little
+
 
 class State:
     """Plain strings: an Enum takes as long to make as the rest of this module."""
@@ -152,13 +154,15 @@ class Tasks:
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
 
     def reads_what_is_new(self, task: Task) -> bool:
-        """Whether a stage reads what another has just made, as no cache had it; text of passes aside.
+        """Whether a stage reads what another has just made in no time, as no cache had it; passes aside.
 
-        It is all but certain that nobody has its result either.
+        It is unlikely that somebody has its result, and asking would take longer, by comparison, than where
+        the other took long: an edit of host code leaves the device code as it was.
         """
         read = [path for path in self._read_by(task.stage) if path in self._by_output]
         makers = [self._by_output[path] for path in read]
-        return any(not maker.is_hit and not maker.stage.is_preprocessor for maker in makers)
+        made = [maker for maker in makers if not maker.is_hit and not maker.stage.is_preprocessor]
+        return any(maker.completed and maker.completed.seconds < _LONG_SECONDS for maker in made)
 
     def _reads_undelivered(self, task: Task) -> bool:
         """Whether nvcc has this stage read a product where it will lie, as ptxas does to check PTX."""

@@ -152,9 +152,18 @@ class Execution:
             self.finder.accept(stage, lookup)
         return lookup
 
+    @property
+    def asks_beyond(self) -> bool:
+        """Whether there are other caches to be asked."""
+        return self.store.beyond is not None and not self._context.is_recaching
+
     def find_beyond(self, stage: Stage, lookup: Lookup) -> Lookup:
         """As `find`, in other caches, for a stage that was looked up and not found; on any thread."""
         return self.finder.find_beyond(stage, lookup)
+
+    def give_up_asking(self) -> None:
+        if self.store.beyond:
+            self.store.beyond.give_up()
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take a result that was found in another cache."""

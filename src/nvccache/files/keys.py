@@ -1,15 +1,16 @@
-"""Digests and keys: the one owner of xxhash.
+"""Digests and keys: the one owner of blake3.
 
-A digest names bytes (XXH3, 128 bits, 32 hexadecimal characters). A key names what a stage's result
-depends on: a list of components, each a tag with length-delimited parts, so that `-I -O2` and `-I-O2`, or a
-part moved from one tag to another, never meet. What two such lists differ in says key_differences.py.
+A digest names bytes (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters); nobody can make two
+contents of one digest. A key names what a stage's result depends on: a list of components, each a tag with
+length-delimited parts, so that `-I -O2` and `-I-O2`, or a part moved from one tag to another, never meet.
+What two such lists differ in says key_differences.py.
 """
 
 from __future__ import annotations
 
 import os
 
-from xxhash import xxh3_128
+from blake3 import blake3
 
 from nvccache.files import untrusted
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
     KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 
+LENGTH = 64  # characters of a digest, and of a key
 _CHUNK = 1 << 20
 _LARGE = 1 << 14  # bytes that are not copied to be digested together with what is around them
 
 
 def digest_bytes(content: bytes) -> str:
-    return xxh3_128(content).hexdigest()
+    return blake3(content).hexdigest()
 
 
 def digest_file(path: str, most: int = 0) -> str:
@@ -42,7 +44,7 @@ def digest_descriptor(descriptor: int) -> str:
 
 
 def digest_chunks(chunks: Iterable[bytes]) -> str:
-    state = xxh3_128()
+    state = blake3()
     for chunk in chunks:
         state.update(chunk)
     return state.hexdigest()
@@ -53,7 +55,7 @@ def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
 
     Thousands of names are better joined in one part: each part by itself takes longer than its bytes.
     """
-    state = xxh3_128()
+    state = blake3()
     framed = [b"4:kind1;%d:%s" % (len(kind), kind.encode())]
     for tag, parts in components:
         framed.append(b"%d:%s%d;" % (len(tag), tag.encode(), len(parts)))

@@ -37,6 +37,7 @@ _SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # what the checksum of a path i
 # How a stub for separate compilation tells the host compiler the id.
 _DEFINITION = b"#define __NV_MODULE_ID "
 _PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
+_SEED_DIGITS = 32  # of the key that a seed is; its crc32 alone gets into an id
 _TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
 
 
@@ -72,7 +73,7 @@ def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequenc
         ("products", tuple(product_paths)),
         ("definitions", tuple(definitions)),
     ]
-    return Seed(keys.key_of("module id", components))
+    return Seed(keys.key_of("module id", components)[:_SEED_DIGITS])
 
 
 def definitions_in(preprocessor_argv: Sequence[str]) -> list[str]:

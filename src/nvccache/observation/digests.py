@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _MOST_FILES = 2000  # in one record; a directory of generated headers has no end
-_DIGEST_LENGTH = 32
 _ROW_LENGTH = 7
 _LARGEST_SOURCE = 1 << 22  # bytes
 # `#pragma GCC dependency`, also by an operator or a macro: which dates it compares is seen of no call.
@@ -74,7 +73,7 @@ class Digests:
         digest = row[5]
         if row[6]:
             self._comparing.add((path, signature))
-        is_digest = isinstance(digest, str) and len(digest) == _DIGEST_LENGTH
+        is_digest = isinstance(digest, str) and len(digest) == keys.LENGTH
         return digest if is_digest and digest.isalnum() and digest.isascii() else ""
 
     def _take(self, path: str, signature: Signature) -> str:

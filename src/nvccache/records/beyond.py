@@ -73,10 +73,15 @@ class Beyond:
         received = self.tier.get(store.BLOB, digest, _LARGEST_BLOB + 1)
         if received is None:
             return None
-        if received[:1] in (_RAW, _COMPRESSED) and keys.digest_bytes(received[1:]) == digest:
-            return received[1:], received[:1] == _COMPRESSED
-        self.tier.refuse(store.BLOB, digest)
-        return None
+        try:
+            return opened_blob(received, digest)
+        except ValueError:
+            self.tier.refuse(store.BLOB, digest)
+            return None
+
+    def give_up(self) -> None:
+        """Ask for nothing more, and wait for nothing: the call is to end at once."""
+        self.tier.close()
 
     def has_blob(self, digest: str) -> bool:
         return self.tier.has(store.BLOB, digest)
@@ -104,6 +109,13 @@ def to_send(bucket: str, key: str, cache: Store) -> bytes | None:
             return None
         return (_RAW if os.path.exists(cache.path(bucket, key)) else _COMPRESSED) + content
     return cache.find_record(bucket, key)
+
+
+def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:
+    """What was received under a digest, and whether it is kept compressed; raises ValueError."""
+    if received[:1] not in (_RAW, _COMPRESSED) or keys.digest_bytes(received[1:]) != digest:
+        raise ValueError("its digest is another one")
+    return received[1:], received[:1] == _COMPRESSED
 
 
 def merged(bucket: str, ours: bytes, theirs: bytes | None) -> bytes:

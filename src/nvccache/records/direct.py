@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SHARED, PLACED, BOUND = "shared", "placed", "bound"
 _ANSWER = sections.Schema(
-    "answer-4",
+    "answer-5",
     ("products", sections.PAIRS),  # (number, digest)
     ("has_rule", sections.FLAG),
     ("entered", sections.STRINGS),
@@ -104,8 +104,6 @@ def find(
     asks_beyond: bool = False,
 ) -> tuple[Found, CallResult] | None:
     """The input record that holds for this call, and what the call gives."""
-    if asks_beyond and cache.beyond:
-        cache.beyond.want(tried for tried, _, _ in _front_keys(asked, scopes))
     for tried, key, relocation in _front_keys(asked, scopes):
         found = manifest.find(tried, cache, relocation, now, ask, asks_beyond)
         answer = answer_of(found, asked.invocation, relocation) if found else None
@@ -114,6 +112,11 @@ def find(
                 manifest.adopt(tried, found, cache, relocation, now)
             return found, answer
     return None
+
+
+def front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> list[str]:
+    """The keys under which the input records of a call may be."""
+    return [tried for tried, _, _ in _front_keys(asked, scopes)]
 
 
 def _front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> Iterator[tuple[str, str, Relocation]]:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
 
-_DIGEST_LENGTH = 32
-
 
 def _encode_digests(digests: list[str]) -> bytes:
     return "".join(digests).encode()
@@ -43,7 +41,7 @@ def _encode_digests(digests: list[str]) -> bytes:
 
 def _decode_digests(section: bytes) -> list[str]:
     text = section.decode("ascii")
-    return [text[at : at + _DIGEST_LENGTH] for at in range(0, len(text), _DIGEST_LENGTH)]
+    return [text[at : at + keys.LENGTH] for at in range(0, len(text), keys.LENGTH)]
 
 
 def _encode_signatures(both: tuple[list[Signature], list[Signature]]) -> bytes:
@@ -78,7 +76,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 _LISTED = ("files", "directories", *_WIDTHS)
 _WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
 _RECORD = sections.Schema(
-    "input-record-6",
+    "input-record-7",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -233,12 +231,13 @@ def without_hints(record: bytes) -> bytes:
 
     Raises ValueError.
     """
-    values = _RECORD.decode(record)
-    of_files, of_directories = values["signatures"]
-    values["signatures"] = ([UNKNOWN] * len(of_files), [UNKNOWN] * len(of_directories))
-    observed, _, search_path = values["other"]
-    values["other"] = [observed, "", search_path]  # whoever has it next sees for himself what he may read
-    return _RECORD.encode(values)
+    fields = _RECORD.sections_of(record)  # not decoded: a bundle has up to a dozen large ones
+    files = len(fields["digests"]) // keys.LENGTH
+    directories = fields["directories"].count(b"\0")
+    fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
+    observed, _, search_path = sections.split(fields["other"])
+    fields["other"] = sections.join([observed, "", search_path])  # who has it next looks what he may read
+    return _RECORD.joined(fields)
 
 
 def _moved(values: Any, move: Callable[[str], str]) -> Any:
@@ -257,6 +256,18 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
     values = _RECORD.decode(record)
     read = zip(values["files"], values["kinds"], values["digests"], strict=True)
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
+
+
+def forget_way_to(directory: str, input_record: InputRecord) -> None:
+    """Drop the names on the way to a directory that is there whenever the record is looked at.
+
+    It is called otherwise in another checkout.
+    """
+    for index, above in enumerate(input_record.directories):
+        way = directory.removeprefix(above.rstrip("/") + "/")
+        if way != directory:
+            own = FOLDER + way.partition("/")[0]
+            input_record.names[index] = [name for name in input_record.names[index] if name != own]
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
-    from nvccache.records.beyond import Beyond
+    from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
     from nvccache.records.manifest import Found
 
@@ -30,10 +30,9 @@ _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of 
 class Outcome:
     """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
 
-    __slots__ = ("answer", "beyond", "bypass", "invocation", "program", "replay_key", "terminal")
+    __slots__ = ("answer", "bypass", "invocation", "program", "replay_key", "terminal")
 
     answer: CallResult | None
-    beyond: Beyond | None  # the remotes, if they were asked
     program: CallResult | None  # an answer but for the host's link, which has to follow (link_only.py)
     bypass: Bypass | None
     invocation: Invocation | None
@@ -42,7 +41,6 @@ class Outcome:
 
     def __init__(self, replay_key: str, terminal: str) -> None:
         self.answer, self.bypass, self.invocation, self.program = None, None, None, None
-        self.beyond = None
         self.replay_key = replay_key
         self.terminal = terminal
 
@@ -72,8 +70,6 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     outcome.invocation = parsed
     if not config.recache and not outcome.program:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
-        if config.remote and not (outcome.answer or outcome.bypass or outcome.program):
-            _ask_beyond(nvcc, arguments, config, environ, cache, outcome)
     return outcome
 
 
@@ -117,15 +113,26 @@ def _answer_by_meaning(
         _count_sometimes(cache, config)
 
 
-def _ask_beyond(
-    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
+def want_from_beyond(
+    nvcc: str, call: Invocation, config: Config, environ: dict[str, str], cache: Store
 ) -> None:
-    """The same with what other caches have."""
-    from nvccache.records import beyond
+    """Begin to fetch what `answer_from_beyond` will look at."""
+    from nvccache.records import direct
 
-    outcome.beyond = cache.beyond = beyond.of(config, environ)
     if cache.beyond:
-        _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+        asked = direct.Asked(nvcc, call, environ, _terminal(environ))
+        cache.beyond.want(direct.front_keys(asked, _scopes(config)))
+
+
+def answer_from_beyond(
+    nvcc: str, arguments: list[str], call: Invocation, config: Config, environ: dict[str, str], cache: Store
+) -> CallResult | None:
+    """Answer a call from what other caches have; a program that has still to be linked is made by stages."""
+    terminal = _terminal(environ)
+    outcome = Outcome(replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir), terminal)
+    outcome.invocation = call
+    _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+    return outcome.answer
 
 
 def _find_by_meaning(
@@ -137,12 +144,18 @@ def _find_by_meaning(
     now: Present,
 ) -> tuple[Found, CallResult] | None:
     from nvccache.records import direct
+
+    asked = direct.Asked(nvcc, call, environ, _terminal(environ))
+    ask = _asking(cache, environ)
+    return direct.find(asked, cache, _scopes(config), now, ask, cache.beyond is not None)
+
+
+def _scopes(config: Config) -> list[tuple[str, Relocation]]:
+    from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 
     cwd = os.getcwd()
-    scopes = direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
-    asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-    return direct.find(asked, cache, scopes, now, _asking(cache, environ), cache.beyond is not None)
+    return direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
 
 
 def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:

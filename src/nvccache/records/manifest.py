@@ -7,7 +7,7 @@ host compile, which reads toolkit headers again. Part of the hot path.
 
 from __future__ import annotations
 
-from nvccache.files import signatures
+from nvccache.files import keys, signatures
 from nvccache.records import differences, input_records
 from nvccache.store import store
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _MOST_INPUT_RECORDS = 8
-_KEY_LENGTH = 32
 
 
 class Found:
@@ -116,6 +115,16 @@ def add(front_key: str, found: Found, cache: Store, relocation: Relocation, look
     cache.add_record(store.MANIFEST, front_key, newest, is_received=found.is_received)
 
 
+def append(front_key: str, further: list[str], cache: Store) -> bool:
+    """Put input records behind those of a command, as far as there is room; whether there was."""
+    here = keys_of(front_key, cache)
+    listed = list(dict.fromkeys([*here, *further]))[:_MOST_INPUT_RECORDS]
+    if listed == here:
+        return False
+    cache.add_record(store.MANIFEST, front_key, "".join(listed).encode(), is_received=True)
+    return True
+
+
 def adopt(front_key: str, found: Found, cache: Store, relocation: Relocation, now: Present) -> None:
     """Keep an input record that was received and holds, with the signatures that files have here."""
     take_signatures(found.input_record, now)
@@ -141,8 +150,8 @@ def keys_of(front_key: str, cache: Store) -> list[str]:
     record = cache.find_record(store.MANIFEST, front_key)
     if record is None:
         return []
-    if len(record) % _KEY_LENGTH or not record.isalnum():
+    if len(record) % keys.LENGTH or not record.isalnum():
         cache.remove_damaged(store.MANIFEST, front_key)
         return []
     text = record.decode("ascii")
-    return [text[at : at + _KEY_LENGTH] for at in range(0, len(text), _KEY_LENGTH)]
+    return [text[at : at + keys.LENGTH] for at in range(0, len(text), keys.LENGTH)]

@@ -4,6 +4,7 @@ One file for each such remote, beside the slots of this user and machine: other 
 their own credentials, find out for themselves.
 
     remote-<identity>        since when, until when, how often in a row; the word; the clause
+    remote-<identity>-rw     the same of attempts to write
     remote-<identity>.trial  locked by the one process that asks again once that time is over
 """
 
@@ -38,9 +39,11 @@ class Outage:
 class Breaker:
     """Of one remote, by its identity. Without a directory of its own it counts for this process only."""
 
-    def __init__(self, identity: str, directory: str | None = None) -> None:
+    def __init__(self, identity: str, directory: str | None = None, for_writing: bool = False) -> None:
         folder = slots.pool_directory() if directory is None else directory
-        self._path = f"{folder}/remote-{identity}" if folder else ""
+        # What may not be written to, or is full, can still be read.
+        name = f"remote-{identity}" + ("-rw" if for_writing else "")
+        self._path = f"{folder}/{name}" if folder else ""
         self._own: Outage | None = None
         self._trial = -1
 
@@ -52,7 +55,7 @@ class Breaker:
         return self._read() if self._path else self._own
 
     def may_ask(self) -> bool:
-        """Whether this process may ask: there is no outage, or this is the one that finds out if it is over."""
+        """Whether this process may ask: there is no outage, or this is the one that tries again."""
         outage = self.outage()
         if outage is None or self._trial >= 0:
             return True

@@ -59,6 +59,12 @@ def unseal(content: bytes, bucket: str, key: str, most: int) -> bytes:
     return body
 
 
+def echo(content: bytes) -> tuple[str, str]:
+    """The bucket and the key that a body claims to be sealed under; raises ValueError."""
+    sealed = _SEALED.decode(content)
+    return sealed["bucket"], sealed["key"]
+
+
 def _decompress(compressed: bytes, size: int) -> bytes:
     try:
         # zstandard makes room for what the frame itself claims, whatever limit it is given.

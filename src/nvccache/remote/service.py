@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from nvccache.remote import service_error, service_options
+from nvccache.remote import redis_greeting, service_error, service_options
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 
@@ -28,6 +28,13 @@ _CHUNK = 1 << 18  # bytes that are read at a time
 SLOWEST = 32 * 1024  # bytes a second, once a second has gone by
 
 
+def is_installed() -> bool:
+    """Whether remotes other than directories can be used."""
+    from importlib.util import find_spec
+
+    return find_spec("opendal") is not None
+
+
 class Service:
     """Raises ServiceError. `timeout` is how long an answer, or a part of one, may take."""
 
@@ -40,8 +47,12 @@ class Service:
             self._directory: SharedDirectory | None = SharedDirectory(remote.path)
             return
         self._directory = None
-        self._is_signed = service_options.has_credentials(remote, environ)
-        self._reader = self._operator(*service_options.of_reader(remote, environ))
+        self._is_reached = remote.scheme != "redis"
+        service, options = service_options.of_reader(remote, environ)
+        # Of a bucket, those who may not list it are refused what is missing, whoever they are.
+        is_bucket = remote.scheme in ("s3", "gs", "azblob")
+        self._denies_what_is_missing = is_bucket or service_options.is_anonymous(options)
+        self._reader = self._operator(service, options)
 
     def get(self, name: str, most: int) -> bytes | None:
         """What has this name; None where there is no such name, or more than `most` bytes under it."""
@@ -57,7 +68,15 @@ class Service:
     def put(self, name: str, content: bytes) -> None:
         if self._directory:
             self._directory.put(name, content)
-        else:
+            return
+        try:
+            self._told(lambda: self._writer().write(name, content))
+        except ServiceError as error:
+            if error.status != "409" or self.remote.scheme not in ("http", "https"):
+                raise
+            # Of the WebDAV servers some make the folders of what is put, others want to be told.
+            service, options = service_options.of_writer(self.remote, self._environ)
+            self._writer_made = self._operator(service, {**options, "disable_create_dir": "false"})
             self._told(lambda: self._writer().write(name, content))
 
     def delete(self, name: str) -> None:
@@ -119,25 +138,38 @@ class Service:
                     raise ServiceError("timeout", "it sends too slowly")
         return b"".join(parts)
 
+    def _reach(self) -> None:
+        if not self._is_reached:
+            options = service_options.of_reader(self.remote, self._environ)[1]
+            redis_greeting.greet(self.remote.host.strip("[]"), self.remote.port, options, self._timeout)
+            self._is_reached = True
+
     def _asked(self, operation: Callable[[], Result], absent: Result) -> Result:
         """The result of an operation, `absent` where the remote says that there is no such name."""
+        self._reach()
         try:
             return operation()
         except ServiceError:
             raise
         except Exception as error:
-            if service_error.is_absence(str(error)):
+            said = str(error)
+            if service_error.is_absence(said):
                 return absent
-            fault = service_error.of(str(error))
-            if fault.word == "denied" and self._denies_what_is_missing():
+            fault = service_error.of(self._reason() if service_error.is_vague(said) else said)
+            if fault.word == "denied" and self._denies_what_is_missing:
                 return absent
             raise fault from None
 
-    def _denies_what_is_missing(self) -> bool:
-        """Whether a refusal can mean that there is no such name: to whoever may not list, it often does."""
-        return self.remote.scheme in ("s3", "gs", "azblob") or not self._is_signed
+    def _reason(self) -> str:
+        """What opendal says of a request of another kind, since what it said of a stream had no reason."""
+        try:
+            self._reader.stat("1")
+        except Exception as error:
+            return str(error)
+        return "connection lost"
 
     def _told(self, operation: Callable[[], Result]) -> Result:
+        self._reach()
         try:
             return operation()
         except ServiceError:

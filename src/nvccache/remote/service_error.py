@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 
 _CODE = re.compile(
-    r"<Code>([A-Za-z]{1,40})</Code>|\b(NOAUTH|WRONGPASS|NOPERM|OOM|LOADING|MASTERDOWN|READONLY)\b"
+    r"""<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|"""
+    r"\b(NOAUTH|WRONGPASS|NOPERM|NoPerm|OOM|LOADING|MASTERDOWN|READONLY)\b"
 )
 _KIND = re.compile(r"(\w+) \((?:permanent|temporary|persistent)\)")
+# Where the request went: its words say nothing about what came of it.
+_PLACE = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
 _STATUS = re.compile(r"status: (\d{3})\b")
 _BAD_CREDENTIALS = frozenset(
     (
@@ -27,34 +30,45 @@ _BAD_CREDENTIALS = frozenset(
         "NOAUTH",
         "WRONGPASS",
         "NOPERM",
+        "NoPerm",
     )
 )
 _THROTTLED = frozenset(("SlowDown", "Throttling", "TooManyRequests", "RequestLimitExceeded", "ServerBusy"))
 _FULL = frozenset(("OOM", "QuotaExceeded", "InsufficientStorage", "EntityTooLarge"))
-_DENIED = frozenset(("AccessDenied", "AllAccessDisabled", "AccountProblem", "READONLY"))
+_DENIED = frozenset(("AccessDenied", "AllAccessDisabled", "AccountProblem", "NoSuchBucket", "READONLY"))
 _OF_STATUS = {
     "401": "bad_credentials",
     "403": "denied",
     "407": "bad_credentials",
     "413": "full",
     "429": "throttled",
+    "502": "unreachable",
     "503": "throttled",
+    "504": "unreachable",
     "507": "full",
 }
 _OF_KIND = {
     "PermissionDenied": "denied",
     "RateLimited": "throttled",
-    "ConfigInvalid": "bad_credentials",
+}
+_OF_CODE = {
+    **dict.fromkeys(_BAD_CREDENTIALS, "bad_credentials"),
+    **dict.fromkeys(_THROTTLED, "throttled"),
+    **dict.fromkeys(_FULL, "full"),
+    **dict.fromkeys(_DENIED, "denied"),
+    "LOADING": "unreachable",
+    "MASTERDOWN": "unreachable",
 }
 # As opendal and what it is built on say it; the first that is found counts.
 _SAYINGS = (
     ("timeout", ("timeout reached", "timed out", "operation timeout")),
-    ("tls", ("certificate", "tls", "ssl", "handshake")),
+    ("tls", ("certificate", "corrupt message", "tls", "ssl", "handshake")),
     ("bad_credentials", ("failed to load signing credential", "credential", "authentication failed")),
     ("full", ("no space left", "disk quota")),
     (
         "unreachable",
         (
+            "error sending request",
             "connect",
             "dns",
             "resolve",
@@ -82,8 +96,9 @@ TEXTS = {
 class ServiceError(Exception):
     """A remote could not do what it was asked for: a word of outcomes.REMOTE_FAULTS, and a clause."""
 
-    def __init__(self, word: str, detail: str = "") -> None:
+    def __init__(self, word: str, detail: str = "", status: str = "") -> None:
         self.word = word
+        self.status = status  # of HTTP, if there was one
         self.text = TEXTS[word] + (f" ({detail})" if detail else "")
         super().__init__(self.text)
 
@@ -93,34 +108,31 @@ def is_absence(said: str) -> bool:
     return _kind(said) == "NotFound"
 
 
-def _kind(said: str) -> str:
-    found = _KIND.match(said)
-    return found[1] if found else ""
+def is_vague(said: str) -> bool:
+    """Whether it only says that a request failed: reading a stream leaves out why."""
+    return said.endswith("error sending request")
+
+
+def status_of(said: str) -> str:
+    return next(iter(_STATUS.findall(said)), "")
 
 
 def of(said: str) -> ServiceError:
     """What an exception of opendal with this text stands for."""
-    code = next((first or second for first, second in _CODE.findall(said)), "")
-    status = next(iter(_STATUS.findall(said)), "")
+    said = _PLACE.sub("", said.partition("\n\nBacktrace")[0])
+    code = next((one or two or three for one, two, three in _CODE.findall(said)), "")
+    status = status_of(said)
     detail = code or (f"status {status}" if status else "")
-    for word, codes in (
-        ("bad_credentials", _BAD_CREDENTIALS),
-        ("throttled", _THROTTLED),
-        ("full", _FULL),
-        ("denied", _DENIED),
-    ):
-        if code in codes:
-            return ServiceError(word, detail)
-    if code in ("LOADING", "MASTERDOWN"):
-        return ServiceError("unreachable", detail)
-    if status in _OF_STATUS:
-        return ServiceError(_OF_STATUS[status], detail)
-    if _kind(said) in _OF_KIND:
-        return ServiceError(_OF_KIND[_kind(said)], detail)
-    if status:
-        return ServiceError("broken", detail)
+    word = _OF_CODE.get(code) or _OF_STATUS.get(status) or _OF_KIND.get(_kind(said))
+    if word or detail:
+        return ServiceError(word or "broken", detail, status)
     lowered = said.lower()
     for word, sayings in _SAYINGS:
         if any(saying in lowered for saying in sayings):
             return ServiceError(word)
     return ServiceError("broken")
+
+
+def _kind(said: str) -> str:
+    found = _KIND.match(said)
+    return found[1] if found else ""

@@ -1,9 +1,9 @@
 """What opendal is told of a remote: where it is, and with which credentials it is asked.
 
 Credentials are those of the service's own tools: in variables, in the files of those tools, and for HTTP and
-redis also in the URL. Where there are none, a bucket is asked without a signature, as a public one may be. The
-metadata service of a cloud's machine is asked only on demand: elsewhere its address answers nobody, and takes
-seconds to say so.
+redis also in the URL. Where there are none, a bucket is asked without a signature, as a public one
+may be. The metadata service of a cloud's machine is asked only on demand: elsewhere its address answers
+nobody, and takes seconds to say so.
 """
 
 from __future__ import annotations
@@ -40,22 +40,14 @@ def of_reader(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options]
 def of_writer(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options]:
     """The one that writes and lists, which for HTTP is WebDAV."""
     if remote.scheme in ("http", "https"):
-        return "webdav", _of_http(remote, environ)
+        # nginx and others make the folders of what is put, and some do not know PROPFIND.
+        return "webdav", {**_of_http(remote, environ), "disable_create_dir": "true"}
     return _OF[remote.scheme](remote, environ)
 
 
-def has_credentials(remote: Remote, environ: Mapping[str, str]) -> bool:
-    """Whether a request would be signed, or have a password."""
-    return bool(of_reader(remote, environ)[1].keys() - {"skip_signature"} & _SECRETS) or _are_elsewhere(
-        remote, environ
-    )
-
-
-_SECRETS = {"password", "username", "account_key", "sas_token"}
-
-
-def _are_elsewhere(remote: Remote, environ: Mapping[str, str]) -> bool:
-    return remote.scheme in ("s3", "gs") and "skip_signature" not in of_reader(remote, environ)[1]
+def is_anonymous(options: Mapping[str, str]) -> bool:
+    """Whether requests with these options carry no credentials at all."""
+    return "skip_signature" in options or not ({"password", "username"} & options.keys())
 
 
 def _of_s3(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options]:
@@ -119,9 +111,8 @@ def _of_azblob(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options
 
 
 def _of_redis(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options]:
-    protocol = "rediss" if remote.scheme == "rediss" else "redis"
     options = {
-        "endpoint": f"{protocol}://{remote.host}:{remote.port}",
+        "endpoint": f"redis://{remote.host}:{remote.port}",
         "db": remote.path,
         "root": f"/{remote.options.get('prefix', '')}",
     }
@@ -142,8 +133,6 @@ def _of_http(remote: Remote, environ: Mapping[str, str]) -> Options:
         user, password = _of_netrc(remote.host, environ)
     if user or password:
         options["username"], options["password"] = user, password
-    # nginx and others make the folders of what is put, and some do not know PROPFIND.
-    options["disable_create_dir"] = "true"
     return options
 
 
@@ -166,5 +155,4 @@ _OF = {
     "gs": _of_gs,
     "azblob": _of_azblob,
     "redis": _of_redis,
-    "rediss": _of_redis,
 }

@@ -1,9 +1,9 @@
 """A directory as a remote: of a file server that several machines have mounted.
 
 Whoever else may write there may leave links, FIFOs, devices or files of any size, and half of what they were
-writing when they died: so nothing is opened that could be waited for, no link is followed below the directory,
-and a file appears whole, by its name, or not at all. It is not synced: what a server loses when it crashes is
-missing or broken, and both are found out when it is read.
+writing when they died: so nothing is opened that could be waited for, no link is followed below the
+directory, and a file appears whole, by its name, or not at all. It is not synced: what a server loses when it
+crashes is missing or broken, and both are found out when it is read.
 
 What is made has the permissions of the directory, for those who share it.
 """
@@ -51,7 +51,7 @@ class SharedDirectory:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            if error.errno in _ABSENT or error.errno in _DENIED and os.path.isdir(self._path):
+            if error.errno in _ABSENT:
                 return None
             raise _fault(error) from None
 
@@ -164,8 +164,9 @@ def _listed(inside: str, last: str, folder: int) -> Iterator[tuple[str, int, flo
 
 
 def _fault(error: OSError) -> ServiceError:
+    said = error.strerror or ""
     if error.errno in _DENIED:
-        return ServiceError("denied", error.strerror)
+        return ServiceError("denied", said)
     if error.errno in _FULL:
-        return ServiceError("full", error.strerror)
-    return ServiceError("unreachable", error.strerror or "")
+        return ServiceError("full", said)
+    return ServiceError("unreachable", said)

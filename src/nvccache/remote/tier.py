@@ -1,9 +1,9 @@
 """The remotes of a call, as the store asks them: within one budget of waiting, each name once.
 
-All remotes are asked for a name at once, on threads of their own: one after the other, a name that is nowhere
-would cost the sum of their distances instead of the longest, and one that hangs would hide those behind it.
-Of those that have it the first in order is believed; one further back only if it has been waited for the first
-for a moment. What comes is unsealed on the thread, so that nobody is given what was not asked for.
+All remotes are asked for a name at once, on threads of their own: one after the other, a name that is
+nowhere would cost the sum of their distances instead of the longest, and one that hangs would hide those
+behind it. Of those that have it the first in order is believed; one further back only after a moment in which
+the first has said nothing. What comes is unsealed on the thread: nobody is given what was not asked for.
 
 Whatever goes wrong is an absent name here, a fault in `counts`, and an outage of that remote (breaker.py).
 """
@@ -11,6 +11,7 @@ Whatever goes wrong is an absent name here, a fault in `counts`, and an outage o
 from __future__ import annotations
 
 import threading
+import time
 
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _THREADS = 8  # in all
 _MOMENT = 0.1  # seconds for which a remote is waited for that comes before one that has answered
+_NOTHING = 0.001  # seconds
 _GARBAGE = 3  # answers that cannot be used, and none that can, after which a remote is left alone
 
 
@@ -69,10 +71,18 @@ class _Lookup:
 class _Source:
     """One remote in use."""
 
-    def __init__(self, remote: Remote, environ: Mapping[str, str], timeout: float, breaker: Breaker) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        environ: Mapping[str, str],
+        timeout: float,
+        breaker: Breaker,
+        say: Callable[[str], None] | None,
+    ) -> None:
         self.remote = remote
         self.breaker = breaker
         self.counts = Counts(remote.shown)
+        self._say = say
         self._environ = environ
         self._timeout = timeout
         self._service: Service | None = None
@@ -80,18 +90,95 @@ class _Source:
         self.is_out: bool | None = None  # None: nobody has looked
         self.has_answered = False
         self.garbage = 0
-        self.pending = 0
 
     def may_be_asked(self) -> bool:
         if self.is_out is None:
             self.is_out = not self.breaker.may_ask()
         return not self.is_out
 
-    def service(self) -> Service:
+    def _made(self) -> Service:
         with self._lock:
             if self._service is None:
                 self._service = Service(self.remote, self._environ, self._timeout)
             return self._service
+
+    def answer(self, bucket: str, key: str, most: int | None) -> bytes | bool | None:
+        """What one remote says, on a thread of its pool."""
+        name = envelope.name_of(bucket, key)
+        try:
+            if most is None:
+                is_there = self._made().has(name)
+                self._note_answer(None, is_there)
+                return is_there
+            content = self._made().get(name, envelope.most_sealed(most))
+        except ServiceError as error:
+            self.note_fault(error)
+            return None
+        except BaseException as error:  # what panics in opendal is no Exception; a remote never fails a call
+            self.note_fault(ServiceError("broken", type(error).__name__))
+            return None
+        return self._opened(content, bucket, key, most)
+
+    def _opened(self, content: bytes | None, bucket: str, key: str, most: int) -> bytes | None:
+        body = None
+        if content is not None:
+            try:
+                body = envelope.unseal(content, bucket, key, most)
+            except ValueError as error:
+                self._note_garbage(str(error))
+                return None
+        self._note_answer(content, body is not None)
+        return body
+
+    def _note_answer(self, content: bytes | None, is_found: bool) -> None:
+        with self._lock:
+            is_first = not self.has_answered
+            self.has_answered = True
+            self.counts.found += is_found
+            self.counts.bytes_in += len(content or b"")
+        if is_first:
+            self.breaker.close()
+
+    def _note_garbage(self, why: str) -> None:
+        """One entry may be broken; a server of which nothing can be used is no cache at all."""
+        with self._lock:
+            self._count("broken")
+            self.garbage += 1
+            is_too_much = self.garbage >= _GARBAGE and not self.has_answered
+        if is_too_much:
+            self._trip(ServiceError("broken", why))
+
+    def note_refusal(self) -> None:
+        """What was taken for an answer is no good."""
+        with self._lock:
+            self._count("broken")
+
+    def note_fault(self, error: ServiceError) -> None:
+        with self._lock:
+            self._count(error.word)
+        if error.word == "not_installed":
+            with self._lock:
+                self.is_out = True
+            self._tell(f"`{self.remote.shown}` is not used: {error.text}")
+        else:
+            self._trip(error)
+
+    def _trip(self, error: ServiceError) -> None:
+        # All of it under the lock: whoever finds the remote out may end the process at once.
+        with self._lock:
+            if self.is_out:
+                return
+            self.is_out = True
+            outage = self.breaker.trip(error.word, error.text)
+            seconds = outage.until - time.time()
+            self._tell(f"`{self.remote.shown}` is left alone for {seconds:.0f} s: {error.text}")
+
+    def _tell(self, sentence: str) -> None:
+        if self._say:
+            self._say(sentence)
+
+    def _count(self, word: str) -> None:
+        self.counts.faults[word] = self.counts.faults.get(word, 0) + 1
 
 
 class Tier:
@@ -107,12 +194,12 @@ class Tier:
     ) -> None:
         self.remotes = remotes
         self._budget = Budget(timeout)
-        self._say = say
         self._changed = threading.Condition()
+        self._is_closed = False
         self._lookups: dict[tuple[str, str, bool], _Lookup] = {}
         breakers = [Breaker(remote.identity, directory) for remote in remotes]
         self._sources = [
-            _Source(remote, environ, timeout, breaker)
+            _Source(remote, environ, timeout, breaker, say)
             for remote, breaker in zip(remotes, breakers, strict=True)
         ]
         # Of its own for each, so that one that hangs does not keep the others' threads.
@@ -157,10 +244,13 @@ class Tier:
             for index, answer in enumerate(lookup.answers):
                 if answer is not None:
                     lookup.answers[index] = None
-                    _count(self._sources[index], "broken")
+                    self._sources[index].note_refusal()
 
     def close(self) -> None:
-        """Ask no more; what is on its way is not waited for."""
+        """Ask no more; what is on its way is not waited for, also by those who have begun to wait."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
         for pool in self._pools:
             pool.drop()
 
@@ -173,9 +263,8 @@ class Tier:
                 return lookup
             lookup = self._lookups[identity] = _Lookup(len(self._sources))
             for index, source in enumerate(self._sources):
-                if self._budget.left and source.may_be_asked():
+                if self._budget.left and not self._is_closed and source.may_be_asked():
                     source.counts.asked += 1
-                    source.pending += 1
                     self._pools[index].start(self._asking(lookup, index, bucket, key, most))
                 else:
                     lookup.is_heard[index] = True
@@ -188,109 +277,36 @@ class Tier:
             answer: bytes | bool | None = None
             try:
                 if not self._sources[index].is_out:
-                    answer = self._answer(index, bucket, key, most)
+                    answer = self._sources[index].answer(bucket, key, most)
             finally:
                 with self._changed:
                     lookup.answers[index] = answer
                     lookup.is_heard[index] = True
-                    self._sources[index].pending -= 1
                     self._changed.notify_all()
 
         return ask
 
-    def _answer(self, index: int, bucket: str, key: str, most: int | None) -> bytes | bool | None:
-        """What one remote says, on a thread of its pool."""
-        source = self._sources[index]
-        name = envelope.name_of(bucket, key)
-        try:
-            if most is None:
-                is_there = source.service().has(name)
-                self._note_answer(source, None, is_there)
-                return is_there
-            content = source.service().get(name, envelope.most_sealed(most))
-        except ServiceError as error:
-            self._note_fault(source, error)
-            return None
-        except Exception as error:  # of opendal, or of memory: a remote never fails a call
-            self._note_fault(source, ServiceError("broken", type(error).__name__))
-            return None
-        return self._opened(source, content, bucket, key, most)
-
-    def _opened(
-        self, source: _Source, content: bytes | None, bucket: str, key: str, most: int
-    ) -> bytes | None:
-        body = None
-        if content is not None:
-            try:
-                body = envelope.unseal(content, bucket, key, most)
-            except ValueError as error:
-                self._note_garbage(source, str(error))
-                return None
-        self._note_answer(source, content, body is not None)
-        return body
-
-    def _note_answer(self, source: _Source, content: bytes | None, is_found: bool) -> None:
-        with self._changed:
-            is_first = not source.has_answered
-            source.has_answered = True
-            source.counts.found += is_found
-            source.counts.bytes_in += len(content or b"")
-        if is_first:
-            source.breaker.close()
-
-    def _note_garbage(self, source: _Source, why: str) -> None:
-        """One entry may be broken; a server of which nothing can be used is no cache at all."""
-        with self._changed:
-            _count(source, "broken")
-            source.garbage += 1
-            is_too_much = source.garbage >= _GARBAGE and not source.has_answered
-        if is_too_much:
-            self._trip(source, ServiceError("broken", why))
-
-    def _note_fault(self, source: _Source, error: ServiceError) -> None:
-        with self._changed:
-            _count(source, error.word)
-        if error.word == "not_installed":
-            with self._changed:
-                source.is_out = True
-            self._tell(f"`{source.remote.shown}` is not used: {error.text}")
-        else:
-            self._trip(source, error)
-
-    def _trip(self, source: _Source, error: ServiceError) -> None:
-        with self._changed:
-            if source.is_out:
-                return
-            source.is_out = True
-        outage = source.breaker.trip(error.word, error.text)
-        seconds = outage.until - outage.since
-        self._tell(f"`{source.remote.shown}` is left alone for {seconds:.0f} s: {error.text}")
-
-    def _tell(self, sentence: str) -> None:
-        if self._say:
-            self._say(sentence)
-
     def _wait(self, lookup: _Lookup) -> bytes | bool | None:
         with self._changed:
-            self._budget.wait(self._changed, lambda: lookup.is_settled or lookup.best() is not None)
+            self._budget.wait(
+                self._changed, lambda: self._is_closed or lookup.is_settled or lookup.best() is not None
+            )
+            if self._is_closed:
+                return lookup.best()
             if not lookup.is_settled and lookup.best() is not None:
                 self._budget.wait(self._changed, lambda: lookup.is_settled, _MOMENT)
             late = [] if lookup.is_settled else self._late(lookup)
         for source in late:
-            self._note_fault(source, ServiceError("timeout"))
+            source.note_fault(ServiceError("timeout"))
         return lookup.best()
 
     def _late(self, lookup: _Lookup) -> list[_Source]:
-        """Those that have said nothing at all, neither of this nor of another name, and have had their time."""
+        """Those that have had their time and said nothing at all, neither of this nor of another name."""
         return [
             source
             for source, is_heard in zip(self._sources, lookup.is_heard, strict=True)
-            if not is_heard and not self._budget.left and not source.has_answered and not source.is_out
+            if not is_heard and self._budget.left < _NOTHING and not source.has_answered and not source.is_out
         ]
-
-
-def _count(source: _Source, word: str) -> None:
-    source.counts.faults[word] = source.counts.faults.get(word, 0) + 1
 
 
 def of(config: Config, environ: Mapping[str, str], say: Callable[[str], None] | None = None) -> Tier | None:

@@ -23,15 +23,13 @@ class Scheme:
         self.port = port
 
 
-_REDIS = ("prefix", "ttl")
 SCHEMES = {
     "s3": Scheme(
         "s3://bucket/prefix",
         "a bucket",
         ("endpoint", "region", "profile", "anonymous", "virtual_host", "ec2"),
     ),
-    "redis": Scheme("redis://host:6379/0?prefix=nvccache", "a host", _REDIS, 6379),
-    "rediss": Scheme("rediss://host:6379/0?prefix=nvccache", "a host", _REDIS, 6379),
+    "redis": Scheme("redis://host:6379/0?prefix=nvccache", "a host", ("prefix", "ttl"), 6379),
     "https": Scheme("https://host/path", "a host", (), 443),
     "http": Scheme("http://host/path", "a host", (), 80),
     "gs": Scheme("gs://bucket/prefix", "a bucket", ("endpoint", "anonymous", "metadata")),
@@ -43,7 +41,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class RemoteUrlError(ValueError):
-    """NVCCACHE_REMOTE cannot be understood; the message is a clause for the user, without what may be secret."""
+    """NVCCACHE_REMOTE cannot be understood; the message is a clause for the user without secrets."""
 
 
 class Remote:
@@ -173,7 +171,7 @@ def _path(remote: Remote, path: str) -> str:
             raise RemoteUrlError(f"names no directory: `{SCHEMES['file'].example}`")
         return "/" + path.strip("/")
     path = path.strip("/")
-    if remote.scheme.startswith("redis"):
+    if remote.scheme == "redis":
         if path and not (path.isascii() and path.isdecimal() and len(path) < 6):
             raise RemoteUrlError("has a database that is no number; a prefix is `?prefix=`")
         return path or "0"
@@ -232,10 +230,11 @@ def _decoded(text: str) -> str:
 
 
 def _encoded(text: str, safe: str) -> str:
+    letters = [chr(byte) for byte in text.encode()]
     return "".join(
         [
-            chr(byte) if chr(byte).isalnum() and byte < 128 or chr(byte) in safe else f"%{byte:02X}"
-            for byte in text.encode()
+            each if (each.isascii() and each.isalnum()) or each in safe else f"%{ord(each):02X}"
+            for each in letters
         ]
     )
 

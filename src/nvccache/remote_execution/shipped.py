@@ -11,6 +11,7 @@ import time
 from hashlib import sha256
 
 from nvccache.files import elf, keys, signatures
+from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 from nvccache.toolkit import loader_diagnostics, processor, toolchain
@@ -71,7 +72,7 @@ def of_tool(word: str, loaded: Loaded | None, environ: Mapping[str, str], store:
         raise AwayError(faults.FAILED, "what the tool loads is not known")
     if any(environ.get(name) for name in _OBSTACLES) or os.path.exists(_PRELOAD_LIST):
         raise AwayError(faults.FAILED, "the environment tells the dynamic loader what to load")
-    if not toolchain.is_program(CHECK):
+    if not is_program(CHECK):
         raise AwayError(faults.NOT_INSTALLED, "the check of the processor was not built: no static C library")
     checks = loader_diagnostics.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
     if not checks:

@@ -48,11 +48,16 @@ class Costs:
     worker: str = ""
     is_cached: bool = False  # whether the engine had the result
 
-    def text(self, where: str) -> str:
-        """As the event log has it: the place, then seconds and bytes by name."""
-        parts = [where, *(f"{name}={getattr(self, name):.3f}" for name in ("queue", "send", "run", "fetch"))]
-        parts += [f"sent={self.sent_bytes}", f"fetched={self.fetched_bytes}"]
-        return " ".join([*parts, "cached"] if self.is_cached else parts)
+    def text(self) -> str:
+        """As the event log has it, see event_line.AWAY."""
+        values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
+        return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
+
+    def shown(self) -> str:
+        """For people who read the log."""
+        if self.is_cached:
+            return f"the engine had it, fetched in {self.fetch:.2f} s"
+        return f"queue {self.queue:.2f}, send {self.send:.2f}, fetch {self.fetch:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)

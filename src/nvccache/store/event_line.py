@@ -3,10 +3,11 @@
 Part of the hot path; events.py reads the lines again, event_totals.py adds them up. A line is
 
     started, seconds, outcome, reason, directory, product, sources, cause, pid, store fault, wrong settings,
-    wall saved, tool saved, stage*, `.`
+    wall saved, tool saved, remotes, stage*, `.`
 
-tab separated. Lists (sources, and each stage: kind, architecture, result, why, start, seconds, wall, slot,
-where) are separated by the unit separator. What would end a field or a line is percent-encoded.
+tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
+bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
+where, away). What would end a field or a line is percent-encoded.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from nvccache.store import directory
 from nvccache.store.directory import Directory, StrangeFileError
 
 FOLDER = "journal"
-LOG = "calls-v4.log"
+LOG = "calls-v5.log"
 CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 SEPARATOR = "\x1f"
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
+LOCAL = "local"  # where a stage ran that ran here
+# Of a stage that ran on another machine, with blanks between them: seconds in the queue, of sending, running
+# and fetching; bytes sent and fetched; whether the engine had the result, 1 or 0.
+AWAY = ("queue", "send", "run", "fetch", "sent_bytes", "fetched_bytes", "is_cached")
 _APPEND_TRIES = 5
 _LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
 _MOST_SOURCES = 32
@@ -38,10 +43,11 @@ class StageEvent:
     `result` is HIT, RAN, FAILED, or SHARED where another process ran it meanwhile; `why` is a clause that
     says why it was not found. It began `start` seconds after the call. `seconds` were spent by the tool, or
     saved; `wall` is its share of the time during which tools of this call ran. `slot` is the job slot, or
-    -1; `where` it ran is `local`, or empty for a hit.
+    -1; `where` it ran is LOCAL, an executor as it is shown, or empty for a hit. `away` is what it cost there
+    (AWAY), or why it ran here though it was sent, a word of remote_execution/faults.py.
     """
 
-    __slots__ = ("architecture", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
+    __slots__ = ("architecture", "away", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
 
     def __init__(
         self, kind: str, result: str, seconds: float, wall: float = 0.0, architecture: str = ""
@@ -54,11 +60,28 @@ class StageEvent:
         self.seconds = seconds
         self.wall = wall
         self.slot = -1
-        self.where = "" if result in (HIT, SHARED) else "local"
+        self.where = "" if result in (HIT, SHARED) else LOCAL
+        self.away = ""
 
     @property
     def is_hit(self) -> bool:
         return self.result in (HIT, SHARED)
+
+
+class RemoteUse:
+    """What a call asked of remotes: for how many names, how many of these were found, the bytes received, the
+    seconds waited for them, and words of outcomes.REMOTE_FAULTS for what went wrong, each once."""
+
+    __slots__ = ("asked", "bytes", "faults", "found", "seconds")
+
+    def __init__(
+        self, asked: int, found: int, size: int, seconds: float, faults: tuple[str, ...] = ()
+    ) -> None:
+        self.asked = asked
+        self.found = found
+        self.bytes = size
+        self.seconds = seconds
+        self.faults = faults
 
 
 class Event:
@@ -69,7 +92,8 @@ class Event:
     call was not replayed, a clause. `wall_saved` is what the stages that did not run took of the wall clock
     when they ran, less what nvccache itself took; `tool_saved` is what their tools took. `store_fault` is a
     word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings that are wrong, so that
-    their defaults were in force, with commas between them. `replayed` are further stages, as texts.
+    their defaults were in force, with commas between them. `remote` is None where no remote was asked.
+    `replayed` are further stages, as texts.
     """
 
     __slots__ = (
@@ -79,6 +103,7 @@ class Event:
         "pid",
         "product",
         "reason",
+        "remote",
         "replayed",
         "seconds",
         "sources",
@@ -104,6 +129,7 @@ class Event:
         self.wrong_settings = ""
         self.wall_saved = 0.0
         self.tool_saved = 0.0
+        self.remote: RemoteUse | None = None
         self.stages: list[StageEvent] = []
         self.replayed: list[str] = []
 
@@ -158,6 +184,7 @@ def line_of(event: Event) -> bytes:
         event.wrong_settings,
         f"{event.wall_saved:.6f}",
         f"{event.tool_saved:.6f}",
+        _text_of_remote(event.remote) if event.remote else "",
     ]
     fields += map(_text_of_stage, event.stages)
     fields += [text for text in event.replayed if "\t" not in text and "\n" not in text]
@@ -178,11 +205,16 @@ def quote(text: str) -> str:
     return text
 
 
+def _text_of_remote(use: RemoteUse) -> str:
+    numbers = f"{use.asked}\x1f{use.found}\x1f{use.bytes}\x1f{use.seconds:.6f}"
+    return f"{numbers}\x1f{','.join(use.faults)}"
+
+
 def _text_of_stage(stage: StageEvent) -> str:
     why = quote(stage.why[:_LONGEST_CLAUSE])
     return (
         f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
-        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}"
+        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}"
     )
 
 

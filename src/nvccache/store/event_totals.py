@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import TypedDict
 
+    from nvccache.store.event_line import RemoteUse
+
     class StageTotals(TypedDict):
         hit: int
         miss: int
@@ -33,12 +35,21 @@ if TYPE_CHECKING:
         seconds: float
         seconds_saved: float
 
+    class RemoteTotals(TypedDict):
+        calls: int
+        asked: int
+        found: int
+        bytes_received: int
+        seconds_waited: float
+        faults: dict[str, int]
+
     class Totals(TypedDict):
         calls: dict[str, int]
         bypass_reasons: dict[str, int]
         store_faults: dict[str, int]
         wrong_settings: dict[str, int]
         stages: dict[str, StageTotals]
+        remote: RemoteTotals
         seconds_saved: float
         wall_seconds_saved: float
         seconds: float
@@ -228,12 +239,25 @@ def _amounts(event: Event) -> list[tuple[str, float]]:
     if event.store_fault:
         amounts.append((f"store_faults.{event.store_fault}", 1))
     amounts += [(f"wrong_settings.{name}", 1) for name in event.wrong_settings.split(",") if name]
+    if event.remote:
+        amounts += _amounts_of_remote(event.remote)
     is_replayed = event.outcome == outcomes.DIRECT_HIT
     for stage in event.stages:
         result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
         seconds = "seconds_saved" if stage.is_hit else "seconds"
         amounts += ((f"stages.{stage.kind}.{result}", 1), (f"stages.{stage.kind}.{seconds}", stage.seconds))
     return amounts
+
+
+def _amounts_of_remote(use: RemoteUse) -> list[tuple[str, float]]:
+    return [
+        ("remote.calls", 1),
+        ("remote.asked", use.asked),
+        ("remote.found", use.found),
+        ("remote.bytes_received", use.bytes),
+        ("remote.seconds_waited", use.seconds),
+        *((f"remote_faults.{word}", 1) for word in use.faults),
+    ]
 
 
 def _read_totals(root: Directory) -> tuple[str, dict[str, float]]:
@@ -291,6 +315,14 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
                 "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
             }
             for stage in stages
+        },
+        "remote": {
+            "calls": int(amount("remote.calls")),
+            "asked": int(amount("remote.asked")),
+            "found": int(amount("remote.found")),
+            "bytes_received": int(amount("remote.bytes_received")),
+            "seconds_waited": round(amount("remote.seconds_waited"), 6),
+            "faults": amounts("remote_faults"),
         },
         "seconds_saved": round(amount("seconds_saved"), 6),
         "wall_seconds_saved": round(amount("wall_seconds_saved"), 6),

@@ -1,9 +1,9 @@
 """The event log, read: one event a call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v4.log           one line a call, appended with a single write (event_line.py)
-      folding-v4.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
-      events-v4.<id>.log     logs that are in the totals, kept until they have 32 MiB together
+      calls-v5.log           one line a call, appended with a single write (event_line.py)
+      folding-v5.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
+      events-v5.<id>.log     logs that are in the totals, kept until they have 32 MiB together
 
 Owns the inverse of event_line.py and the JSON form. Whoever shares the cache may have written anything into
 a log: what is no whole line of ours is passed over.
@@ -17,15 +17,18 @@ import re
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StrangeFileError
 from nvccache.store.event_line import (
+    AWAY,
     CLOSED,
     FAILED,
     FOLDER,
     HIT,
+    LOCAL,
     LOG,
     RAN,
     SEPARATOR,
     SHARED,
     Event,
+    RemoteUse,
     StageEvent,
     quote,
 )
@@ -35,12 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION = 1  # of the JSON form
-FOLDING, KEPT = "folding-v4.", "events-v4."
+FOLDING, KEPT = "folding-v5.", "events-v5."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
 PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
-_HEAD = 13  # fields before those of the stages
+_HEAD = 14  # fields before those of the stages
 _RESULTS = (HIT, RAN, FAILED, SHARED)
-_LARGEST_SECONDS, _LARGEST_TIME = 1e9, 1e11
+_LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _CODE = re.compile("%(25|09|0A|1F)")
 
 
@@ -161,16 +164,40 @@ def to_json(event: Event) -> dict[str, object]:
     ):
         made[name] = getattr(event, name)
     made["wrong_settings"] = [name for name in event.wrong_settings.split(",") if name]
+    made["remote"] = remote_json(event.remote)
     made["stages"] = [
         {
-            name: getattr(stage, name)
-            for name in (
-                *("kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"),
-            )
+            **{
+                name: getattr(stage, name)
+                for name in (
+                    *("kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"),
+                )
+            },
+            "away": costs_away(stage),
+            "why_here": "" if stage.where != LOCAL else stage.away,
         }
         for stage in event.stages
     ]
     return made
+
+
+def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
+    """What a call asked of remotes, in the documented form."""
+    if use is None:
+        return None
+    counts = {name: getattr(use, name) for name in ("asked", "found", "bytes", "seconds")}
+    return {**counts, "faults": list(use.faults)}
+
+
+def costs_away(stage: StageEvent) -> dict[str, float] | None:
+    """What a stage cost that ran on another machine, by the names of AWAY; None for others."""
+    words = stage.away.split(" ")
+    if stage.where in ("", LOCAL) or len(words) != len(AWAY):
+        return None
+    try:
+        return {name: _number(word, _LARGEST_BYTES) for name, word in zip(AWAY, words, strict=True)}
+    except ValueError:
+        return None
 
 
 def names(root: Directory) -> list[str]:
@@ -232,19 +259,29 @@ def _event_of(line: bytes) -> Event | None:
         event.pid = int(fields[8][:20])
         event.store_fault, event.wrong_settings = fields[9], fields[10]
         event.wall_saved, event.tool_saved = _number(fields[11]), _number(fields[12])
+        event.remote = _remote_of(fields[13]) if fields[13] else None
         event.stages = [_stage_of(field) for field in fields[_HEAD:-1]]
     except ValueError:
         return None
     return event
 
 
+def _remote_of(field: str) -> RemoteUse:
+    """Raises ValueError."""
+    asked, found, size, seconds, faults = field.split(SEPARATOR)
+    words = tuple(word for word in faults.split(",") if word)
+    names, there, received = (int(_number(number, _LARGEST_BYTES)) for number in (asked, found, size))
+    return RemoteUse(names, there, received, _number(seconds), words)
+
+
 def _stage_of(field: str) -> StageEvent:
     """Raises ValueError."""
-    kind, architecture, result, why, start, seconds, wall, slot, ran = field.split(SEPARATOR)
+    kind, architecture, result, why, start, seconds, wall, slot, ran, away = field.split(SEPARATOR)
     if result not in _RESULTS:
         raise ValueError(result)
     stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture)
     stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
+    stage.away = away
     return stage
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import stat
 
+from nvccache.files import keys
 from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
 from nvccache.store.directory import TEMPORARY, Directory
 from nvccache.store.event_line import FOLDER as JOURNAL
@@ -22,14 +23,18 @@ _FORMER = ("reading", "survey")  # stems of buckets that earlier versions had un
 _STEMS = "|".join(sorted({*_FORMER, *(bucket.partition("-v")[0] for bucket in store.BUCKETS)}))
 BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
 SHARD = re.compile(r"[0-9a-f]{2}")
-ENTRY = re.compile(rf"[0-9a-f]{{32}}(?:{re.escape(store.COMPRESSED)})?")
+# Keys and digests of this version, and those of earlier ones.
+_KEY = rf"[0-9a-f]{{{keys.LENGTH}}}|[0-9a-f]{{32}}"
+ENTRY = re.compile(rf"(?:{_KEY})(?:{re.escape(store.COMPRESSED)})?")
 # What is beside the buckets: in which folder, and which names.
 BESIDE = {
     "": re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
     JOURNAL: re.compile(r"(?:calls|recent|folding|events|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
-    inflight.FOLDER: re.compile(r"[0-9a-f]{32}"),
+    # What has still to be sent to remotes (remote/uploads.py).
+    "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock|\.state)"),
+    inflight.FOLDER: re.compile(_KEY),
 }
 
 

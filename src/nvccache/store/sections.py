@@ -42,6 +42,14 @@ class Schema:
         parts = unpack(self.kind, record, len(self._fields))
         return {name: decode(part) for (name, (_, decode)), part in zip(self._fields, parts, strict=True)}
 
+    def sections_of(self, record: bytes) -> dict[str, bytes]:
+        """The fields of a record as they are, not decoded; raises ValueError."""
+        return dict(zip(self.names, unpack(self.kind, record, len(self.names)), strict=True))
+
+    def joined(self, fields: Mapping[str, bytes]) -> bytes:
+        """The inverse of `sections_of`."""
+        return pack(self.kind, [fields[name] for name in self.names])
+
 
 def pack(kind: str, sections: list[bytes]) -> bytes:
     lengths = b" ".join([b"%d" % len(section) for section in sections])

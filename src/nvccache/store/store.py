@@ -2,16 +2,16 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v6/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
-      manifest-v4/ab/<key>       the input records of a command, newest first
-      input-record-v6/ab/<key>   what a command was observed to read, with digests; for a call also its answer
-      stage-v5/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
-      blob-v1/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
-      blob-v1/ab/<digest>.zst    an intermediate, compressed
-      tool-v1/ab/<key>           memo: stat signature of an executable -> digest of its content
-      digest-v1/ab/<key>         memo: stat signatures of files in a directory -> their digests
-      basis-v1/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
-      object-v3/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      replay-v7/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      manifest-v5/ab/<key>       the input records of a command, newest first
+      input-record-v7/ab/<key>   what a command was observed to read, with digests; for a call also its answer
+      stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
+      blob-v2/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
+      blob-v2/ab/<digest>.zst    an intermediate, compressed
+      tool-v2/ab/<key>           memo: stat signature of an executable -> digest of its content
+      digest-v2/ab/<key>         memo: stat signatures of files in a directory -> their digests
+      basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
+      object-v4/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v3           bytes, as counted so far, and when was last swept
       tmp/                       files on their way to their names, and nothing else
@@ -52,14 +52,15 @@ if TYPE_CHECKING:
 
         def has_blob(self, digest: str) -> bool: ...
 
+        def give_up(self) -> None: ...
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v1", "stage-v5", "manifest-v4", "tool-v1"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v6", "input-record-v6", "object-v3", "digest-v1"
-BASIS = "basis-v1"
+
+BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v7", "input-record-v7", "object-v4", "digest-v2"
+BASIS = "basis-v2"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"
 _SECRET = frozenset((OBJECT,))  # they tell how a user compiles, and are read by that user alone
-_KEY_LENGTH = 32
 _LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
@@ -177,8 +178,8 @@ class Store:
 
     def name(self, bucket: str, name: str) -> str:
         """Where a record or a blob lies in the directory; a name that is none leads nowhere."""
-        if len(name) != _KEY_LENGTH or not name.isalnum() or not name.isascii():
-            name = "0" * _KEY_LENGTH  # a record that was tampered with must not lead out of the cache
+        if len(name) != keys.LENGTH or not name.isalnum() or not name.isascii():
+            name = "0" * keys.LENGTH  # a record that was tampered with must not lead out of the cache
         return f"{bucket}/{name[:2]}/{name}"
 
     def path(self, bucket: str, name: str) -> str:

@@ -21,7 +21,7 @@ from nvccache.store.event_line import Event
 from nvccache.store.store import Store
 from unprivileged import NOBODY
 
-KEY = "ab" * 16
+KEY = "ab" * 32
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
 
 

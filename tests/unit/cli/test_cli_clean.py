@@ -14,7 +14,7 @@ def filled_cache(cache_dir):
     """A cache with four blobs of 1000 bytes, used one, two, three and four hours ago."""
     filled = store.Store(cache_dir)
     for hours in (1, 2, 3, 4):
-        digest = f"{hours}{hours}" * 16
+        digest = f"{hours}{hours}" * 32
         filled.add_blob(digest, b"x" * 1000, compress=False)
         path = filled.path(store.BLOB, digest)
         used = os.stat(path).st_mtime - hours * 3600
@@ -32,8 +32,8 @@ def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
 
 def test_max_size_removes_what_was_used_least_recently(nvccache, filled_cache):
     assert nvccache("clean", "--max-size", "2500B").output == "removed 2 files, 2.0 KiB\n"
-    assert os.path.exists(store.Store(filled_cache).path(store.BLOB, "11" * 16))
-    assert not os.path.exists(store.Store(filled_cache).path(store.BLOB, "33" * 16))
+    assert os.path.exists(store.Store(filled_cache).path(store.BLOB, "11" * 32))
+    assert not os.path.exists(store.Store(filled_cache).path(store.BLOB, "33" * 32))
 
 
 @pytest.mark.parametrize(("age", "removed"), [("150m", 2), ("3w", 0), ("30s", 4), ("1d", 0), ("2h", 3)])

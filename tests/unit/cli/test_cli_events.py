@@ -16,6 +16,7 @@ from nvccache.store import event_line, event_totals, events
 FIELDS = {
     "version", "started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid",
     "store_fault", "wrong_settings", "wall_saved", "tool_saved", "stages",
+    "remote",
 }  # fmt: skip
 STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"}
 
@@ -37,6 +38,15 @@ def test_json_is_one_object_a_line_with_all_fields(nvccache, used_cache):
     assert (found[0]["sources"], found[0]["cause"]) == (["../a.cu"], "`x.h` changed")
     assert set(found[0]["stages"][0]) == STAGE_FIELDS
     assert (found[1]["pid"], found[1]["wrong_settings"]) == (7, [])
+
+
+def test_what_was_asked_of_remotes_is_told(nvccache, cache_dir):
+    asked = event_line.RemoteUse(5, 3, 12345, 0.25, ("timeout", "tls"))
+    event_line.append(cache_dir, event(outcomes.MISS, started=1000.0, remote=asked))
+    event_line.append(cache_dir, event(outcomes.MISS, started=1001.0))
+    first, second = (json.loads(line) for line in nvccache("events", "--json").output.splitlines())
+    told = {"asked": 5, "found": 3, "bytes": 12345, "seconds": 0.25, "faults": ["timeout", "tls"]}
+    assert (first["remote"], second["remote"]) == (told, None)
 
 
 def test_a_line_tells_outcome_product_and_cause(nvccache, used_cache):

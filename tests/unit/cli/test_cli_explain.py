@@ -14,7 +14,7 @@ from nvccache import outcomes
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.store import event_line, store
-from nvccache.store.event_line import StageEvent
+from nvccache.store.event_line import RemoteUse, StageEvent
 from nvccache.store.store import Store
 from unprivileged import unreadable
 from workspaces import Workspace
@@ -224,12 +224,15 @@ def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST)
     call = event(outcomes.MISS)
     call.product, call.store_fault, call.wrong_settings = os.path.abspath("a.o"), "disk_full", "jobs"
+    call.remote = RemoteUse(5, 3, 2048, 0.25, ("timeout",))
     event_line.append(cache_dir, call)
     assert said(nvccache("explain", "a.o")) == [
         f"`a.o`: miss, because {FIRST}",
         f"  the cache could not be used as it should: {outcomes.STORE_FAULTS['disk_full']}",
+        f"  remotes: 3 of 5 names found, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
         "  with a setting that is wrong: jobs",
     ]
+    assert json.loads(nvccache("explain", "a.o", "--json").output)["remote"]["found"] == 3
 
 
 def test_a_record_that_was_evicted_is_missed(nvccache, cache_dir):

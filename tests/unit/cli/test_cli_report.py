@@ -229,7 +229,7 @@ def test_the_parts_of_the_page_stay_short():
 
 
 def test_what_is_kept_is_shown_where_the_log_is_of_this_cache(nvccache, folder, log, cache_dir):
-    Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
+    Store(cache_dir).add_blob("ab" * 32, b"x" * 2048, compress=False)
     nvccache("report", "--from", log)
     assert 'id="kept"' not in (folder / PAGE).read_text()
     text = page.of([], page_kept(cache_dir), 0.0)

@@ -9,7 +9,9 @@ import pytest
 
 from made_events import event
 from nvccache import __version__, outcomes
+from nvccache.remote import uploads, url
 from nvccache.store import event_line, store
+from nvccache.store.directory import Directory
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from unprivileged import read_only, unreadable
 
@@ -17,7 +19,7 @@ from unprivileged import read_only, unreadable
 @pytest.fixture
 def used_cache(cache_dir):
     """A cache with one blob and a few calls."""
-    store.Store(cache_dir).add_blob("ab" * 16, b"x" * 2048, compress=False)
+    store.Store(cache_dir).add_blob("ab" * 32, b"x" * 2048, compress=False)
     stages = [("cicc", False, 61.0), ("ptxas", True, 1.5)]
     event_line.append(cache_dir, event(outcomes.PARTIAL_HIT, stages=stages, tool_saved=1.5))
     event_line.append(cache_dir, event(outcomes.BYPASS, "library"))
@@ -32,7 +34,7 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     statistics = json.loads(nvccache("stats", "--format", "json").output)
     assert set(statistics) == {
         "version", "calls", "bypass_reasons", "store_faults", "wrong_settings", "stages", "seconds_saved",
-        "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build",
+        "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build", "remote", "uploads",
     }  # fmt: skip
     assert nvccache("stats", "--json").output == nvccache("stats", "--format", "json").output
     assert statistics["version"] == __version__
@@ -184,7 +186,7 @@ def test_a_summary_for_a_step_is_a_table(nvccache, two_builds):
 
 
 def test_sizes_add_up_to_what_lies_there(nvccache, used_cache):
-    store.Store(used_cache).add_blob("cd" * 16, b"x" * 100_000, compress=True)
+    store.Store(used_cache).add_blob("cd" * 32, b"x" * 100_000, compress=True)
     kinds = json.loads(nvccache("stats", "--json", "--sizes").output)["store"]["kinds"]
     assert kinds["blob"]["files"] == kinds["blob (zstd)"]["files"] == 1
     assert kinds["blob"]["bytes"] == kinds["blob"]["unpacked_bytes"] == 2048
@@ -226,3 +228,42 @@ def test_where_nothing_can_be_written_is_named(nvccache, two_builds, tmp_path):
     assert (result.exit_code, result.output.splitlines()[0]) == (
         1, f"Error: cannot write `{tmp_path}/none/x`: No such file or directory",
     )  # fmt: skip
+
+
+@pytest.fixture
+def used_remote(cache_dir):
+    """Two calls have asked a remote, and something waits to be sent."""
+    first = event(outcomes.MISS, remote=event_line.RemoteUse(5, 3, 2048, 0.25, ("timeout",)))
+    second = event(outcomes.STAGE_HIT, remote=event_line.RemoteUse(2, 2, 1024, 0.5, ("timeout", "tls")))
+    for call in (first, second):
+        event_line.append(cache_dir, call)
+    (remote,) = url.parse("file:///nowhere,rw")
+    uploads.enqueue(cache_dir, [remote], [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
+    state = uploads.State()
+    state.sent, state.bytes, state.dropped = 7, 4096, 1
+    uploads.write_state(Directory(cache_dir), remote.identity, state)
+
+
+def test_what_was_asked_of_remotes_and_sent_to_them(nvccache, used_remote):
+    told = json.loads(nvccache("stats", "--json").output)
+    assert told["remote"] == {
+        "calls": 2,
+        "asked": 7,
+        "found": 5,
+        "bytes_received": 3072,
+        "seconds_waited": 0.75,
+        "faults": {"timeout": 2, "tls": 1},
+    }
+    assert told["uploads"] == {"pending": 2, "sent": 7, "bytes": 4096, "present": 0, "dropped": 1}
+    text = nvccache("stats").output
+    assert "7 names in 2 calls: 5 found, 3.0 KiB" in text
+    assert "7 objects, 4.0 KiB; 2 still to be sent; 1 given up" in text
+    assert outcomes.REMOTE_FAULTS["timeout"] in text
+    metrics = nvccache("stats", "--format", "prometheus").output
+    assert "nvccache_remote_names_found_total 5" in metrics
+    assert 'nvccache_remote_faults_total{fault="tls"} 1' in metrics
+    assert "nvccache_remote_pending_objects 2" in metrics
+
+
+def test_nothing_is_said_of_remotes_where_there_are_none(nvccache, used_cache):
+    assert "\nremotes\n" not in nvccache("stats").output

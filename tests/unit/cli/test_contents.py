@@ -35,14 +35,14 @@ def test_the_roles_of_outputs_tell_the_kind_of_a_stage():
     for path in PLANS.glob("*/*.txt"):
         for kind, roles in stages_of(path.read_text()):
             if not kind.endswith("_preprocess") and roles != ["module_id"]:
-                assert contents.kind_of(Entry(dict.fromkeys(roles, "0" * 32))) == kind, (path, roles)
+                assert contents.kind_of(Entry(dict.fromkeys(roles, "0" * 64))) == kind, (path, roles)
                 seen.add(kind)
     assert {"cudafe", "cicc", "ptxas", "fatbinary", "host_compile"} <= seen <= set(contents.KINDS)
 
 
 def test_entries_without_outputs_are_of_no_kind_but_the_preprocessor_s():
     assert contents.kind_of(Entry(redirect="placed")) == ""
-    assert contents.kind_of(Entry({"ii": "0" * 32}, facts={"lines": 1})) == contents.PREPROCESS
+    assert contents.kind_of(Entry({"ii": "0" * 64}, facts={"lines": 1})) == contents.PREPROCESS
 
 
 @pytest.mark.parametrize(

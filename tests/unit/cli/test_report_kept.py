@@ -14,9 +14,9 @@ from nvccache.store.store import Store
 @pytest.fixture
 def filled(cache_dir):
     cache = Store(cache_dir)
-    cache.add_blob("ab" * 16, b"x" * 1000, compress=False)
-    cache.add_blob("cd" * 16, b"y" * 100_000, compress=True)
-    cache.add_record(store.TOOL, "ef" * 16, b"memo")
+    cache.add_blob("ab" * 32, b"x" * 1000, compress=False)
+    cache.add_blob("cd" * 32, b"y" * 100_000, compress=True)
+    cache.add_record(store.TOOL, "ef" * 32, b"memo")
     return cache_dir
 
 
@@ -34,7 +34,7 @@ def test_sizes_by_kind(filled):
 
 
 def test_ages_go_by_the_last_use(filled):
-    path = f"{filled}/{store.BLOB}/ab/{'ab' * 16}"
+    path = f"{filled}/{store.BLOB}/ab/{'ab' * 32}"
     for days, title in ((0.5, "a day"), (3, "a week"), (20, "30 days"), (400, kept.OLDER)):
         moment = time.time() - 86_400 * days
         os.utime(path, (moment, moment))

@@ -309,7 +309,7 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
 def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
     record(case(), cache)
     key = object_record.key_of(str(place / "a.o"))
-    parts = sections.unpack("object-4", cache.find_record(store.OBJECT, key), 10)
+    parts = sections.unpack("object-5", cache.find_record(store.OBJECT, key), 10)
     parts[index] = part
-    cache.add_record(store.OBJECT, key, sections.pack("object-4", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-5", parts), lock=False)
     assert cause_of(case(), cache) == [LOST]

@@ -13,7 +13,7 @@ from nvccache.store import sections, store
 from nvccache.store.store import Store
 
 PRODUCT = "/project/a.o"
-COMPONENTS = [("arguments", [("-O2", ""), ("-DN=…", "0" * 32)]), ("files", [])]
+COMPONENTS = [("arguments", [("-O2", ""), ("-DN=…", "0" * 64)]), ("files", [])]
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def cache(tmp_path) -> Store:
 def made() -> ObjectRecord:
     record = ObjectRecord()
     record.cause, record.details, record.outcome = "`\udcff` changed", ["`a.h` is gone"], "miss"
-    record.digest_key, record.record_key, record.scope = "ab" * 16, "c" * 32, "placed"
+    record.digest_key, record.record_key, record.scope = "ab" * 16, "c" * 64, "placed"
     record.reason_against_record = ""
     record.components = [*COMPONENTS, ("nvcc", [("nvcc", "")])]
-    record.stages = [StageKeys("ptxas for sm_80", "d" * 32, COMPONENTS), StageKeys("fatbinary", "", [])]
+    record.stages = [StageKeys("ptxas for sm_80", "d" * 64, COMPONENTS), StageKeys("fatbinary", "", [])]
     record.stage_reasons = [("ptxas for sm_80", "`a.h` changed")]
     return record
 
@@ -39,7 +39,7 @@ def test_a_record_comes_back_under_each_of_its_objects(cache):
         for name in set(ObjectRecord.__slots__) - {"stages"}:
             assert getattr(found, name) == getattr(made(), name), name
         kept = [(stage.name, stage.record_key, stage.components) for stage in found.stages]
-        assert kept == [("ptxas for sm_80", "d" * 32, COMPONENTS), ("fatbinary", "", [])]
+        assert kept == [("ptxas for sm_80", "d" * 64, COMPONENTS), ("fatbinary", "", [])]
     assert object_record.find("/project/c.o", cache) is None
 
 
@@ -106,8 +106,8 @@ def test_a_damaged_record_is_as_good_as_absent_or_whole(cache):
 def test_rows_that_are_no_components_are_refused_and_removed(cache, rows):
     object_record.add([PRODUCT], made(), cache)
     key = object_record.key_of(PRODUCT)
-    parts = sections.unpack("object-4", cache.find_record(store.OBJECT, key), 10)
+    parts = sections.unpack("object-5", cache.find_record(store.OBJECT, key), 10)
     parts[8] = sections.join(rows)
-    cache.add_record(store.OBJECT, key, sections.pack("object-4", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-5", parts), lock=False)
     assert object_record.find(PRODUCT, cache) is None
     assert not os.path.exists(cache.path(store.OBJECT, key))

@@ -27,7 +27,7 @@ from nvccache.store.entries import Entry
 from nvccache.store.inflight import Claims
 from nvccache.values import replace
 
-KEY = "{:032x}"
+KEY = "{:064x}"
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:
@@ -47,13 +47,35 @@ class FakeSlots(Slots):
 
 @dataclasses.dataclass
 class FakeExecution:
-    """Runs stages by calling `does`; `stored` are the kinds whose results are in the store."""
+    """Runs stages by calling `does`; `stored` are the kinds whose results are in the store.
+
+    `elsewhere` are those that other caches have, if there are any, which say so when they are `told`.
+    """
 
     plan: Plan
     does: Callable[[Stage], int] = lambda stage: 0
     stored: set[str] = dataclasses.field(default_factory=set)
     lost: set[str] = dataclasses.field(default_factory=set)
     events: list[str] = dataclasses.field(default_factory=list)
+    elsewhere: set[str] | None = None
+    told: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    @property
+    def asks_beyond(self) -> bool:
+        return self.elsewhere is not None
+
+    def find_beyond(self, wanted: Stage, lookup: Lookup) -> Lookup:
+        self.events.append(f"asked for {wanted.kind}")
+        assert self.told.wait(10)
+        if wanted.kind not in self.elsewhere:
+            return lookup
+        return Lookup(lookup.front_key, key=lookup.front_key, entry=Entry(), input_record=InputRecord())
+
+    def give_up_asking(self) -> None:
+        self.told.set()
+
+    def accept(self, wanted: Stage, lookup: Lookup) -> None:
+        self.events.append(f"accepted {wanted.kind}")
 
     @property
     def runs(self) -> FakeExecution:

@@ -78,7 +78,7 @@ class Compile:
         looked_up = []
         for stage in self.plan.stages:
             lookup = Lookup(
-                "f" * 32,
+                "f" * 64,
                 components=tuple(self.components[id(stage)]),
                 record_key=self.record_keys.get(id(stage), ""),
             )
@@ -317,9 +317,9 @@ def read_by(compile_: Compile, start: str) -> str:
     made.directories, made.names, made.directory_signatures = ["include"], [["-b.h"]], [UNKNOWN]
     made.listings = [("listed", presence.digest_of_listing("listed"))]
     made.variables = [("CPATH", environment.digest_of("CPATH", compile_.environ))]
-    key = input_records.key_of("f" * 32, made)
+    key = input_records.key_of("f" * 64, made)
     relocation = Relocation("", os.getcwd())
-    manifest.add("f" * 32, manifest.Found(key, made, b""), compile_.cache, relocation, time.time_ns())
+    manifest.add("f" * 64, manifest.Found(key, made, b""), compile_.cache, relocation, time.time_ns())
     compile_.record_keys[id(compile_.stage(start))] = key
     return key
 
@@ -358,7 +358,7 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
 def test_an_input_record_that_is_gone_is_told_as_lost(cache, observed):
     record = observed.recorded()
     for stage in record.stages:
-        stage.record_key = "0" * 32 if stage.record_key else ""
+        stage.record_key = "0" * 64 if stage.record_key else ""
     (_, clause), *_ = Compile(cache).reasons_for().reasons(record, False)
     assert clause == LOST
 
@@ -375,7 +375,7 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
 
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
     record = before.recorded()
-    got_to = [StageLookup(stage, Lookup("f" * 32), ended(stage)) for stage in now.plan.stages[:2]]
+    got_to = [StageLookup(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
     reasons = StageReasons(now.execution, got_to, Present({}))
     kept = reasons.keys_of_stages("key", record)
     assert [stage.name for stage in kept] == NAMES

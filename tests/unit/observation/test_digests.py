@@ -90,8 +90,8 @@ def test_a_call_reads_each_file_once(place, cache):
 
 def test_what_is_learnt_is_not_read(place, cache):
     call = Call(cache)
-    call.learn(BOTH[0], signatures.of(BOTH[0]), "1" * 32)
-    assert call.of(BOTH[0], signatures.of(BOTH[0])) == "1" * 32
+    call.learn(BOTH[0], signatures.of(BOTH[0]), "1" * 64)
+    assert call.of(BOTH[0], signatures.of(BOTH[0])) == "1" * 64
     assert call.taken == []
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkey
     def digest(content: bytes) -> str:
         time.sleep(0.02)
         (place / BOTH[0]).write_text("A.H")
-        return "0" * 32
+        return "0" * 64
 
     monkeypatch.setattr(keys, "digest_bytes", digest)
     call = Call(cache)
@@ -214,7 +214,7 @@ def test_a_record_that_is_none_is_as_good_as_absent(place, cache, body):
 
 
 @pytest.mark.parametrize(
-    "digest", ["", "0" * 31, "0" * 33, "/" * 32, "../" + "0" * 29, "é" * 32, 5, None, ["0" * 32], True]
+    "digest", ["", "0" * 63, "0" * 65, "/" * 64, "../" + "0" * 61, "é" * 64, 5, None, ["0" * 64], True]
 )
 def test_what_is_no_digest_is_not_taken_for_one(place, cache, digest):
     digests_of(Call(cache), *BOTH)
@@ -224,7 +224,7 @@ def test_what_is_no_digest_is_not_taken_for_one(place, cache, digest):
     assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
 
 
-@pytest.mark.parametrize("row", [[], [1], [1, 2, 3, 4, 5, "0" * 32, 7], "x" * 6, {"0": 1}, 5])
+@pytest.mark.parametrize("row", [[], [1], [1, 2, 3, 4, 5, "0" * 64, 7], "x" * 6, {"0": 1}, 5])
 def test_a_row_of_another_form_is_no_row(place, cache, row):
     digests_of(Call(cache), *BOTH)
     put(cache, json.dumps({**rows(cache), "a.h": row}).encode())

@@ -65,9 +65,9 @@ def test_the_whole_environment_stands_for_all_variables(place):
 def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
     """It held a moment ago; what has changed since the call began would show."""
     made = InputRecord()
-    made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 32], [signatures.UNKNOWN]
+    made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 64], [signatures.UNKNOWN]
     found = inputs(place).union([made], ENVIRON)
-    assert (found.digests, found.signatures) == (["7" * 32], [signatures.of("a.h")])
+    assert (found.digests, found.signatures) == (["7" * 64], [signatures.of("a.h")])
     with pytest.raises(UnreadableError, match="changed while"):
         inputs(place, signatures.of("a.h")[4]).union([made], ENVIRON)
 

@@ -259,7 +259,7 @@ def test_one_difference_is_enough_where_that_is_all_one_asks(place):
 
 def test_a_signature_that_holds_spares_reading_the_file(place):
     made = taken()
-    made.digests = ["0" * 32, "0" * 32]
+    made.digests = ["0" * 64, "0" * 64]
     assert unlike(made) == []
     made.signatures[0] = signatures.UNKNOWN
     assert unlike(made) == [("changed", "late/x.h")]

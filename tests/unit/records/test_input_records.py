@@ -8,7 +8,7 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import presence, signatures
-from nvccache.records import differences, input_records, levels
+from nvccache.records import differences, input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 from nvccache.records.input_records import InputRecord
@@ -34,7 +34,9 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
     made.directories, made.names = ["early"], [[wanted + "x.h"]]
     made.directory_signatures = [input_records.signature_of_directory("early", made.names[0], later)]
     if again:
-        levels._record_again(made, Present({}), later)
+        now = Present({})
+        now.since_ns = later
+        manifest.take_signatures(made, now)
     assert unlike(made) == []
     if wanted == presence.PRESENT:
         (place / "elsewhere.h").unlink()
@@ -63,7 +65,7 @@ def test_a_input_record_of_one_checkout_speaks_of_the_files_of_another():
     assert found.files == ["/base/two/x", "x", "/usr/x"]
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
-    assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 32)])
+    assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 64)])
     assert found.duplicates == [("/base/two/x", "x", "1")]
     assert b"/base/one" not in record
 
@@ -78,16 +80,16 @@ def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
 def odd_input_record(name: str) -> InputRecord:
     made = InputRecord()
     made.files, made.kinds = [f"/base/one/{name}", name, f"/usr/{name}"], "sps"
-    made.digests, made.signatures = ["0" * 32, "1" * 32, "2" * 32], [(1, 2, 3, 4, 5)] * 3
+    made.digests, made.signatures = ["0" * 64, "1" * 64, "2" * 64], [(1, 2, 3, 4, 5)] * 3
     made.directories = [f"/base/one/{name}"]
     made.names = [[state + name for state in "-d+x!"]]
     made.directory_signatures = [signatures.UNKNOWN]
     made.links = [(f"/base/one/{name}", "/base/one/real")]
     made.dates = [(name, f"{name}:1:2")]
-    made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 32)]
+    made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 64)]
     made.duplicates, made.variables = [(f"/base/one/{name}", name, "1")], [(name, "-")]
     made.sought, made.search_path, made.is_observed = [name], f":{name}", False
-    made.machine = [("native", name, "3" * 32)]
+    made.machine = [("native", name, "3" * 64)]
     return made
 
 
@@ -119,7 +121,7 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
         (0, b"late/x.h\0"),
         (1, b"s"),
         (1, b"\xff\xff"),
-        (2, b"0" * 96),
+        (2, b"0" * 192),
         (3, b"1 2 3 4 5\n"),
         (3, b"1 2 3 4 5 6\n"),
         (3, b"x\n"),
@@ -142,10 +144,10 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = sections.unpack("input-record-6", kept(taken()), 16)
+    parts = sections.unpack("input-record-7", kept(taken()), 16)
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("input-record-6", parts), NOWHERE)
+        input_records.decode(sections.pack("input-record-7", parts), NOWHERE)
 
 
 def test_what_is_kept_beside_it_comes_back(place):
@@ -215,3 +217,21 @@ def test_a_directory_that_is_written_to_or_missing_stands_for_nothing(place):
     now = time.time_ns()
     assert input_records.signature_of_directory("bin", [], now) == signatures.UNKNOWN
     assert input_records.signature_of_directory("never", [], now + 10 * 10**9) == signatures.UNKNOWN
+
+
+def test_the_way_to_the_working_directory_is_called_otherwise_elsewhere():
+    made = InputRecord()
+    made.directories = ["/b", "/b/checkouts", "/b/checkouts/one", "/b/check"]
+    made.names = [
+        [presence.FOLDER + "checkouts", presence.ABSENT + "x.h"],
+        [presence.FOLDER + "one", presence.FOLDER + "other", presence.ABSENT + "one.h"],
+        [presence.ABSENT + "one"],
+        [presence.ABSENT + "outs"],
+    ]
+    input_records.forget_way_to("/b/checkouts/one", made)
+    assert made.names == [
+        [presence.ABSENT + "x.h"],
+        [presence.FOLDER + "other", presence.ABSENT + "one.h"],
+        [presence.ABSENT + "one"],
+        [presence.ABSENT + "outs"],
+    ]

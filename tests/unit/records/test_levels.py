@@ -100,13 +100,12 @@ def test_a_file_changed_a_moment_ago_is_not_replayed(place):
 
 def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     """However long digests took: a change within the same tick of the clock would not show."""
-    now = Present({})
     held = input_record_of_source()
     os.utime("a.cu")
-    looked_at = time.time_ns()
+    now = Present({})
     assert now.signatures(held.files) != [None]
-    monkeypatch.setattr(time, "time_ns", lambda: looked_at + 5 * SECOND)
-    levels._record_again(held, now, looked_at)
+    monkeypatch.setattr(time, "time_ns", lambda: now.since_ns + 5 * SECOND)
+    manifest.take_signatures(held, now)
     assert held.signatures == [signatures.UNKNOWN]
 
 
@@ -186,8 +185,9 @@ def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(pl
     (place / "old").mkdir()
     held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
     held.directory_signatures = [signatures.UNKNOWN] * 2
-    now = time.time_ns()
-    levels._record_again(held, Present({}), now)
+    now = Present({})
+    manifest.take_signatures(held, now)
     assert held.directory_signatures == [signatures.UNKNOWN] * 2
-    levels._record_again(held, Present({}), now + 10 * SECOND)
+    now.since_ns += 10 * SECOND
+    manifest.take_signatures(held, now)
     assert held.directory_signatures == [signatures.of("old"), signatures.UNKNOWN]

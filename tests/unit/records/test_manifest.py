@@ -137,7 +137,7 @@ def test_a_input_record_that_is_lost_is_passed_over(header, cache):
     assert _keys(cache) == [first]
 
 
-@pytest.mark.parametrize("body", [b"", b"x" * 31, b"x" * 33, b"/" * 32, bytes(32), "é".encode() * 16])
+@pytest.mark.parametrize("body", [b"", b"x" * 63, b"x" * 65, b"/" * 64, bytes(64), "é".encode() * 32])
 def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
     key = _add(cache, _read(header))
     cache.add_record(store.MANIFEST, FRONT, body)
@@ -149,15 +149,15 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
 def test_a_input_record_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.INPUT_RECORD, key)
-    parts = sections.unpack("input-record-6", whole, 16)
+    parts = sections.unpack("input-record-7", whole, 16)
     foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
     for at, foreign in foreign_parts:
         cache.add_record(
-            store.INPUT_RECORD, key, sections.pack("input-record-6", [*parts[:at], foreign, *parts[at + 1 :]])
+            store.INPUT_RECORD, key, sections.pack("input-record-7", [*parts[:at], foreign, *parts[at + 1 :]])
         )
         assert _find(cache) == ""
         assert not os.path.exists(cache.path(store.INPUT_RECORD, key))
-    cache.add_record(store.INPUT_RECORD, key, whole.replace(b"input-record-6", b"input-record-9", 1))
+    cache.add_record(store.INPUT_RECORD, key, whole.replace(b"input-record-7", b"input-record-9", 1))
     assert _find(cache) == ""
     cache.add_record(store.INPUT_RECORD, key, whole)
     assert _find(cache) == key

@@ -68,9 +68,9 @@ def put(cache: Store, record: bytes, key: str = KEY) -> None:
 
 
 def put_part(cache: Store, index: int, part: bytes) -> None:
-    parts = sections.unpack("replay-6", body(cache), SECTIONS)
+    parts = sections.unpack("replay-7", body(cache), SECTIONS)
     parts[index] = part
-    put(cache, sections.pack("replay-6", parts))
+    put(cache, sections.pack("replay-7", parts))
 
 
 def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
@@ -104,19 +104,19 @@ def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
         b"nvccache replay-3",
         b"nvccache replay-",
         b"nvccache reading-2",
-        b"ccache replay-6",
-        b"nvccache  replay-6",
+        b"ccache replay-7",
+        b"nvccache  replay-7",
     ],
 )
 def test_a_record_of_another_version_is_a_miss(cache, header):
-    put(cache, body(cache).replace(b"nvccache replay-6", header, 1))
+    put(cache, body(cache).replace(b"nvccache replay-7", header, 1))
     assert find(cache) is None
 
 
 def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
-    parts = sections.unpack("replay-6", body(cache), SECTIONS)
+    parts = sections.unpack("replay-7", body(cache), SECTIONS)
     for others in (parts[:-1], [*parts, b""]):
-        put(cache, sections.pack("replay-6", others))
+        put(cache, sections.pack("replay-7", others))
         assert find(cache) is None
 
 
@@ -208,11 +208,11 @@ def test_a_record_without_the_product_or_with_it_twice_is_a_miss(cache):
 
 def test_what_was_read_is_not_written(cache):
     """Whatever the command line says."""
-    parts = sections.unpack("replay-6", body(cache), SECTIONS)
+    parts = sections.unpack("replay-7", body(cache), SECTIONS)
     assert parts[0] == b"a.cu\0"
     line = ["-c", "b.cu", "-o", "a.cu"]
     parts[PRODUCTS] = sections.join(["a.cu", DIGEST, "1"])
-    put(cache, sections.pack("replay-6", parts))
+    put(cache, sections.pack("replay-7", parts))
     assert replay.find(KEY, line, {}, cache, lambda *_: "") is None
 
 
@@ -221,13 +221,13 @@ def test_what_was_read_is_not_written(cache):
     [
         "../../outside",
         "../" * 10 + "xx",
-        "/" * 32,
-        "." * 32,
-        "0" * 31,
-        "0" * 33,
+        "/" * 64,
+        "." * 64,
+        "0" * 63,
+        "0" * 65,
         "",
-        "0" * 31 + "/",
-        "é" * 32,
+        "0" * 63 + "/",
+        "é" * 64,
     ],
 )
 def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
@@ -236,7 +236,7 @@ def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
     assert found is None or call_result.give(found, cache) == call_result.LOST
     assert not os.path.exists("a.o")
     assert os.path.realpath(cache.path(store.BLOB, digest)).startswith(
-        os.path.realpath(cache.root) + "/blob-v1/"
+        os.path.realpath(cache.root) + "/blob-v2/"
     )
     assert (tmp_path / "outside").read_text() == "precious"
 

@@ -52,7 +52,7 @@ def test_a_cache_that_is_only_read_is_left_as_it_is(cache):
     assert os.stat(blob_of(cache)).st_mtime == 1
 
 
-@pytest.mark.parametrize("name", ["CACHEDIR.TAG", "tmp/file", "journal/calls-v3.log", f"stage-v5/00/{KEY}"])
+@pytest.mark.parametrize("name", ["CACHEDIR.TAG", "tmp/file", "journal/calls-v3.log", f"stage-v6/00/{KEY}"])
 def test_anything_else_is_not_marked(cache, name):
     """Somebody hostile may have written the record."""
     path = os.path.join(cache.root, name)
@@ -61,6 +61,6 @@ def test_anything_else_is_not_marked(cache, name):
         os.utime(path, (1, 1))
     basis.mark_used(cache, [name])
     assert os.stat(path).st_mtime == 1
-    basis.mark_used(cache, ["", "/", "../..", "stage-v5", "stage-v5/ab", name, f"{STAGE}/{KEY[:2]}/{KEY}"])
+    basis.mark_used(cache, ["", "/", "../..", "stage-v6", "stage-v6/ab", name, f"{STAGE}/{KEY[:2]}/{KEY}"])
     assert os.stat(path).st_mtime == 1
     assert os.stat(cache.path(STAGE, KEY)).st_mtime > 1

@@ -42,7 +42,7 @@ def test_an_empty_directory_is_claimed(root, cache, there):
     assert (root / cachedir_tag.NAME).is_file()
 
 
-@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "stage-v5", cachedir_tag.NAME, ".hidden"])
+@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "stage-v6", cachedir_tag.NAME, ".hidden"])
 def test_a_directory_of_somebody_else_s_is_neither_read_nor_written(root, there):
     """A cache of another program has a tag, too."""
     root.mkdir()

@@ -38,7 +38,7 @@ FOLDED = ["events", "totals-v1.json"]  # what a fold leaves
 
 
 def log_of(cache_dir):
-    return os.path.join(cache_dir, "journal", "calls-v4.log")
+    return os.path.join(cache_dir, "journal", "calls-v5.log")
 
 
 def totals_file_of(cache_dir):
@@ -301,7 +301,7 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
 
     def rename_first(descriptor, line):
         monkeypatch.setattr(os, "write", real_write)
-        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v4.1-1.log"))
+        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v5.1-1.log"))
         return real_write(descriptor, line)
 
     monkeypatch.setattr(os, "write", rename_first)

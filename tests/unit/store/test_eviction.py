@@ -138,7 +138,7 @@ def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
         ("journal/notes.txt", False),
         ("usage-v1", True),
         ("README", False),
-        ("locks/running/" + "0" * 32, True),
+        ("locks/running/" + "0" * 64, True),
         ("locks/running/mine", False),
         ("locks/0.lock", False),
     ],
@@ -154,12 +154,12 @@ def test_what_killed_calls_and_older_versions_leave_is_swept(root, name, is_swep
 
 
 def test_what_is_in_use_is_not_swept(root):
-    claim = inflight.Claims(str(root)).take("0" * 32)
-    os.utime(root / "locks" / "running" / ("0" * 32), (1, 1))
+    claim = inflight.Claims(str(root)).take("0" * 64)
+    os.utime(root / "locks" / "running" / ("0" * 64), (1, 1))
     event_line.append(str(root), event_line.Event("miss"))
     os.utime(root / "journal" / event_line.LOG, (1, 1))
     eviction.prune(str(root))
-    assert claim and (root / "locks" / "running" / ("0" * 32)).exists()
+    assert claim and (root / "locks" / "running" / ("0" * 64)).exists()
     assert (root / "journal" / event_line.LOG).exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 from nvccache.store import inflight
 from nvccache.store.inflight import ENDED, FREE, HELD, Claim, Claims, Wait
 
-KEY = "0123456789abcdef" * 2
+KEY = "0123456789abcdef" * 4
 HOLDER = """
 import sys, time
 from nvccache.store.inflight import Claims

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nvccache.store import events, layout, store
+import pytest
+
+from nvccache.files import keys
+from nvccache.store import events, inflight, layout, store
 from nvccache.store.event_line import FOLDER, LOG
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
@@ -36,3 +39,16 @@ def test_buckets_of_former_versions_are_removed_too():
         assert layout.BUCKET.fullmatch(bucket)
     for bucket in ("reading", "src-v1", "blob-v1.bak"):
         assert not layout.BUCKET.fullmatch(bucket)
+
+
+@pytest.mark.parametrize("pattern", [layout.ENTRY, layout.BESIDE[inflight.FOLDER]])
+def test_names_as_long_as_those_of_former_versions_are_removed_too(pattern):
+    for length in (32, keys.LENGTH):
+        assert pattern.fullmatch("0123456789abcdef" * (length // 16))
+    for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
+        assert not pattern.fullmatch(name)
+
+
+def test_compressed_blobs_of_all_versions_are_removed_too():
+    for length in (32, keys.LENGTH):
+        assert layout.ENTRY.fullmatch("0" * length + store.COMPRESSED)

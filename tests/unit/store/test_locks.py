@@ -14,7 +14,7 @@ from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileErr
 from nvccache.store.event_line import Event
 from nvccache.store.store import STAGE, Store
 
-KEY = "ab" * 16
+KEY = "ab" * 32
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_only_who_removes_or_folds_loads_filelock(directory):
 import sys
 from nvccache.store import event_line, event_totals, eviction, locks, store
 cache = store.Store(sys.argv[1])
-cache.add_record(store.STAGE, "ab" * 16, b"body")
+cache.add_record(store.STAGE, "ab" * 32, b"body")
 eviction.count_and_limit(sys.argv[1], 4, 0)
 event_line.append(sys.argv[1], event_line.Event("miss"))
 print("filelock" in sys.modules)
@@ -99,6 +99,6 @@ def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory):
     assert cache.find_record(STAGE, KEY) == b"body"
     with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):
         event_totals.fold(other)
-        assert os.path.getsize(f"{directory.path}/journal/calls-v4.log")
+        assert os.path.getsize(f"{directory.path}/journal/calls-v5.log")
     event_totals.fold(other)
-    assert not os.path.exists(f"{directory.path}/journal/calls-v4.log")
+    assert not os.path.exists(f"{directory.path}/journal/calls-v5.log")

@@ -45,7 +45,7 @@ def test_a_record_comes_back_as_it_was_put_in(cache, bucket):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "..", "../../../etc/passwd", "/etc/passwd", KEY + "x", "a\0b", "." * 32]
+    "name", ["", "..", "../../../etc/passwd", "/etc/passwd", KEY + "x", "a\0b", "." * 64]
 )
 def test_a_name_that_is_no_key_leads_nowhere(root, cache, name):
     """Records name blobs and other records, and may have been tampered with."""
@@ -174,3 +174,8 @@ def test_what_was_added_is_counted_once(root, cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
     cache.add_blob(DIGEST, CONTENT, compress=False)
     assert cache.added_bytes == len(CONTENT)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 32, keys.LENGTH - 1, keys.LENGTH + 1, 2 * keys.LENGTH])
+def test_a_name_of_another_length_leads_nowhere(root, length):
+    assert Store(str(root)).name(BLOB, "a" * length) == f"{BLOB}/00/" + "0" * keys.LENGTH

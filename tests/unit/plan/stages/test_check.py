@@ -28,7 +28,7 @@ WRONG = {
     "key_components": [{tag: TOOL.grammar_of} for tag in sorted(TAGS)]
     + [{"": TOOL.grammar_of}, {"pattern": "text"}],
     "found_files": [None],
-    "digest_of_named": ["xxhash"],
+    "digest_of_named": ["blake3"],
     "lines_matter": [False],
     "names_directory": [True],
     "obstacle": [""],

@@ -1,0 +1,85 @@
+"""Moving many objects to or from a remote: several at once, with a bar, and as far as the remote permits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nvccache.cli import progress, remotes
+from nvccache.remote import parallel
+from nvccache.remote.service_error import ServiceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from nvccache.remote.service import Service
+    from nvccache.remote.url import Remote
+
+    Item = TypeVar("Item")
+
+_AT_ONCE = 12  # requests
+_STALL_SECONDS = 120.0
+_MOST_IN_A_ROW = 20  # errors of single objects, after which the remote is the matter
+
+
+@dataclass
+class Moved:
+    """What became of the objects that were to be moved, on one remote."""
+
+    url: str
+    objects: int = 0  # that were moved, or would be
+    bytes: int = 0
+    present: int = 0  # that were there already
+    refused: int = 0  # that were not what they should be, or could not be moved
+    left: int = 0  # that nobody came to, because of a fault
+    fault: str = ""
+    text: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.fault or self.refused or self.left)
+
+    def fail(self, error: ServiceError) -> None:
+        self.fault, self.text = error.word, str(error)
+
+
+def move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved: Moved) -> None:
+    """Do the work for each item, which returns the bytes that it moved, 0 where it was there already."""
+    done = failed = 0
+    with progress.bar(title) as tell:
+        try:
+            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, _is_fault):
+                done += 1
+                tell(done, len(items))
+                failed = failed + 1 if error else 0
+                if isinstance(error, ServiceError) and (_is_fault(error) or failed >= _MOST_IN_A_ROW):
+                    moved.fail(error)
+                    break
+                if error and not isinstance(error, (ServiceError, ValueError)):
+                    raise error
+                _count(moved, size, error)
+        except parallel.StalledError as error:
+            moved.fail(ServiceError("timeout", str(error)))
+    moved.left = len(items) - moved.objects - moved.present - moved.refused
+
+
+def _count(moved: Moved, size: int | None, error: Exception | None) -> None:
+    if error:
+        moved.refused += 1
+    elif size:
+        moved.objects += 1
+        moved.bytes += size
+    else:
+        moved.present += 1
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether an error is of the remote and not of one object."""
+    return isinstance(error, ServiceError) and error.word != "broken"
+
+
+def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
+    """The names of ours on a remote, their sizes and times of change; raises ServiceError."""
+    with progress.bar(f"listing {remote.shown}", is_long=True):
+        return {name: (size, changed) for name, size, changed in service.list(remotes.PREFIX)}

@@ -1,0 +1,79 @@
+"""`nvccache remote pull`: fetches all that remotes have and this cache has not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from nvccache.cli import bulk, remotes
+from nvccache.cli.bulk import Moved
+from nvccache.cli.output import Failure, json_option, say_json
+from nvccache.cli.remote_push import show
+from nvccache.records.transfer import LARGEST, Transfer
+from nvccache.remote import envelope
+from nvccache.remote.service_error import ServiceError
+from nvccache.store import eviction
+from nvccache.store.store import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.cli.remotes import Chosen
+    from nvccache.remote.url import Remote
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Fetch nothing; say what would be fetched.")
+@json_option
+def pull(dry_run: bool, as_json: bool) -> None:
+    """Fetch what remotes have and this cache has not, as before a journey without them.
+
+    What is fetched is checked as in a compile. Interrupted, it goes on where it was. Ends with status 1 if
+    something could not be fetched. The size limit of the cache holds from the next compile on.
+    """
+    chosen = remotes.load()
+    if chosen.settings.readonly:
+        raise Failure(f"nothing can be stored: `readonly` is on ({chosen.settings.origins['readonly']})")
+    found = []
+    for remote in chosen.remotes:
+        moved = _from(chosen, remote, dry_run)
+        found.append(moved)
+        if not as_json:
+            show(moved, "fetched", "would fetch", dry_run)
+    if as_json:
+        say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
+    if any(each.is_bad for each in found):
+        click.get_current_context().exit(1)
+
+
+def _from(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
+    moved = Moved(remote.shown)
+    chosen.root.prepare()
+    cache = Store(chosen.root)
+    transfer = Transfer(cache)
+    with eviction.told_in_one_sentence(chosen.root):
+        here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_promise(item)}
+    try:
+        service = remotes.service(remote)
+        there = bulk.listed(remote, service)
+    except ServiceError as error:
+        moved.fail(error)
+        return moved
+    missing = [name for name in there if name not in here]
+    if dry_run:
+        moved.objects, moved.present = len(missing), len(there) - len(missing)
+        moved.bytes = sum(there[name][0] for name in missing)
+        return moved
+
+    def fetch(name: str) -> int:
+        content = service.get(name, envelope.most_sealed(LARGEST))
+        if content is None:
+            return 0
+        is_new = transfer.take_in(content, name)
+        if cache.fault:
+            raise Failure(f"nothing can be stored: {cache.trouble}")
+        return len(content) if is_new else 0
+
+    bulk.move(f"fetching from {remote.shown}", fetch, missing, moved)
+    moved.present += len(there) - len(missing)
+    return moved

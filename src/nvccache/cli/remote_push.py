@@ -1,0 +1,149 @@
+"""`nvccache remote push`: sends what is queued, now and with an answer, or all that a remote has not got."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+
+import click
+
+from nvccache.cli import bulk, looking, progress, remotes
+from nvccache.cli.bulk import Moved
+from nvccache.cli.output import WrongUsage, json_option, say, say_json
+from nvccache.cli.units import age_option, count_words, size_words
+from nvccache.records.transfer import Transfer
+from nvccache.remote import envelope, uploader, uploads
+from nvccache.remote.service_error import ServiceError
+from nvccache.store import eviction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.cli.remotes import Chosen
+    from nvccache.remote.uploads import Item
+    from nvccache.remote.url import Remote
+
+_LOCK_SECONDS = 660.0  # an uploader that lives ends sooner
+
+
+@click.command()
+@click.option(
+    "--pending", is_flag=True, help="Send what calls have queued, and wait for it; this is the default."
+)
+@click.option("--all", "everything", is_flag=True, help="Send all that may be shared and is not there.")
+@click.option(
+    "--since", "age", callback=age_option, metavar="AGE", help="As --all, of what was used since then."
+)
+@click.option("--dry-run", is_flag=True, help="Send nothing; say what would be sent.")
+@json_option
+def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_json: bool) -> None:
+    """Send entries of this cache to the remotes that are written to.
+
+    A process in the background sends what a build has made. A CI job that ends, and its machine with it, ends
+    with `nvccache remote push`: that waits, and ends with status 1 if something could not be sent. AGE is
+    written as `30d`, `12h` or `90m`. What was sent is not sent again when the command is.
+    """
+    if pending + everything + (age is not None) > 1:
+        raise WrongUsage(
+            "`--pending`, `--all` and `--since` do not go together", ctx=click.get_current_context()
+        )
+    chosen = remotes.load()
+    found = []
+    for remote in chosen.writable:
+        with eviction.told_in_one_sentence(chosen.root):
+            is_bulk = everything or age is not None
+            moved = _all(chosen, remote, age, dry_run) if is_bulk else _pending(chosen, remote, dry_run)
+        found.append(moved)
+        if not as_json:
+            show(moved, "sent", "would send", dry_run)
+    if as_json:
+        say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
+    if any(each.is_bad for each in found):
+        click.get_current_context().exit(1)
+
+
+def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
+    """What became of it, in words."""
+    verb = would if dry_run else done
+    size = f", {size_words(moved.bytes)}" if moved.bytes else ""
+    present = f"; {moved.present} were there" if moved.present else ""
+    refused = f"; {moved.refused} are no good" if moved.refused else ""
+    left = f"; {moved.left} are left" if moved.left else ""
+    say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
+    if moved.fault:
+        hint = remotes.advice(moved.fault)
+        say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
+
+
+def _pending(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
+    moved = Moved(remote.shown)
+    if dry_run:
+        moved.objects = _queued(chosen, remote)
+        return moved
+    # Nothing to lock, and perhaps nowhere to make a lock, where there is nothing to send.
+    if not uploads.pending(chosen.root, remote.identity):
+        return moved
+    with (
+        progress.bar(f"sending to {remote.shown}", is_long=True) as tell,
+        uploads.sending(chosen.root, remote.identity, _LOCK_SECONDS) as is_ours,
+    ):
+        if is_ours:
+            _drain(chosen, remote, moved, tell)
+    moved.left = _queued(chosen, remote)
+    return moved
+
+
+def _drain(chosen: Chosen, remote: Remote, moved: Moved, tell: progress.Tell) -> None:
+    transfer = Transfer(looking.at(chosen.root.path))
+    sender = uploader.Sender(chosen.root, remote, transfer, os.environ, is_asked_for=True)
+    while sender.waiting() and not sender.fault:
+        sender.drain(tell)
+    did = sender.state
+    moved.objects, moved.bytes, moved.present, moved.refused = did.sent, did.bytes, did.present, did.dropped
+    if sender.fault:
+        moved.fail(sender.fault)
+
+
+def _queued(chosen: Chosen, remote: Remote) -> int:
+    names = [name for name, _ in uploads.pending(chosen.root, remote.identity)]
+    return len({item for name in names for item in uploads.read(chosen.root, name)})
+
+
+def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Moved:
+    moved = Moved(remote.shown)
+    transfer = Transfer(looking.at(chosen.root.path))
+    oldest = 0.0 if age is None else time.time() - age
+    items = [item for item, used in transfer.items() if used >= oldest]
+    try:
+        service = remotes.service(remote)
+        there = bulk.listed(remote, service)
+    except ServiceError as error:
+        moved.fail(error)
+        moved.left = len(items)
+        return moved
+    # A bundle may lack what is here, also where there is one.
+    missing = [item for item in items if transfer.is_promise(item) or envelope.name_of(*item) not in there]
+    moved.present = len(items) - len(missing)
+    if dry_run:
+        missing = [item for item in missing if envelope.name_of(*item) not in there]
+        moved.present, moved.objects = len(items) - len(missing), len(missing)
+        return moved
+
+    def send(item: Item) -> int:
+        return transfer.send(item, service)
+
+    of_items = Moved(remote.shown)
+    for promises in (False, True):
+        if not moved.fault:
+            some = [item for item in missing if transfer.is_promise(item) == promises]
+            of_items = Moved(remote.shown)
+            bulk.move(f"sending to {remote.shown}", send, some, of_items)
+            _add(moved, of_items)
+    moved.left = len(items) - moved.objects - moved.present - moved.refused
+    return moved
+
+
+def _add(moved: Moved, more: Moved) -> None:
+    for name in ("objects", "bytes", "present", "refused"):
+        setattr(moved, name, getattr(moved, name) + getattr(more, name))
+    moved.fault, moved.text = more.fault, more.text

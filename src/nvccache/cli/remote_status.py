@@ -1,0 +1,144 @@
+"""`nvccache remote status`: whether remotes answer, how fast, and what is still to be sent to them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+
+import click
+
+from nvccache.cli import progress, remotes
+from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
+from nvccache.cli.since import moment
+from nvccache.cli.units import count_words, size_words
+from nvccache.remote import breaker, envelope, uploads
+from nvccache.remote.service_error import ServiceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.remote.url import Remote
+    from nvccache.store.directory import Directory
+
+_ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
+
+
+@dataclass
+class Status:
+    """What is known of one remote. `fault` is a word of outcomes.REMOTE_FAULTS, or empty.
+
+    `outage` says since and until when compiles leave it alone, and why; `uploads` are this cache's.
+    """
+
+    url: str
+    is_writable: bool
+    has_seconds: float | None = None
+    get_seconds: float | None = None
+    fault: str = ""
+    text: str = ""
+    outage: dict[str, object] | None = None
+    uploads: dict[str, object] = field(default_factory=dict)
+    objects: int | None = None
+    bytes: int | None = None
+
+
+@click.command()
+@click.option("--list", "lists", is_flag=True, help="Also count what is there, which takes a while.")
+@json_option
+def status(lists: bool, as_json: bool) -> None:
+    """Say of each remote whether it answers, how fast, and what is still to be sent to it.
+
+    Ends with status 1 if one of them cannot be used.
+    """
+    chosen = remotes.load()
+    found = []
+    for remote in chosen.remotes:
+        with progress.bar(f"asking {remote.shown}", is_long=lists):
+            found.append(of(remote, chosen.root, lists))
+        if not as_json:
+            _show(found[-1])
+    if as_json:
+        say_json({"remotes": [asdict(each) for each in found]})
+    if any(each.fault for each in found):
+        click.get_current_context().exit(1)
+
+
+def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
+    """Ask a remote, also during an outage."""
+    found = Status(remote.shown, remote.is_writable)
+    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
+    outage = next((outage for outage in (each.outage() for each in breakers) if outage), None)
+    if outage:
+        found.outage = {name: getattr(outage, name) for name in ("since", "until", "word", "text", "trips")}
+    found.uploads = of_uploads(remote, root)
+    name = envelope.name_of(*_ABSENT)
+    try:
+        service = remotes.service(remote)
+        service.has(name)  # the first answer pays for the connection
+        started = time.monotonic()
+        service.has(name)
+        found.has_seconds = time.monotonic() - started
+        service.get(name, 1 << 20)
+        found.get_seconds = time.monotonic() - started - found.has_seconds
+        if lists:
+            found.objects = found.bytes = 0
+            for _, size, _ in service.list(remotes.PREFIX):
+                found.objects += 1
+                found.bytes += size
+    except ServiceError as error:
+        found.fault, found.text = error.word, str(error)
+    return found
+
+
+def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
+    """What is still to be sent to a remote, and what became of the rest."""
+    state = uploads.state_of(root, remote.identity)
+    try:
+        waiting = [uploads.read(root, name) for name, _ in uploads.pending(root, remote.identity)]
+    except OSError:
+        waiting = []
+    return {
+        "pending": len({item for items in waiting for item in items}),
+        "sent": state.sent,
+        "bytes": state.bytes,
+        "present": state.present,
+        "dropped": state.dropped,
+        "fault": state.word,
+        "text": state.text,
+        "at": state.at,
+    }
+
+
+def _show(found: Status) -> None:
+    rights = "read and written" if found.is_writable else "read only"
+    say_parts(
+        (f"{'bad' if found.fault else 'ok':<4}", RED if found.fault else GREEN), f" {found.url}: {rights}"
+    )
+    if found.fault:
+        say(f"     {found.text}")
+        hint = remotes.advice(found.fault)
+        say(*([f"     to mend it: {hint}"] if hint else []))
+    elif found.has_seconds is not None and found.get_seconds is not None:
+        asked, got = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
+        say(f"     answers in {asked}, or {got} to get what is not there")
+    outage = found.outage
+    if outage:
+        since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))
+        say_parts(
+            "     ", ("left alone", YELLOW), f" by compiles since {since}, until {until}: {outage['text']}"
+        )
+    if found.objects is not None:
+        say(f"     {count_words(found.objects, 'object')}, {size_words(found.bytes or 0)}")
+    say(*[f"     {line}" for line in upload_lines(found.uploads)])
+
+
+def upload_lines(told: dict[str, object]) -> list[str]:
+    """What became of uploads, in words."""
+    counts = {name: int(str(told[name])) for name in ("pending", "sent", "bytes", "dropped")}
+    found = []
+    if any(counts.values()):
+        sent = f"sent {count_words(counts['sent'], 'object')}, {size_words(counts['bytes'])}"
+        given_up = f", gave up {counts['dropped']}" if counts["dropped"] else ""
+        found.append(f"{sent}; {counts['pending']} still to be sent{given_up}")
+    if told["fault"]:
+        found.append(f"last fault of an upload, {moment(float(str(told['at'])))}: {told['text']}")
+    return found

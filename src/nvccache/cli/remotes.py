@@ -1,0 +1,91 @@
+"""The remotes that a command is about, and what all commands about remotes say alike."""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.cli import settings as our_settings
+from nvccache.cli.output import Failure
+from nvccache.remote import url
+from nvccache.store import directory as directories
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.config import Config
+    from nvccache.remote.service import Service
+    from nvccache.remote.service_error import ServiceError
+    from nvccache.remote.url import Remote
+    from nvccache.store.directory import Directory
+
+HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix,rw`"
+PREFIX = "1/"  # of all names of ours (remote/envelope.py)
+_SECONDS = 30.0  # in which a server has to answer a command
+_ADVICE = {
+    "not_installed": "pip install 'nvccache[remote]'",
+    "bad_credentials": "set the credentials where the service's own tools look for them,"
+    " such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
+    "tls": "name a file with the certificates that are trusted in SSL_CERT_FILE",
+    "full": "nvccache remote prune --max-size SIZE",
+    "timeout": "see whether the server is overloaded, or raise NVCCACHE_REMOTE_TIMEOUT",
+    "throttled": "wait, or raise the limit of requests on the server",
+    "unreachable": "see whether the server runs, and whether it can be reached from here",
+    "broken": "see whether the URL is that of such a service",
+}
+
+
+class Chosen:
+    """The settings of a command, the remotes they name, and the cache directory."""
+
+    __slots__ = ("remotes", "root", "settings")
+
+    def __init__(self, settings: Config, remotes: list[Remote]) -> None:
+        self.settings = settings
+        self.remotes = remotes
+        self.root: Directory = directories.of(settings)
+
+    @property
+    def writable(self) -> list[Remote]:
+        """Those that are written to; raises Failure where there is none."""
+        found = [remote for remote in self.remotes if remote.is_writable]
+        if self.settings.readonly:
+            raise Failure(f"nothing is written: `readonly` is on ({self.settings.origins['readonly']})")
+        if not found:
+            hint = "a URL of `NVCCACHE_REMOTE` with `,rw` behind it is one"
+            raise Failure("there is no remote that is written to", hint)
+        return found
+
+
+def load() -> Chosen:
+    """The remotes that are set; raises Failure where there is none, or they are not understood."""
+    settings = our_settings.load()
+    if not settings.remote:
+        is_wrong = any(problem.setting == "remote" for problem in settings.problems)
+        raise Failure(
+            "no remote is in use, since the setting is wrong" if is_wrong else "no remote is set", HINT
+        )
+    if not settings.dir:
+        raise Failure(our_settings.NO_CACHE)
+    return Chosen(settings, url.parse(settings.remote))
+
+
+def service(remote: Remote) -> Service:
+    """A client of a remote, which is asked also during an outage; raises ServiceError."""
+    from nvccache.remote.service import Service
+
+    return Service(remote, os.environ, _SECONDS)
+
+
+def failure(remote: Remote, error: ServiceError) -> Failure:
+    """The sentence in which a command ends that a remote has kept from its work."""
+    return Failure(f"`{remote.shown}`: {error}", advice(error.word))
+
+
+def advice(word: str) -> str:
+    """What mends a fault of a remote; empty where that is not known."""
+    return _ADVICE.get(word, "")
+
+
+def milliseconds(seconds: float) -> str:
+    """`0.0123` -> `12.3 ms`."""
+    return f"{1000 * seconds:.1f} ms"

@@ -1,0 +1,160 @@
+"""What of a cache may be elsewhere, how it gets to a remote or into a pack, and back.
+
+Shared are blobs, stage entries and bundles, each sealed under its bucket and key (remote/envelope.py).
+Nothing else leaves the cache, whatever a queue says, and nothing else is taken in, whatever lies on a remote
+or in a pack.
+"""
+
+from __future__ import annotations
+
+from nvccache.records import beyond, bundle, manifest
+from nvccache.remote import envelope
+from nvccache.store import layout, store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Protocol
+
+    from nvccache.remote.uploads import Item
+    from nvccache.store.store import Store
+
+    class Remote(Protocol):
+        """As far as it is asked here: a service, or what stands for one."""
+
+        def get(self, name: str, most: int) -> bytes | None: ...
+        def put(self, name: str, content: bytes) -> None: ...
+        def has(self, name: str) -> bool: ...
+
+
+BUCKETS = (store.BLOB, store.STAGE, bundle.BUCKET)
+LARGEST = 256 << 20  # bytes of a body; the device code of a large library has tens of MiB
+_ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
+_MERGES = 4  # of a bundle that others write at the same time
+
+
+class Transfer:
+    """From and into one cache; may be used by several threads. ServiceError is left to the caller."""
+
+    def __init__(self, cache: Store) -> None:
+        self._cache = cache
+
+    def items(self) -> Iterator[tuple[Item, float]]:
+        """What may be shared, and when it was used last: blobs first and bundles last. Raises OSError."""
+        found: dict[str, dict[str, float]] = {bucket: {} for bucket in BUCKETS}
+        recorded = set()  # those entries lie in bundles
+        shared_as = {store.BLOB: store.BLOB, store.STAGE: store.STAGE, store.MANIFEST: bundle.BUCKET}
+        for path, _, used in layout.entries(self._cache.directory):
+            bucket, _, name = path.split("/")
+            if bucket in shared_as:
+                found[shared_as[bucket]][name.removesuffix(store.COMPRESSED)] = used
+            elif bucket == store.INPUT_RECORD:
+                recorded.add(name)
+        for key in recorded:
+            found[store.STAGE].pop(key, None)
+        for bucket, names in found.items():
+            for key, used in sorted(names.items()):
+                yield (bucket, key), used
+
+    def is_promise(self, item: Item) -> bool:
+        """Whether others are to be there before this one is."""
+        return item[0] == bundle.BUCKET
+
+    def sealed(self, item: Item) -> bytes | None:
+        """An item as it lies elsewhere; None if it is not in the cache, or not to be shared."""
+        body = self._body(item)
+        return None if body is None else envelope.seal(*item, body)
+
+    def send(self, item: Item, service: Remote) -> int:
+        """Have an item on a remote; the bytes sent, 0 where it is there already, or here no more."""
+        body = self._body(item)
+        if body is None:
+            return 0
+        name = envelope.name_of(*item)
+        if self.is_promise(item):
+            return _merge(item, name, body, service)
+        if len(body) > _ASKED_FOR and service.has(name):
+            return 0
+        content = envelope.seal(*item, body)
+        service.put(name, content)
+        return len(content)
+
+    def take_in(self, content: bytes, name: str) -> bool:
+        """Put what lay under a name elsewhere into the cache, unless it is there; whether it was put there.
+
+        Raises ValueError for what is not what its name says, or may not be shared.
+        """
+        bucket, key = envelope.echo(content)
+        is_key = self._cache.name(bucket, key).endswith(f"/{key}")
+        if bucket not in BUCKETS or not is_key or envelope.name_of(bucket, key) != name:
+            raise ValueError("it is not what its name says")
+        body = envelope.unseal(content, bucket, key, LARGEST)
+        if bucket == bundle.BUCKET:
+            return self._take_bundle(key, body)
+        if bucket == store.BLOB:
+            return self._take_blob(key, body)
+        return self._take_record(bucket, key, body)
+
+    def _body(self, item: Item) -> bytes | None:
+        if item[0] not in BUCKETS:
+            return None
+        body = beyond.to_send(*item, self._cache)
+        return None if body is None or len(body) > LARGEST else body
+
+    def _take_blob(self, digest: str, body: bytes) -> bool:
+        content, compress = beyond.opened_blob(body, digest)
+        if self._cache.has_here(digest):
+            return False
+        self._cache.add_blob(digest, content, compress, is_received=True)
+        return True
+
+    def _take_record(self, bucket: str, key: str, body: bytes) -> bool:
+        if self._cache.find_record(bucket, key) is not None:
+            return False
+        self._cache.add_record(bucket, key, body, is_received=True)
+        return True
+
+    def _take_bundle(self, front_key: str, body: bytes) -> bool:
+        """Put the records of a bundle behind those that are here."""
+        received = bundle.decode(body).records
+        here = manifest.keys_of(front_key, self._cache)
+        if not all(self._cache.name(store.STAGE, key).endswith(f"/{key}") for key in received):
+            raise ValueError("it has a record under a name that is no key")
+        further = [key for key in received if key not in here]
+        for key in further:
+            record, entry = received[key]
+            self._take_record(store.INPUT_RECORD, key, record)
+            if entry:
+                self._take_record(store.STAGE, key, entry)
+        return manifest.append(front_key, further, self._cache)
+
+
+def _merge(item: Item, name: str, ours: bytes, service: Remote) -> int:
+    """Have our records in the bundle of a remote beside those of others, who may be writing just now."""
+    sent = 0
+    for _ in range(_MERGES):
+        theirs = _unsealed(item, service.get(name, envelope.most_sealed(LARGEST)))
+        if theirs is not None and _holds(theirs, ours):
+            break
+        content = envelope.seal(*item, beyond.merged(item[0], ours, theirs))
+        service.put(name, content)
+        sent += len(content)
+    return sent
+
+
+def _holds(theirs: bytes, ours: bytes) -> bool:
+    """Whether a bundle has all that another one has; False for what is none."""
+    try:
+        held = bundle.decode(theirs).records
+    except ValueError:
+        return False
+    wanted = bundle.decode(ours).records
+    return all(key in held and (held[key][1] or not entry) for key, (_, entry) in wanted.items())
+
+
+def _unsealed(item: Item, content: bytes | None) -> bytes | None:
+    """What is on a remote, None if it is nothing or no good."""
+    try:
+        return envelope.unseal(content, *item, LARGEST) if content is not None else None
+    except ValueError:
+        return None

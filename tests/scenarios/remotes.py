@@ -1,0 +1,45 @@
+"""Remotes of each kind for the tests of machines that share one, by name; skipped aloud where absent."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from support import fault_server, servers_clouds, servers_nginx, servers_redis, servers_s3
+
+# Those that need nothing to be installed come first.
+KINDS = ("directory", "files", "redis", "nginx", "rgw", "moto", "azurite", "gcs")
+BY_DEFAULT = ("directory", "files", "redis", "nginx", "rgw")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A remote: its URL, and what the environment needs beside it."""
+
+    url: str
+    environ: dict[str, str] = field(default_factory=dict)
+    port: int = 0
+
+
+@contextlib.contextmanager
+def remote(kind: str, directory: Path) -> Iterator[Shared]:
+    """An empty one that everybody may write to who uses its URL and its environment."""
+    if kind == "directory":
+        yield Shared(f"file://{directory}")
+    elif kind == "files":
+        with fault_server.store() as files:
+            yield Shared(files.url(), {}, files.port)
+    elif kind == "redis":
+        with servers_redis.redis(directory) as redis:
+            yield Shared(redis.url(), {}, redis.port)
+    elif kind == "nginx":
+        with servers_nginx.nginx(directory) as nginx:
+            yield Shared(nginx.url(), {}, nginx.port)
+    elif kind in ("rgw", "moto"):
+        with getattr(servers_s3, kind)(directory) as s3:
+            yield Shared(s3.url(), s3.environ(), s3.port)
+    else:
+        with {"azurite": servers_clouds.azurite, "gcs": servers_clouds.fake_gcs}[kind](directory) as cloud:
+            yield Shared(cloud.url, cloud.environ, cloud.port)

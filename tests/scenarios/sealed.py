@@ -1,0 +1,48 @@
+"""What lies on a remote, taken apart and sealed again as whoever may write there can do it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nvccache.files import keys
+from nvccache.remote import envelope
+
+SCHEMA = envelope._SEALED
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The parts of an object, which say of themselves what they want."""
+
+    bucket: str
+    key: str
+    digest: str
+    size: str
+    body: bytes  # compressed
+
+    @property
+    def name(self) -> str:
+        return envelope.name_of(self.bucket, self.key)
+
+    @property
+    def content(self) -> bytes:
+        return envelope.unseal(self.encode(), self.bucket, self.key, 1 << 32)
+
+    def encode(self) -> bytes:
+        return SCHEMA.encode(self.__dict__)
+
+    def holding(self, content: bytes) -> Sealed:
+        """With another content, sealed as well as can be."""
+        return opened(envelope.seal(self.bucket, self.key, content))
+
+    def named(self, bucket: str, key: str) -> Sealed:
+        return replace(self, bucket=bucket, key=key)
+
+
+def opened(content: bytes) -> Sealed:
+    return Sealed(**SCHEMA.decode(content))
+
+
+def blob_body(content: bytes, kept_as: bytes = b"r") -> tuple[str, bytes]:
+    """The key of a blob with this content, and the body that a remote has of it."""
+    return keys.digest_bytes(content), kept_as + content

@@ -1,0 +1,275 @@
+"""`nvccache remote`: what it says of remotes, and what it moves."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+
+import pytest
+
+from nvccache.cli import remote_prune
+from nvccache.files import keys
+from nvccache.records.transfer import Transfer
+from nvccache.remote import breaker, envelope, uploads, url
+from nvccache.remote.service_error import ServiceError
+from nvccache.remote.shared_directory import SharedDirectory
+from nvccache.store import store
+from nvccache.store.store import Store
+
+CONTENTS = (b"an object", b"another one", os.urandom(80_000))
+
+
+@pytest.fixture
+def far(tmp_path, monkeypatch):
+    """A directory that is written to as a remote."""
+    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
+    (tmp_path / "far").mkdir()
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+    return tmp_path / "far"
+
+
+@pytest.fixture
+def cache(cache_dir):
+    made = Store(cache_dir)
+    for content in CONTENTS:
+        made.add_blob(keys.digest_bytes(content), content, compress=False)
+    return made
+
+
+@pytest.fixture
+def queued(cache):
+    def queue():
+        (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+        assert uploads.enqueue(cache.directory, [remote], [item for item, _ in Transfer(cache).items()])
+
+    return queue
+
+
+def told(result):
+    return json.loads(result.stdout)["remotes"][0]
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def fail(word, *names):
+    def raised(*_):
+        raise ServiceError(word)
+
+    return lambda patch: [patch.setattr(SharedDirectory, name, raised) for name in names]
+
+
+@pytest.mark.parametrize("line", ["status", "test", "push", "pull", "prune --older-than 1d"])
+def test_without_a_remote_each_says_how_to_set_one(nvccache, line):
+    result = nvccache("remote", *line.split())
+    assert result.exit_code == 1
+    assert "no remote is set" in result.stderr
+    assert "NVCCACHE_REMOTE=" in result.stderr
+
+
+@pytest.mark.parametrize("line", ["push", "prune --older-than 1d"])
+def test_what_writes_needs_a_remote_that_is_written_to(nvccache, far, monkeypatch, line):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}")
+    result = nvccache("remote", *line.split())
+    assert (result.exit_code, "`,rw`" in result.stderr) == (1, True)
+
+
+def test_a_wrong_setting_is_told_without_what_it_says(nvccache, monkeypatch):
+    monkeypatch.setenv("NVCCACHE_REMOTE", "s3://me:sesame@bucket")
+    result = nvccache("remote", "status")
+    assert result.exit_code == 1
+    assert "sesame" not in result.output
+
+
+def test_the_status_says_how_fast_it_answers_and_what_is_there(nvccache, far, cache, queued):
+    queued()
+    assert nvccache("remote", "push").exit_code == 0
+    queued()
+    result = nvccache("remote", "status", "--list", "--json")
+    found = told(result)
+    assert result.exit_code == 0
+    assert (found["url"], found["is_writable"], found["fault"]) == (f"file://{far}", True, "")
+    assert found["has_seconds"] >= 0 and found["get_seconds"] >= 0
+    assert (found["objects"], found["bytes"]) == (3, sum(path.stat().st_size for path in files(far)))
+    assert (found["uploads"]["pending"], found["uploads"]["sent"]) == (3, 3)
+    text = nvccache("remote", "status", "--list").stdout
+    assert "read and written" in text
+    assert "3 objects" in text
+    assert "3 still to be sent" in text
+
+
+def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch):
+    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    breaker.Breaker(remote.identity).trip("timeout", "no answer in time")
+    fail("bad_credentials", "has")(monkeypatch)
+    result = nvccache("remote", "status")
+    assert result.exit_code == 1
+    assert "left alone by compiles since" in result.stdout
+    assert "no answer in time" in result.stdout
+    assert "it does not accept the credentials" in result.stdout
+    assert "AWS_ACCESS_KEY_ID" in result.stdout
+    found = told(nvccache("remote", "status", "--json"))
+    assert (found["outage"]["word"], found["fault"]) == ("timeout", "bad_credentials")
+
+
+def test_every_right_is_used_and_nothing_is_left(nvccache, far):
+    result = nvccache("remote", "test", "--json")
+    assert result.exit_code == 0
+    rights = [(each["right"], each["is_there"]) for each in told(result)["rights"]]
+    assert rights == [(right, True) for right in ("read", "write", "read back", "list", "delete")]
+    assert files(far) == []
+
+
+def test_a_remote_that_is_only_read_is_not_written_to(nvccache, far, monkeypatch):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}")
+    result = nvccache("remote", "test", "--json")
+    assert [each["right"] for each in told(result)["rights"]] == ["read"]
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "missing"),
+    [("get", 1, "read"), ("put", 1, "write"), ("list", 0, "list"), ("delete", 0, "delete")],
+)
+def test_a_right_that_is_missing_is_named(nvccache, far, monkeypatch, method, status, missing):
+    fail("denied", method)(monkeypatch)
+    result = nvccache("remote", "test", "--json")
+    assert result.exit_code == status
+    assert [each["right"] for each in told(result)["rights"] if not each["is_there"]] == [missing]
+    assert "it permits no such access" in nvccache("remote", "test").stdout
+
+
+def test_a_probe_that_comes_back_otherwise_is_told(nvccache, far, monkeypatch):
+    monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
+    assert "what was written is not what is read" in nvccache("remote", "test").stdout
+
+
+def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued):
+    queued()
+    assert "would send 3 objects" in nvccache("remote", "push", "--dry-run").stdout
+    assert files(far) == []
+    result = nvccache("remote", "push", "--pending", "--json")
+    assert (result.exit_code, told(result)["objects"], told(result)["left"]) == (0, 3, 0)
+    assert len(files(far)) == 3
+    assert nvccache("remote", "push").exit_code == 0
+
+
+def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monkeypatch):
+    queued()
+    with monkeypatch.context() as patch:
+        fail("full", "put")(patch)
+        result = nvccache("remote", "push")
+        assert result.exit_code == 1
+        assert "it has no room left" in result.stdout
+        assert "3 are left" in result.stdout
+    assert nvccache("remote", "push").exit_code == 0
+    assert len(files(far)) == 3
+
+
+def test_push_heeds_no_outage(nvccache, far, cache, queued):
+    """Whoever asks wants to know now."""
+    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    breaker.Breaker(remote.identity).trip("timeout", "no answer in time")
+    queued()
+    assert nvccache("remote", "push").exit_code == 0
+    assert breaker.Breaker(remote.identity).outage() is None
+
+
+def test_all_of_a_cache_is_sent_once(nvccache, far, cache):
+    assert told(nvccache("remote", "push", "--all", "--dry-run", "--json"))["objects"] == 3
+    assert files(far) == []
+    assert told(nvccache("remote", "push", "--all", "--json"))["objects"] == 3
+    again = told(nvccache("remote", "push", "--all", "--json"))
+    assert (again["objects"], again["present"]) == (0, 3)
+
+
+def test_only_what_was_used_lately_is_sent(nvccache, far, cache):
+    os.utime(cache.path(store.BLOB, keys.digest_bytes(CONTENTS[0])), (1e9, 1e9))
+    assert told(nvccache("remote", "push", "--since", "1h", "--json"))["objects"] == 2
+
+
+def test_an_interrupted_push_goes_on_where_it_was(nvccache, far, cache, monkeypatch):
+    real = SharedDirectory.put
+    seen = []
+
+    def put(self, name, content):
+        seen.append(name)
+        if len(seen) > 1:
+            raise ServiceError("unreachable")
+        real(self, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedDirectory, "put", put)
+        result = nvccache("remote", "push", "--all", "--json")
+        assert (result.exit_code, told(result)["fault"]) == (1, "unreachable")
+    assert told(nvccache("remote", "push", "--all", "--json"))["objects"] == 2
+
+
+def test_pull_fetches_what_is_missing(nvccache, far, cache, tmp_path):
+    nvccache("remote", "push", "--all")
+    other = str(tmp_path / "other")
+    assert told(nvccache("remote", "pull", "--dry-run", "--json", NVCCACHE_DIR=other))["objects"] == 3
+    found = told(nvccache("remote", "pull", "--json", NVCCACHE_DIR=other))
+    assert (found["objects"], found["present"], found["refused"]) == (3, 0, 0)
+    assert [Store(other).read_blob(keys.digest_bytes(content)) for content in CONTENTS] == list(CONTENTS)
+    assert told(nvccache("remote", "pull", "--json", NVCCACHE_DIR=other))["present"] == 3
+
+
+def test_pull_takes_nothing_that_is_no_good(nvccache, far, cache, tmp_path):
+    nvccache("remote", "push", "--all")
+    first, second, _ = files(far)
+    first.write_bytes(second.read_bytes())
+    (far / "1" / "00").mkdir(exist_ok=True)
+    (far / "1" / "00" / "junk").write_text("junk")
+    result = nvccache("remote", "pull", "--json", NVCCACHE_DIR=str(tmp_path / "other"))
+    found = told(result)
+    assert (result.exit_code, found["objects"], found["refused"]) == (1, 2, 2)
+
+
+def test_pull_says_that_nothing_can_be_stored(nvccache, far, cache, tmp_path, monkeypatch):
+    nvccache("remote", "push", "--all")
+    other = str(tmp_path / "other")
+    result = nvccache("remote", "pull", NVCCACHE_DIR=other, NVCCACHE_READONLY="1")
+    assert "`readonly` is on" in result.stderr
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store.Directory, "write", full)
+    result = nvccache("remote", "pull", NVCCACHE_DIR=other)
+    assert (result.exit_code, "No space left" in result.stderr) == (1, True)
+
+
+def test_prune_removes_what_is_old_and_nothing_of_others(nvccache, far, cache):
+    nvccache("remote", "push", "--all")
+    (far / "1" / "00").mkdir(exist_ok=True)
+    others = far / "1" / "00" / "thesis.tex"
+    others.write_text("not ours")
+    oldest = files(far)[0] if files(far)[0] != others else files(far)[1]
+    for path in (oldest, others):
+        os.utime(path, (1e9, 1e9))
+    assert told(nvccache("remote", "prune", "--older-than", "1d", "--dry-run", "--json"))["objects"] == 1
+    assert oldest.exists()
+    assert told(nvccache("remote", "prune", "--older-than", "1d", "--json"))["objects"] == 1
+    assert not oldest.exists()
+    assert others.exists()
+    assert nvccache("remote", "prune").exit_code == 2
+
+
+def test_the_oldest_go_beyond_a_size():
+    now = time.time()
+    there = {"a": (10, now - 3), "b": (10, now - 1), "c": (10, now - 2)}
+    assert remote_prune.doomed_of(there, None, 20) == ["a"]
+    assert remote_prune.doomed_of(there, None, 19) == ["a", "c"]
+    assert remote_prune.doomed_of(there, 2.5, 1000) == ["a"]
+
+
+def test_prune_refuses_where_no_time_is_told(nvccache, far, cache, monkeypatch):
+    nvccache("remote", "push", "--all")
+    name = envelope.name_of("blob-v1", "x")
+    monkeypatch.setattr(SharedDirectory, "list", lambda *_: iter([(name, 5, 0.0)]))
+    result = nvccache("remote", "prune", "--older-than", "1d")
+    assert (result.exit_code, "does not say when" in result.stdout) == (1, True)
+    assert len(files(far)) == 3

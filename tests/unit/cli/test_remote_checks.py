@@ -1,0 +1,94 @@
+"""What `doctor` says of remotes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from nvccache import config
+from nvccache.cli import remote_checks
+from nvccache.cli.finding import BAD, GOOD, ODD
+from nvccache.remote import breaker, uploads, url
+from nvccache.remote.service_error import ServiceError
+from nvccache.remote.shared_directory import SharedDirectory
+from nvccache.store.directory import Directory
+
+
+@pytest.fixture
+def far(tmp_path, monkeypatch, cache_dir):
+    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
+    (tmp_path / "far").mkdir()
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+    return url.parse(os.environ["NVCCACHE_REMOTE"])[0]
+
+
+def found():
+    return list(remote_checks.of_remotes(config.load(os.environ)))
+
+
+def test_nothing_is_said_where_there_is_none(cache_dir):
+    assert found() == []
+
+
+def test_no_password_is_shown(far, monkeypatch):
+    monkeypatch.setenv("NVCCACHE_REMOTE", "redis://me:SECRET@localhost:1,rw")
+    (finding,) = found()
+    assert finding.state == BAD
+    assert "redis://***@localhost:1" in finding.text
+    assert "SECRET" not in str(finding)
+
+
+def test_a_remote_that_answers_is_good(far):
+    (finding,) = found()
+    assert finding.state == GOOD
+    assert "read and written" in finding.text
+
+
+@pytest.mark.parametrize("word", ["unreachable", "timeout", "bad_credentials", "tls", "throttled", "broken"])
+def test_one_that_cannot_be_used_is_bad_and_it_is_told_what_mends_it(far, monkeypatch, word):
+    def raised(*_):
+        raise ServiceError(word)
+
+    monkeypatch.setattr(SharedDirectory, "has", raised)
+    (finding,) = found()
+    assert finding.state == BAD
+    assert str(ServiceError(word)) in finding.text
+    assert finding.details[0].startswith("to mend it: ")
+
+
+def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):
+    def raised(*_):
+        raise ServiceError("not_installed")
+
+    monkeypatch.setattr(SharedDirectory, "has", raised)
+    assert found()[0].mend == ("pip install 'nvccache[remote]'",)
+
+
+@pytest.mark.parametrize("for_writing", [False, True])
+def test_an_outage_that_compiles_still_heed_is_told(far, for_writing):
+    breaker.Breaker(far.identity, for_writing=for_writing).trip("timeout", "no answer in time")
+    (finding,) = found()
+    assert finding.state == ODD
+    assert "no answer in time" in finding.details[0]
+
+
+def test_uploads_that_are_refused_are_bad(far, cache_dir):
+    state = uploads.State()
+    state.fail("denied", "it permits no such access")
+    uploads.write_state(Directory(cache_dir), far.identity, state)
+    finding = found()[1]
+    assert (finding.state, finding.topic) == (BAD, "uploads")
+    assert "it permits no such access" in finding.text
+    state.at = time.time() - 2 * 86400
+    uploads.write_state(Directory(cache_dir), far.identity, state)
+    assert len(found()) == 1
+
+
+def test_what_is_still_to_be_sent_is_told(far, cache_dir, monkeypatch):
+    uploads.enqueue(cache_dir, [far], [("blob-v1", "a" * 64)])
+    finding = found()[1]
+    assert (finding.state, finding.mend) == (ODD, ("nvccache remote push --pending",))
+    monkeypatch.setenv("NVCCACHE_READONLY", "1")
+    assert len(found()) == 1

@@ -1,0 +1,102 @@
+"""Only time that is really waited counts, once; threads are few, and none keeps a process from ending."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+from nvccache.remote.deadline import Budget, Pool
+
+
+def wait(budget: Budget, seconds: float) -> bool:
+    condition = threading.Condition()
+    with condition:
+        return budget.wait(condition, lambda: False, seconds)
+
+
+def test_what_is_waited_is_spent() -> None:
+    budget = Budget(0.3)
+    assert not wait(budget, 0.1)
+    assert 0.1 <= budget.waited < 0.2
+    assert not wait(budget, 5)
+    assert 0.3 <= budget.waited < 0.5
+    began = time.monotonic()
+    assert not wait(budget, 5)
+    assert time.monotonic() - began < 0.1
+
+
+def test_time_without_waiting_is_free() -> None:
+    budget = Budget(1)
+    time.sleep(0.05)
+    assert budget.left == 1
+
+
+def test_overlapped_waits_count_once() -> None:
+    budget = Budget(5)
+    threads = [threading.Thread(target=wait, args=(budget, 0.2)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0.2 <= budget.waited < 0.6
+
+
+def test_a_wait_within_another_takes_nothing_from_it() -> None:
+    budget = Budget(5)
+    longer = threading.Thread(target=wait, args=(budget, 0.4))
+    longer.start()
+    time.sleep(0.2)
+    wait(budget, 0.05)
+    longer.join()
+    assert 0.4 <= budget.waited < 0.8
+
+
+def test_what_holds_is_not_waited_for() -> None:
+    condition = threading.Condition()
+    with condition:
+        assert Budget(0).wait(condition, lambda: True)
+
+
+def test_pool_starts_no_more_threads_than_it_may() -> None:
+    pool = Pool(3)
+    release = threading.Event()
+    running: list[str] = []
+    most = 0
+    done = threading.Semaphore(0)
+
+    def work() -> None:
+        nonlocal most
+        running.append("")
+        most = max(most, len(running))
+        release.wait(10)
+        running.pop()
+        done.release()
+
+    for _ in range(10):
+        pool.start(work)
+    time.sleep(0.1)
+    release.set()
+    for _ in range(10):
+        assert done.acquire(timeout=10)
+    assert most == 3
+
+
+def test_pool_uses_a_thread_again() -> None:
+    pool = Pool(8)
+    names: list[int] = []
+    for number in range(5):
+        done = threading.Event()
+        pool.start(lambda done=done: (names.append(threading.get_ident()), done.set())[0])  # type: ignore[misc]
+        assert done.wait(10)
+        time.sleep(0.02)
+        assert len(names) == number + 1
+    assert len(set(names)) == 1
+
+
+def test_a_thread_that_hangs_keeps_no_process() -> None:
+    program = (
+        "import threading; from nvccache.remote.deadline import Pool; Pool(1).start(threading.Event().wait)"
+    )
+    subprocess.run([sys.executable, "-c", program], timeout=20, check=True)

@@ -1,0 +1,112 @@
+"""Real servers where they are installed: redis with its users, and S3 by moto."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvccache.remote import envelope, url
+from nvccache.remote.service import Service, ServiceError
+
+pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
+
+KEY = "ab" * 32
+NAME = envelope.name_of("blob", KEY)
+CONTENT = envelope.seal("blob", KEY, b"body" * 1000)
+
+
+def started(program: str, *words: str) -> Iterator[int]:
+    """The port of a server, for which `{port}` stands; ended with the test."""
+    path = shutil.which(program)
+    if not path:
+        pytest.skip(f"{program} is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [path, *[word.replace("{port}", str(port)) for word in words]]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(300):
+                try:
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            yield port
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def redis() -> Iterator[int]:
+    reader = ("--user", "reader", "on", ">SECRET", "~*", "+get", "+exists", "+strlen", "+select", "+ping")
+    options = ("--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--requirepass", "SECRET")
+    yield from started("redis-server", *options, *reader, "+client", "+hello", "+auth")
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    for port in started("moto_server", "-H", "127.0.0.1", "-p", "{port}"):
+        endpoint = f"http://127.0.0.1:{port}"
+        request = urllib.request.Request(f"{endpoint}/bucket", method="PUT")
+        with urllib.request.urlopen(request):
+            yield f"s3://bucket/prefix?endpoint={endpoint}"
+
+
+def round_trip(service: Service) -> None:
+    assert service.get(NAME, 10**6) is None
+    assert not service.has(NAME)
+    service.put(NAME, CONTENT)
+    service.put(NAME, CONTENT)
+    assert service.has(NAME)
+    assert service.get(NAME, 10**6) == CONTENT
+    assert service.get(NAME, 10) is None
+
+
+def word_of(text: str, does: str, environ: dict[str, str] | None = None) -> str:
+    with pytest.raises(ServiceError) as raised:
+        service = Service(url.parse(text)[0], environ or {}, 2)
+        service.put(NAME, CONTENT) if does == "put" else service.get(NAME, 10)
+    assert "SECRET" not in raised.value.text
+    return raised.value.word
+
+
+def test_redis(redis: int) -> None:
+    service = Service(url.parse(f"redis://:SECRET@127.0.0.1:{redis}/1?prefix=a/b&ttl=100,rw")[0], {}, 5)
+    round_trip(service)
+    service.delete(NAME)
+    assert not service.has(NAME)
+    round_trip(Service(url.parse(f"redis://127.0.0.1:{redis}/2")[0], {"REDISCLI_AUTH": "SECRET"}, 5))
+
+
+def test_users_of_redis(redis: int) -> None:
+    reader = f"redis://reader:SECRET@127.0.0.1:{redis}"
+    assert Service(url.parse(reader)[0], {}, 2).get(NAME, 10) is None
+    assert word_of(reader, "put") == "bad_credentials"
+    assert word_of(f"redis://127.0.0.1:{redis}", "get") == "bad_credentials"
+    assert word_of(f"redis://:SECRETS@127.0.0.1:{redis}", "get") == "bad_credentials"
+
+
+def test_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "SECRET"}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    service = Service(url.parse(bucket)[0], keys, 5)
+    round_trip(service)
+    ((name, size, changed),) = service.list("1/")
+    assert (name, size) == (NAME, len(CONTENT))
+    assert abs(changed - time.time()) < 600
+    service.delete(NAME)
+    assert not service.has(NAME)
+
+
+def test_directory(tmp_path: Path) -> None:
+    service = Service(url.parse(f"file://{tmp_path}/cache")[0], {})
+    round_trip(service)
+    assert [name for name, _, _ in service.list("1/")] == [NAME]

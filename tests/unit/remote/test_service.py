@@ -1,0 +1,232 @@
+"""What a remote says, and what is wrong with it, in the words of outcomes.REMOTE_FAULTS."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import faulty_server
+from faulty_server import FaultyServer, says
+from nvccache import outcomes
+from nvccache.remote import service_error, service_options, url
+from nvccache.remote.service import Service, ServiceError
+
+pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
+
+NAME = "1/ab/" + "ab" * 32
+NOBODY = {"HOME": "/nonexistent"}
+MOST = 100_000
+
+
+def service(server: FaultyServer, kind: str = "http", timeout: float = 0.5) -> Service:
+    text = f"{server.url}/p" if kind == "http" else f"s3://b/p?endpoint={server.url}"
+    return Service(url.parse(text)[0], NOBODY, timeout)
+
+
+def s3_error(status: int, code: str) -> faulty_server.Answer:
+    return says(status, f"<Error><Code>{code}</Code><Message>of SECRET</Message></Error>".encode())
+
+
+def test_words_are_those_that_are_counted() -> None:
+    assert set(service_error.TEXTS) == set(outcomes.REMOTE_FAULTS)
+    words = {*service_error._OF_CODE.values(), *service_error._OF_STATUS.values()}
+    assert words | {word for word, _ in service_error._SAYINGS} <= set(outcomes.REMOTE_FAULTS)
+
+
+@pytest.mark.parametrize("kind", ["http", "s3"])
+def test_get_is_one_request(kind: str) -> None:
+    with FaultyServer(says(200, b"content")) as server:
+        assert service(server, kind).get(NAME, MOST) == b"content"
+        assert len(server.requests) == 1
+        assert server.requests[0].startswith("GET ")
+        assert NAME in server.requests[0]
+
+
+@pytest.mark.parametrize("kind", ["http", "s3"])
+def test_has_is_one_request(kind: str) -> None:
+    with FaultyServer(says(200)) as server:
+        assert service(server, kind).has(NAME)
+        assert [request.partition(" ")[0] for request in server.requests] == ["HEAD"]
+
+
+@pytest.mark.parametrize(
+    "answer", [says(404), says(403), s3_error(403, "AccessDenied"), s3_error(404, "NoSuchKey")]
+)
+@pytest.mark.parametrize("kind", ["http", "s3"])
+def test_absent(kind: str, answer: faulty_server.Answer) -> None:
+    with FaultyServer(answer) as server:
+        assert service(server, kind).get(NAME, MOST) is None
+        assert not service(server, kind).has(NAME)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "word"),
+    [
+        ("http", says(401), "bad_credentials"),
+        ("http", says(407), "bad_credentials"),
+        ("http", says(429), "throttled"),
+        ("http", says(503), "throttled"),
+        ("http", says(500), "broken"),
+        ("http", says(502), "unreachable"),
+        ("http", says(301), "broken"),
+        ("http", faulty_server.closes, "unreachable"),
+        ("http", faulty_server.writes_garbage, "unreachable"),
+        ("http", faulty_server.truncates, "broken"),
+        ("http", faulty_server.never_ends, "broken"),
+        ("http", faulty_server.is_silent, "timeout"),
+        ("http", faulty_server.drips, "timeout"),
+        ("s3", s3_error(403, "SignatureDoesNotMatch"), "bad_credentials"),
+        ("s3", s3_error(403, "InvalidAccessKeyId"), "bad_credentials"),
+        ("s3", s3_error(400, "ExpiredToken"), "bad_credentials"),
+        ("s3", s3_error(503, "SlowDown"), "throttled"),
+        ("s3", s3_error(500, "InternalError"), "broken"),
+        ("s3", faulty_server.drips, "timeout"),
+    ],
+)
+def test_faults(kind: str, answer: faulty_server.Answer, word: str) -> None:
+    with FaultyServer(answer) as server:
+        began = time.monotonic()
+        with pytest.raises(ServiceError) as raised:
+            service(server, kind).get(NAME, MOST)
+        assert raised.value.word == word
+        assert "SECRET" not in raised.value.text
+        assert time.monotonic() - began < 3
+
+
+def test_nobody_listens() -> None:
+    with FaultyServer(says(200)) as server:
+        pass
+    for text in (f"{server.url}/p", f"redis://127.0.0.1:{server.port}"):
+        began = time.monotonic()
+        with pytest.raises(ServiceError) as raised:
+            Service(url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+        assert raised.value.word == "unreachable"
+        assert time.monotonic() - began < 2
+
+
+def test_no_encryption() -> None:
+    connections: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connections.append(connection)
+                    connection.sendall(b"HTTP/1.1 400 Said\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(ServiceError) as raised:
+            text = f"https://127.0.0.1:{listener.getsockname()[1]}/p"
+            Service(url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+        for connection in connections:
+            connection.close()
+    assert raised.value.word == "tls"
+
+
+def test_body_without_end_is_given_up_at_what_is_allowed() -> None:
+    def sends_a_terabyte(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    with FaultyServer(sends_a_terabyte) as server:
+        began = time.monotonic()
+        assert service(server).get(NAME, MOST) is None
+        assert time.monotonic() - began < 2
+
+
+def test_redis_that_is_none() -> None:
+    with FaultyServer(faulty_server.writes_garbage) as server, pytest.raises(ServiceError):
+        Service(url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
+
+
+def test_password_of_the_url_and_of_netrc(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password SECRET\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    with FaultyServer(says(200, b"x")) as server:
+        text = f"http://you:OTHER@127.0.0.1:{server.port}/p"
+        Service(url.parse(text)[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
+        Service(url.parse(f"{server.url}/p")[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
+        sent = [base64.b64encode(words).decode() for words in (b"you:OTHER", b"me:SECRET")]
+        assert [each in request for each, request in zip(sent, server.requests, strict=True)] == [True, True]
+
+
+def test_refusal_with_a_password_is_no_absence() -> None:
+    with FaultyServer(says(403)) as server:
+        text = f"http://you:OTHER@127.0.0.1:{server.port}/p"
+        with pytest.raises(ServiceError) as raised:
+            Service(url.parse(text)[0], NOBODY).get(NAME, MOST)
+    assert raised.value.word == "denied"
+
+
+@pytest.mark.parametrize(
+    ("environ", "query", "is_signed"),
+    [
+        ({}, "", False),
+        ({"AWS_ACCESS_KEY_ID": "a"}, "", True),
+        ({"AWS_ACCESS_KEY_ID": "a"}, "?anonymous=1", False),
+        ({"AWS_PROFILE": "a"}, "", True),
+        ({}, "?profile=a", True),
+        ({}, "?ec2=1", True),
+    ],
+)
+def test_bucket_is_asked_without_a_signature_where_there_is_none(
+    environ: dict[str, str], query: str, is_signed: bool
+) -> None:
+    _, options = service_options.of_reader(url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
+    assert ("skip_signature" not in options) == is_signed
+    assert ("disable_ec2_metadata" in options) == ("ec2" not in query)
+
+
+def test_credentials_in_files_of_the_tools(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    for text, path in (
+        ("s3://b", ".aws/credentials"),
+        ("gs://b", ".config/gcloud/application_default_credentials.json"),
+    ):
+        assert "skip_signature" in service_options.of_reader(url.parse(text)[0], environ)[1]
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+        assert "skip_signature" not in service_options.of_reader(url.parse(text)[0], environ)[1]
+
+
+def test_credentials_in_variables() -> None:
+    remote = url.parse("azblob://c?account=a")[0]
+    key = {"AZURE_STORAGE_KEY": "k"}
+    assert service_options.of_reader(remote, key)[1]["account_key"] == "k"
+    token = {"AZURE_STORAGE_SAS_TOKEN": "?t"}
+    assert service_options.of_reader(remote, token)[1]["sas_token"] == "t"
+    assert "skip_signature" in service_options.of_reader(remote, NOBODY)[1]
+    remote = url.parse("redis://h")[0]
+    assert service_options.of_reader(remote, {"REDISCLI_AUTH": "p"})[1]["password"] == "p"
+
+
+def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "opendal", None)
+    with pytest.raises(ServiceError) as raised:
+        Service(url.parse("s3://b")[0], NOBODY)
+    assert raised.value.word == "not_installed"
+    assert Service(url.parse(f"file://{tmp_path}/x")[0], NOBODY).get(NAME, 1) is None
+
+
+def test_webdav_server_that_wants_folders_made() -> None:
+    def answers(connection: socket.socket) -> None:
+        request = server.requests[-1]
+        has_asked_for_folders = any(each.startswith(("PROPFIND", "MKCOL")) for each in server.requests)
+        if request.startswith("PUT"):
+            says(201 if has_asked_for_folders else 409)(connection)
+        else:
+            says(404 if request.startswith("PROPFIND") else 201)(connection)
+
+    with FaultyServer(answers) as server:
+        Service(url.parse(f"{server.url}/p,rw")[0], NOBODY).put("1/ab/x", b"")
+        assert server.requests[-1].startswith("PUT")

@@ -1,0 +1,123 @@
+"""A directory as a remote: what is put appears whole; what others leave there is not waited for."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nvccache.remote.service_error import ServiceError
+from nvccache.remote.shared_directory import SharedDirectory
+
+NAME = "1/ab/" + "ab" * 32
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return tmp_path / "team"
+
+
+@pytest.fixture
+def shared(top: Path) -> SharedDirectory:
+    return SharedDirectory(str(top))
+
+
+def plant(top: Path) -> Path:
+    path = top / NAME
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_nothing_there(shared: SharedDirectory, top: Path) -> None:
+    assert shared.get(NAME, 10) is None
+    assert not shared.has(NAME)
+    assert list(shared.list("")) == []
+    shared.delete(NAME)
+    assert not top.exists()
+
+
+def test_round_trip(shared: SharedDirectory) -> None:
+    shared.put(NAME, b"content")
+    shared.put(NAME, b"content")
+    assert shared.get(NAME, 7) == b"content"
+    assert shared.has(NAME)
+    ((name, size, changed),) = shared.list("1/")
+    assert (name, size) == (NAME, 7)
+    assert abs(changed - time.time()) < 60
+    assert list(shared.list("2/")) == []
+    shared.delete(NAME)
+    assert not shared.has(NAME)
+
+
+def test_too_large(shared: SharedDirectory) -> None:
+    shared.put(NAME, b"content")
+    assert shared.get(NAME, 6) is None
+
+
+def test_fifo(shared: SharedDirectory, top: Path) -> None:
+    os.mkfifo(plant(top))
+    assert shared.get(NAME, 10) is None
+    assert not shared.has(NAME)
+
+
+def test_links(shared: SharedDirectory, top: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    plant(top).symlink_to(tmp_path / "secret")
+    assert shared.get(NAME, 10) is None
+    (top / "2").symlink_to(tmp_path)
+    assert shared.get("2/secret", 10) is None
+
+
+def test_folder(shared: SharedDirectory, top: Path) -> None:
+    plant(top).mkdir()
+    assert shared.get(NAME, 10) is None
+    with pytest.raises(ServiceError):
+        shared.put(NAME, b"x")
+    assert [entry.name for entry in top.glob("1/ab/.*")] == []
+
+
+def test_permissions_are_those_of_the_directory(shared: SharedDirectory, top: Path) -> None:
+    top.mkdir()
+    top.chmod(0o2775)
+    shared.put(NAME, b"x")
+    assert stat.S_IMODE((top / NAME).stat().st_mode) == 0o664
+    assert stat.S_IMODE((top / "1" / "ab").stat().st_mode) & 0o777 == 0o775
+
+
+def test_what_was_left_half_written_goes_after_an_hour(shared: SharedDirectory, top: Path) -> None:
+    path = plant(top)
+    for name, age in ((".new-old", 7200), (".new-fresh", 0)):
+        (path.parent / name).write_bytes(b"half")
+        os.utime(path.parent / name, (time.time() - age, time.time() - age))
+    assert list(shared.list("")) == []
+    assert [entry.name for entry in path.parent.iterdir()] == [".new-fresh"]
+
+
+def test_nobody_sees_half_a_file(shared: SharedDirectory) -> None:
+    contents = [bytes([number]) * 300_000 for number in range(4)]
+    stop = threading.Event()
+
+    def write(content: bytes) -> None:
+        while not stop.is_set():
+            shared.put(NAME, content)
+
+    threads = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    seen = [shared.get(NAME, 10**6) for _ in range(200)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert {content for content in seen if content is not None} <= set(contents)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
+def test_denied(shared: SharedDirectory, top: Path) -> None:
+    plant(top).write_bytes(b"x")
+    (top / NAME).chmod(0)
+    with pytest.raises(ServiceError, match="no such access"):
+        shared.get(NAME, 10)

@@ -1,0 +1,246 @@
+"""What the store asks: within one time for all, each name once, and a remote that fails is left alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import faulty_server
+from faulty_server import FaultyServer, says
+from nvccache import config
+from nvccache.remote import envelope, tier, url
+from nvccache.remote.breaker import Breaker
+from nvccache.remote.shared_directory import SharedDirectory
+from nvccache.remote.tier import Tier
+
+pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
+
+KEYS = [f"{number:02x}" * 32 for number in range(20)]
+BODY = b"body" * 100
+NOBODY = {"HOME": "/nonexistent"}
+
+
+class Place:
+    """Two directories as remotes, and tiers of them or of what a test names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+        self.one = f"file://{folder}/one"
+        self.two = f"file://{folder}/two"
+        (folder / "pool").mkdir()
+
+    def put(self, place: str, key: str, body: bytes = BODY, sealed_as: str = "") -> None:
+        content = envelope.seal("blob", sealed_as or key, body)
+        SharedDirectory(place.removeprefix("file://")).put(envelope.name_of("blob", key), content)
+
+    def tier(self, text: str, timeout: float = 0.5) -> Tier:
+        return Tier(url.parse(text), NOBODY, timeout, self.said.append, str(self.folder / "pool"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_absent(place: Place) -> None:
+    asked = place.tier(f"{place.one} {place.two}")
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert not asked.has("blob", KEYS[0])
+    assert [counts.asked for counts in asked.counts] == [1, 1]
+    assert [counts.faults for counts in asked.counts] == [{}, {}]
+
+
+@pytest.mark.parametrize("which", ["one", "two"])
+def test_found_at_either(place: Place, which: str) -> None:
+    place.put(getattr(place, which), KEYS[0])
+    asked = place.tier(f"{place.one} {place.two}")
+    assert asked.get("blob", KEYS[0], 1000) == BODY
+    assert asked.has("blob", KEYS[0])
+    assert place.tier(f"{place.one} {place.two}").has("blob", KEYS[0])
+    assert sum(counts.found for counts in asked.counts) == 1
+    assert sum(counts.bytes_in for counts in asked.counts) == len(envelope.seal("blob", KEYS[0], BODY))
+
+
+def test_first_in_order_is_believed(place: Place) -> None:
+    place.put(place.one, KEYS[0], b"of one")
+    place.put(place.two, KEYS[0], b"of two")
+    for _ in range(20):
+        assert place.tier(f"{place.one} {place.two}").get("blob", KEYS[0], 1000) == b"of one"
+        assert place.tier(f"{place.two} {place.one}").get("blob", KEYS[0], 1000) == b"of two"
+
+
+def test_too_large(place: Place) -> None:
+    place.put(place.one, KEYS[0])
+    assert place.tier(place.one).get("blob", KEYS[0], len(BODY) - 1) is None
+    asked = place.tier(place.one)
+    assert asked.get("blob", KEYS[0], len(BODY)) == BODY
+    assert asked.get("blob", KEYS[0], 10) is None
+
+
+def test_what_is_prefetched_is_asked_for_once(place: Place) -> None:
+    with FaultyServer(says(200, envelope.seal("blob", KEYS[0], BODY))) as server:
+        asked = place.tier(f"{server.url}/p")
+        asked.prefetch([("blob", KEYS[0], 1000)] * 3)
+        assert asked.get("blob", KEYS[0], 1000) == BODY
+        assert asked.get("blob", KEYS[0], 1000) == BODY
+        assert asked.has("blob", KEYS[0])
+        assert len(server.requests) == 1
+
+
+def test_another_name_is_garbage(place: Place) -> None:
+    place.put(place.one, KEYS[0], sealed_as=KEYS[1])
+    asked = place.tier(place.one)
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert asked.counts[0].faults == {"broken": 1}
+    assert place.said == []
+
+
+def test_server_of_nothing_but_garbage_is_left_alone(place: Place) -> None:
+    with FaultyServer(says(200, b"<html>log in first</html>")) as server:
+        asked = place.tier(f"{server.url}/p")
+        for key in KEYS[:10]:
+            assert asked.get("blob", key, 1000) is None
+        assert len(server.requests) == 3
+        assert place.tier(f"{server.url}/p").get("blob", KEYS[0], 1000) is None
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("answer", [faulty_server.is_silent, faulty_server.drips])
+def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None:
+    with FaultyServer(answer) as server:
+        text = f"{server.url}/p"
+        asked = place.tier(text)
+        began = time.monotonic()
+        for key in KEYS:
+            assert asked.get("blob", key, 1000) is None
+        assert 0.4 < time.monotonic() - began < 1.5
+        assert 0.4 < asked.waited < 1
+        assert asked.counts[0].faults.keys() == {"timeout"}
+        outage = Breaker(url.parse(text)[0].identity, str(place.folder / "pool")).outage()
+        assert outage is not None
+        assert outage.word == "timeout"
+        began = time.monotonic()
+        assert place.tier(text).get("blob", KEYS[0], 1000) is None
+        assert time.monotonic() - began < 0.2
+        assert place.said == [f"`{text}` is left alone for 60 s: {outage.text}"]
+
+
+def test_one_that_hangs_does_not_hide_the_next(place: Place) -> None:
+    place.put(place.two, KEYS[0])
+    place.put(place.two, KEYS[1])
+    with FaultyServer(faulty_server.is_silent) as server:
+        asked = place.tier(f"{server.url}/p {place.two}", timeout=5)
+        began = time.monotonic()
+        assert asked.get("blob", KEYS[0], 1000) == BODY
+        assert asked.get("blob", KEYS[1], 1000) == BODY
+        assert time.monotonic() - began < 1
+
+
+def test_absence_is_no_fault_and_bad_credentials_are(place: Place) -> None:
+    with FaultyServer(says(404)) as server:
+        asked = place.tier(f"{server.url}/p")
+        for key in KEYS:
+            assert asked.get("blob", key, 1000) is None
+        assert len(server.requests) == len(KEYS)
+        server.answer = says(401)
+        text = f"http://user:SECRET@127.0.0.1:{server.port}/q"
+        asked = place.tier(text)
+        assert asked.get("blob", KEYS[0], 1000) is None
+        assert asked.counts[0].faults == {"bad_credentials": 1}
+        assert len(place.said) == 1
+        assert "SECRET" not in place.said[0] + asked.counts[0].shown
+        before = len(server.requests)
+        assert asked.get("blob", KEYS[1], 1000) is None
+        assert len(server.requests) == before
+
+
+def test_remote_that_is_back_is_asked_by_all(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = url.parse(place.one)[0].identity
+    pool = str(place.folder / "pool")
+    Breaker(identity, pool).trip("timeout", "")
+    assert not place.tier(place.one).has("blob", KEYS[0])
+    outage = Breaker(identity, pool).outage()
+    assert outage is not None
+    monkeypatch.setattr("nvccache.remote.breaker.time.time", lambda: outage.until + 1)
+    assert not place.tier(place.one).has("blob", KEYS[0])
+    assert Breaker(identity, pool).outage() is None
+
+
+def test_extra_that_is_missing_is_said_and_no_outage(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opendal", None)
+    asked = place.tier("s3://bucket")
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert asked.get("blob", KEYS[1], 1000) is None
+    assert asked.counts[0].faults == {"not_installed": 1}
+    assert len(place.said) == 1
+    assert list((place.folder / "pool").iterdir()) == []
+
+
+def test_what_the_settings_name(place: Place) -> None:
+    environ = {"HOME": "/nonexistent", "NVCCACHE_REMOTE": f"{place.one} {place.two},rw"}
+    asked = tier.of(config.load(environ), environ)
+    assert asked is not None
+    assert [remote.shown for remote in asked.remotes] == [place.one, place.two]
+    assert asked.is_writable
+    assert tier.of(config.load(NOBODY), NOBODY) is None
+
+
+PROGRAM = """
+import sys
+import threading
+from nvccache.remote import url
+from nvccache.remote.tier import Tier
+asked = Tier(url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
+asked.prefetch([("blob", "%064x" % number, 1000) for number in range(20)])
+print("asking", flush=True)
+asked.get("blob", "%064x" % 0, 1000)
+"""
+
+
+@pytest.mark.parametrize("answer", [faulty_server.is_silent, faulty_server.drips])
+def test_process_ends_though_threads_hang(answer: faulty_server.Answer) -> None:
+    with FaultyServer(answer) as server:
+        command = [sys.executable, "-c", PROGRAM, f"{server.url}/p", "0.3"]
+        done = subprocess.run(command, check=False, timeout=20, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_interrupt_is_heard_while_waiting() -> None:
+    with FaultyServer(faulty_server.is_silent) as server:
+        command = [sys.executable, "-c", PROGRAM, f"{server.url}/p", "30"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"asking\n"
+            time.sleep(0.3)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            process.wait(10)
+            assert time.monotonic() - began < 5
+            assert process.returncode == -signal.SIGINT
+
+
+def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
+    with FaultyServer(faulty_server.is_silent) as server:
+        asked = Tier(url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
+        began = time.monotonic()
+        threading.Timer(0.2, asked.close).start()
+        assert asked.get("blob", KEYS[0], 1000) is None
+        assert asked.get("blob", KEYS[1], 1000) is None
+        assert time.monotonic() - began < 10
+
+
+def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
+    place.put(place.one, KEYS[0])
+    asked = place.tier(place.one)
+    assert asked.get("blob", KEYS[0], 1000) == BODY
+    asked.refuse("blob", KEYS[0])
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert not asked.has("blob", KEYS[0])
+    assert asked.counts[0].faults == {"broken": 1}

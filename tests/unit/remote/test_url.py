@@ -1,0 +1,138 @@
+"""NVCCACHE_REMOTE: what is understood, what is not, and that no password is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache import config, wrong_settings
+from nvccache.remote import url
+
+
+def only(text: str) -> url.Remote:
+    (remote,) = url.parse(text)
+    return remote
+
+
+def test_nothing() -> None:
+    assert url.parse(" \t") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "path"),
+    [
+        ("s3://bucket", "bucket", 0, ""),
+        ("s3://bucket/a/b/", "bucket", 0, "a/b"),
+        ("S3://bucket/a", "bucket", 0, "a"),
+        ("redis://host", "host", 6379, "0"),
+        ("redis://host:7000/3", "host", 7000, "3"),
+        ("redis://[::1]:7000/3", "[::1]", 7000, "3"),
+        ("https://host/a", "host", 443, "a"),
+        ("http://host:8080", "host", 8080, ""),
+        ("gs://bucket/a%20b", "bucket", 0, "a b"),
+        ("azblob://container/a", "container", 0, "a"),
+        ("file:///mnt/team/cache/", "", 0, "/mnt/team/cache"),
+        ("file://localhost/mnt", "", 0, "/mnt"),
+    ],
+)
+def test_place(text: str, host: str, port: int, path: str) -> None:
+    remote = only(text)
+    assert (remote.host, remote.port, remote.path) == (host, port, path)
+    assert not remote.is_writable
+
+
+def test_several_in_order_and_their_rights() -> None:
+    first, second = url.parse("  s3://pr/x,rw\ts3://main ")
+    assert (first.host, first.is_writable) == ("pr", True)
+    assert (second.host, second.is_writable) == ("main", False)
+
+
+def test_options() -> None:
+    remote = only("s3://b/p?endpoint=http://127.0.0.1:9000/&region=eu-1&ec2=yes&anonymous=0")
+    expected = {"endpoint": "http://127.0.0.1:9000", "region": "eu-1", "ec2": "1", "anonymous": ""}
+    assert remote.options == expected
+
+
+def test_password_is_read_and_not_shown() -> None:
+    remote = only("redis://user:p%40ss%2C@host:7000/2?prefix=a/b")
+    assert (remote.user, remote.password) == ("user", "p@ss,")
+    assert remote.shown == "redis://***@host:7000/2?prefix=a/b"
+    assert f"{remote} {remote!r}" == f"{remote.shown} {remote.shown}"
+
+
+def test_identity_is_of_the_place() -> None:
+    assert only("https://u:one@h/x").identity == only("https://u:two@h/x,rw").identity
+    assert only("https://h/x").identity != only("https://h/y").identity
+    assert len(only("s3://b").identity) == 16
+
+
+def test_what_is_shown_is_understood_again() -> None:
+    for text in (
+        "s3://b/a%20b?endpoint=http://h:1",
+        "gs://b/%C3%A4,rw",
+        "file:///mnt/a%2Cb",
+        "redis://h:1/2",
+    ):
+        assert only(only(text).shown).shown == only(text).shown
+
+
+WRONG = [
+    "bucket",
+    "/mnt/cache",
+    "ftp://h/SECRET",
+    "s3://",
+    "s3:///prefix",
+    "s3://bucket:80/x",
+    "s3://SECRET:SECRET@bucket/x",
+    "s3://bucket/../x",
+    "s3://b?access_key=SECRET",
+    "s3://b?SECRET",
+    "s3://b?region=",
+    "s3://b?region=a&region=b",
+    "s3://b?ec2=SECRET",
+    "s3://b?endpoint=host:80",
+    "s3://b?endpoint=http://u:SECRET@host",
+    "s3://b#SECRET",
+    "redis://:pa,SECRET@h",
+    "redis://h/prefix",
+    "redis://h:99999",
+    "redis://h:SECRET",
+    "redis://h?ttl=0",
+    "redis://h?db=1",
+    "rediss://h",
+    "https://u:SECRET%zz@h/x",
+    "https://u:SECRET%@h/x",
+    "https://h/x,SECRET",
+    "https://h/x?token=SECRET",
+    "http://[::1/x",
+    "file://host/dir",
+    "file:///",
+    "s3://b/%00",
+    "s3://bä",
+    "s3://b s3://b,rw",
+    " ".join(f"s3://b{number}" for number in range(9)),
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) -> None:
+    settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE": text})
+    assert settings.remote == ""
+    (sentence,) = wrong_settings.sentences(settings)
+    assert sentence.startswith("`NVCCACHE_REMOTE`: ")
+    assert sentence.endswith("; no remote is asked")
+    assert "SECRET" not in sentence
+    assert "SECRET" not in url.masked(text)
+    assert settings.wrong_settings == "remote"
+
+
+def test_settings() -> None:
+    settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE": "s3://b", "NVCCACHE_REMOTE_TIMEOUT": "0.5"})
+    assert (settings.remote, settings.remote_timeout, settings.problems) == ("s3://b", 0.5, [])
+    assert config.load({"HOME": "/home/u"}).remote_timeout == 2.0
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf", "1e9"])
+def test_timeout_that_is_none(text: str) -> None:
+    settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE_TIMEOUT": text})
+    assert settings.remote_timeout == 2.0
+    assert settings.wrong_settings == "remote_timeout"
