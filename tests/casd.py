@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _START_SECONDS = 10
+running: dict[str, subprocess.Popen[bytes]] = {}  # by their URLs, for who wants to kill one
 
 
 def find() -> str:
@@ -54,6 +55,7 @@ def serving(folder: Path, jobs: int = 2) -> Iterator[str]:
         )
     try:
         _await(address, server)
+        running[f"grpc://{address}"] = server
         yield f"grpc://{address}"
     finally:
         server.terminate()

@@ -6,33 +6,39 @@ The engine is buildbox-casd on this machine (tests/casd.py). Overhead: one kerne
 each time with another input, and once more with the same. The build has tools that sleep, as long as is told,
 so that this machine can stand for several: two cores here, by nvccache's pool, and `--remote` in the engine.
 Each makespan stands beside that of executor_simulation.py, which is given the seconds of a call with no
-sleep, measured here. Fails when a product differs, or a prediction is off by more than 15 %.
+sleep, measured here. `--faults` builds once more with engines that are killed at a random moment, have no
+workers, or never answer (tests/fake_engine.py). Fails when a product differs, or a prediction is off by more
+than 15 %.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
+import random
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
-
-import casd
-import scripted_toolkit
 from executor_simulation import Machines, Stage, simulate
+
 from nvccache.remote_execution import endpoint, shipped
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.work import PLACE, Work
 from nvccache.store import events
 from nvccache.store.store import Store
 from nvccache.toolkit import discovery, loader
+
+sys.path[:0] = [str(Path(__file__).parents[1])]  # what the tests share
+casd = importlib.import_module("casd")
+scripted_toolkit = importlib.import_module("scripted_toolkit")
 
 LOCAL = 2
 WITHIN = 0.15
@@ -66,7 +72,7 @@ slots.pool_directory.__defaults__ = (({base!r},),)
 
 
 def overheads(nvcc: str, url: str, folder: Path, rounds: int) -> list[str]:
-    """Rows of a table: of each tool the bare command, the overhead of sending it, and of finding its result."""
+    """A table: of each tool the bare command, what sending it takes more, and finding its result."""
     (folder / "k.cu").write_text(KERNEL)
     words = [nvcc, "-cubin", "-arch=sm_80", "-keep", "-keep-dir", str(folder), "k.cu", "-o", "k.cubin"]
     told = subprocess.run([*words, "--dryrun"], cwd=folder, check=True, capture_output=True).stderr.decode()
@@ -88,7 +94,9 @@ def _of_tool(nvcc: str, argv: list[str], url: str, folder: Path, rounds: int) ->
     cache, environ = Store(str(folder / "cache")), dict(os.environ)
     tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
     output = argv[argv.index("-o") + 1]
-    source = next(word for word in argv if word.endswith(".ii" if name == "cicc" else ".ptx") and word != output)
+    source = next(
+        word for word in argv if word.endswith(".ii" if name == "cicc" else ".ptx") and word != output
+    )
     relative = output.rpartition("/")[2]
     arguments = [word.replace(f"{folder}/", f"{PLACE}/") for word in argv[1:]]
     arguments = [f"{PLACE}/{relative}" if word == output else word for word in arguments]
@@ -167,7 +175,11 @@ class Build:
 def predicted(units: int, seconds: float, call: float, machines: Machines) -> float:
     """What the simulation says; half of a call's own time comes before its tools."""
     own = call / 2
-    stages = [Stage("start", own), Stage("cicc", seconds, (0,), True), Stage("ptxas", seconds / 3, (1,), True)]
+    stages = [
+        Stage("start", own),
+        Stage("cicc", seconds, (0,), True),
+        Stage("ptxas", seconds / 3, (1,), True),
+    ]
     return simulate([[*stages, Stage("end", own, (2,))]] * units, machines).makespan
 
 
@@ -190,6 +202,30 @@ def builds(folder: Path, url: str, units: int, seconds: float, remote: int) -> t
     return lines, all(abs(off) <= WITHIN for off in offs.values())
 
 
+def faults(folder: Path, units: int, seconds: float, remote: int, seed: int) -> list[str]:
+    """A table of builds whose engine goes wrong, beside that without one."""
+    fake_engine = importlib.import_module("fake_engine")
+    jobs = LOCAL + remote
+    build = Build(folder / "faults", units, seconds)
+    alone = build.run(LOCAL, "local")
+    lines = ["| engine | s | of local |", "|---|---|---|", f"| none | {alone:.1f} | 1 |"]
+    chosen = random.Random(seed)
+    for number in range(3):
+        with casd.serving(folder / f"casd-{number}", remote) as url:
+            moment = chosen.uniform(0.5, alone / 2)
+            timer = threading.Timer(moment, casd.running[url].kill)
+            timer.start()
+            spent = build.run(jobs, f"killed-{number}", url)
+            timer.cancel()
+        lines.append(f"| killed after {moment:.1f} s | {spent:.1f} | {spent / alone:.2f} |")
+    for trouble in (fake_engine.NO_WORKERS, fake_engine.SILENT):
+        engine = fake_engine.FakeEngine(folder, trouble)
+        spent = build.run(jobs, trouble.replace(" ", "-"), engine.url)
+        engine.stop()
+        lines.append(f"| {trouble} | {spent:.1f} | {spent / alone:.2f} |")
+    return lines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--nvcc", default=discovery.find_nvcc(os.environ) or "")
@@ -197,6 +233,8 @@ def main() -> int:
     parser.add_argument("--units", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=3.0, help="of cicc; ptxas sleeps a third of it")
     parser.add_argument("--remote", type=int, default=4, help="cores in the engine")
+    parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--seed", type=int, default=1, help="of the random moments")
     chosen = parser.parse_args()
     if not casd.find().startswith("/"):
         print(casd.find(), file=sys.stderr)
@@ -208,7 +246,10 @@ def main() -> int:
             if chosen.rounds:
                 print("\n".join(overheads(chosen.nvcc, url, folder / "tools", chosen.rounds)), flush=True)
             lines, is_right = builds(folder, url, chosen.units, chosen.seconds, chosen.remote)
-            print("\n" + "\n".join(lines))
+            print("\n" + "\n".join(lines), flush=True)
+        if chosen.faults:
+            told = faults(folder, chosen.units, chosen.seconds, chosen.remote, chosen.seed)
+            print("\n" + "\n".join(told))
     return 0 if is_right else 1
 
 

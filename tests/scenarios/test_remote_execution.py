@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,19 @@ def test_what_ran_elsewhere_is_found_again(workspace: Workspace, serve: Callable
     _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
     assert (counters.outcome, counters.compiled()) == ("stage_hit", {})
     assert engine.executed == ran == 4
+
+
+@pytest.mark.usefixtures("patient")
+def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-ptx", "a.cu", "-o", "a.ptx")
+    assert engine.executed == 1
+    for variables in ({"NVVM_IR_VER_CHK": "0"}, {"LC_ALL": "C.UTF-8"}):
+        _, counters = workspace.since(partial(workspace.cached, "-ptx", "a.cu", "-o", "b.ptx", **variables))
+        assert "cicc" in counters.ran(), variables
 
 
 def test_what_ran_here_is_found_by_calls_that_send(
