@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.remote_execution.engine import EngineTry
     from nvccache.remote_execution.faults import AwayError
-    from nvccache.remote_execution.launcher import LauncherTry
+    from nvccache.remote_execution.prefix import LauncherTry
     from nvccache.remote_execution.work import Work
     from nvccache.store.store import Store
 
@@ -83,7 +83,7 @@ class Executor:
 
     def attempt(self, sent: Work, handle: Handle) -> EngineTry | LauncherTry:
         if self._endpoint.is_launcher:
-            from nvccache.remote_execution.launcher import LauncherTry
+            from nvccache.remote_execution.prefix import LauncherTry
 
             return LauncherTry(
                 self._endpoint, sent, self._settings.directory, self._environ, self._store, handle

@@ -10,9 +10,9 @@ import pytest
 from remote_execution.sent_work import NEEDS_CHECK, copying, sorting
 
 from nvccache.machine.process import Handle
-from nvccache.remote_execution import endpoint, faults, launcher
+from nvccache.remote_execution import endpoint, faults
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.launcher import LauncherTry
+from nvccache.remote_execution.prefix import LauncherTry
 from nvccache.remote_execution.work import PLACE, CameBack, Work
 from nvccache.store.store import Store
 
@@ -117,4 +117,3 @@ def test_the_place_is_taken_out_of_what_comes_back(tmp_path: Path, cache: Store)
     named = Work(work.kind, work.tool, [*work.arguments, f"{PLACE}/nowhere"], (), work.inputs, work.outputs)
     prefix = fake_srun(tmp_path, 'd=${2%/*}; "$@"; echo $d/' + PLACE + "/x >$d/" + PLACE + "/out.txt; true")
     assert run(prefix, named, tmp_path / "shared", cache).outputs == {"out.txt": PLACE.encode() + b"/x\n"}
-    assert launcher._PLAIN.fullmatch("/lustre/home/u.name+x/nvccache")
