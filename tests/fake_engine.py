@@ -35,7 +35,13 @@ OTHER_CLASS = "has another processor"
 class FakeEngine:
     """`executed` counts actions that ran; `seen` are the requests by the name of the method."""
 
-    def __init__(self, folder: Path, trouble: str = "", compresses: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        trouble: str = "",
+        compresses: bool = False,
+        tls: tuple[bytes, bytes] | None = None,
+    ) -> None:
         self.folder = folder
         self.trouble = trouble
         self.compresses = compresses
@@ -50,7 +56,11 @@ class FakeEngine:
         self.metadata: list[Any] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
         self._server.add_generic_rpc_handlers((_Handler(self),))
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        if tls:  # key and certificate, of which that one signs the clients' too
+            credentials = grpc.ssl_server_credentials([tls], tls[1], require_client_auth=True)
+            self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
+        else:
+            self.port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
         self._stopped = threading.Event()
 

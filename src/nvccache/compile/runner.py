@@ -181,7 +181,7 @@ class _Run:
             is_id_settled = self._is_id_settled(task)
             if task.state != State.DONE:
                 will_be_unlike = is_id_settled and self._execution.own_ids.will_be_unlike(task.stage)
-                if will_be_unlike and task.state != State.RUNNING:
+                if will_be_unlike and task.state not in (State.RUNNING, State.AWAY):
                     raise _UnlikeIdsError
                 continue
             if task.number in self._noted:
