@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nvccache.remote_execution.work import Work
     from nvccache.store.store import Store
 
+BREAKER = "executor-{}"  # by the identity of the endpoint
 _JOBS = 64  # away at once where nothing else is set
 
 
@@ -51,7 +52,7 @@ class Executor:
         self._store = store
         self._environ = environ
         self._locks = slots.pool_directory()
-        self._breaker = Breaker(f"executor-{where.identity}")
+        self._breaker = Breaker(BREAKER.format(where.identity))
         self._pool = slots.Pool(self._locks, settings.jobs or _JOBS, f"away-{where.identity}")
         self._is_open: bool | None = None
 

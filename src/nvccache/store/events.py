@@ -174,7 +174,7 @@ def to_json(event: Event) -> dict[str, object]:
                 )
             },
             "away": costs_away(stage),
-            "why_here": "" if stage.where != LOCAL else stage.away,
+            "why_here": why_here(stage),
         }
         for stage in event.stages
     ]
@@ -198,6 +198,11 @@ def costs_away(stage: StageEvent) -> dict[str, float] | None:
         return {name: _number(word, _LARGEST_BYTES) for name, word in zip(AWAY, words, strict=True)}
     except ValueError:
         return None
+
+
+def why_here(stage: StageEvent) -> str:
+    """Why a stage ran here though it was sent, a word; or empty."""
+    return stage.away if stage.where == LOCAL else ""
 
 
 def names(root: Directory) -> list[str]:
