@@ -16,6 +16,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 
 import casd
 import fake_engine
+import slurm
 from fake_engine import FakeEngine
 from nvccache.machine import slots
 from nvccache.remote_execution import shipped
@@ -264,6 +265,20 @@ def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> 
     workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
     assert_same_as_plain(workspace, *TWO)
     assert places(workspace)["cicc"] == ["prefix:srun"] * 2
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.skipif(
+    not os.environ.get("NVCCACHE_TEST_SLURM") or bool(slurm.missing()),
+    reason="NVCCACHE_TEST_SLURM=1 starts a Slurm here; it needs root, slurm-wlm and munge",
+)
+def test_slurm_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
+    with slurm.serving(tmp_path / "slurm") as conf:
+        use(workspace, "prefix:srun -Q -n1 --input=none --")
+        workspace.environ |= {"NVCCACHE_EXECUTOR_DIR": str(tmp_path / "shared"), "SLURM_CONF": conf}
+        assert_same_as_plain(workspace, *TWO)
+    found = places(workspace)
+    assert found["cicc"] == found["ptxas"] == ["prefix:srun"] * 2
 
 
 def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:

@@ -135,7 +135,8 @@ class LauncherTry:
         stdout, stderr = (
             _read(f"{self._folder}/{name}").replace(place, PLACE.encode()) for name in (_STDOUT, _STDERR)
         )
-        costs = Costs(0.0, send, run, time.monotonic() - done, fetched_bytes=sum(map(len, outputs.values())))
+        sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs.values()))
+        costs = Costs(0.0, send, run, time.monotonic() - done, *sizes)
         return CameBack(stdout, stderr, outputs, costs)
 
     def _write(self, tools: str) -> None:

@@ -46,6 +46,7 @@ def test_what_the_tool_says_comes_back_without_the_launchers_words(tmp_path: Pat
     assert back.outputs == {"out.txt": b"b\na\n"}
     assert b"srun" not in back.stderr
     assert b"records in" in back.stderr
+    assert (back.costs.sent_bytes, back.costs.fetched_bytes) == (4, 4)
     assert [path.name[:6] for path in shared.iterdir()] == ["tools-"]
 
 
