@@ -86,7 +86,7 @@ def _command(name: str, command: click.Command) -> list[str]:
             value = "|".join(map(str, option.type.choices))
         head = f'.BI "{_escaped(", ".join(option.opts))}"'
         lines += [".TP", f'{head} " {_escaped(value)}"' if value else head, *_paragraphs(option.help or "")]
-    for below, one in command.commands.items() if isinstance(command, click.Group) else []:
+    for below, one in generate_reference.subcommands(command):
         lines += _command(f"{name} {below}", one)
     return lines
 

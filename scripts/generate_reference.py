@@ -186,9 +186,18 @@ def command_page() -> str:
         command = commands.get_command(context, name)
         assert command is not None
         lines += ["", f"## nvccache {name}", "", *command_lines(name, command)]
-        for below, one in command.commands.items() if isinstance(command, click.Group) else []:
+        for below, one in subcommands(command):
             lines += ["", f"### nvccache {name} {below}", "", *command_lines(f"{name} {below}", one)]
     return "\n".join(lines) + "\n"
+
+
+def subcommands(command: click.Command) -> list[tuple[str, click.Command]]:
+    """The commands of a group by their names, also where it loads them when they are asked for."""
+    if not isinstance(command, click.Group):
+        return []
+    context = click.Context(command)
+    found = ((name, command.get_command(context, name)) for name in command.list_commands(context))
+    return [(name, one) for name, one in found if one]
 
 
 def command_lines(name: str, command: click.Command) -> list[str]:

@@ -45,11 +45,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def nvcc() -> str:
+def real_nvcc() -> str:
     """A real nvcc of CUDA 13, this machine's or the wheels' of the `toolkit` extra."""
     found = os.environ.get("NVCCACHE_TEST_NVCC") or find_nvcc(os.environ, release="13")
     assert found, "the tests need a real nvcc 13: pip install -e '.[test,toolkit]'"
     return found
+
+
+@pytest.fixture(scope="session")
+def nvcc(real_nvcc: str) -> str:
+    """The nvcc of a test's workspace; modules of scenarios have another one, see light_by_default.py."""
+    return real_nvcc
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ TEXT = (Path(__file__).parents[1] / "docs" / "reference" / "json.md").read_text(
 LINES = [
     *("clean --all --dry-run", "clean --unused-toolchains", "config", "config set jobs 2"),
     *("config unset jobs", "config path", "explain a.o", "install shims", "doctor", "verify --recompile 1"),
+    *("remote status --list", "remote test", "remote push --all", "remote pull"),
+    *("remote prune --max-size 1T", "pack a.pack", "unpack a.pack"),
     *("completion bash", "--version", "--version --verbose", "explain --diff last-build 0s"),
 ]
 
@@ -47,7 +49,8 @@ def documents(tmp_path_factory, nvcc):
     found = {}
     for line in LINES:
         argv = [sys.executable, "-m", "nvccache", *line.split(), "--json"]
-        environ = {**workspace.environ, "NVCCACHE_NVCC": nvcc}
+        remote = f"file://{workspace.directory}/remote,rw"
+        environ = {**workspace.environ, "NVCCACHE_NVCC": nvcc, "NVCCACHE_REMOTE": remote}
         shown = subprocess.run(argv, cwd=workspace.directory, env=environ, capture_output=True, check=False)
         found[line] = json.loads(shown.stdout)
     return found

@@ -181,7 +181,7 @@ def parse_size(text: str) -> int:
     number = word.rstrip("BIKMGT")
     unit = word[len(number) :].removesuffix("B").removesuffix("I")
     try:
-        size = float(number) * _UNITS[unit]
+        size = float(number if number.isascii() else "") * _UNITS[unit]
         if not (size == 0 or 1 <= size < 2**63):  # also refuses nan
             raise ValueError
     except (ValueError, KeyError):

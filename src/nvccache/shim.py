@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
     from nvccache.records.call_result import CallResult
+    from nvccache.store.event_line import RemoteUse
 
 _NO_FORMAT = 8  # ENOEXEC
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
@@ -170,9 +171,12 @@ def _cached_compile(
     return _become(nvcc, arguments, environ)
 
 
-def _hand_over(found: CallResult, config: Config, started: float) -> NoReturn:
+def _hand_over(
+    found: CallResult, config: Config, started: float, remote: RemoteUse | None = None
+) -> NoReturn:
     """Finish a direct hit."""
     event = Event(outcomes.DIRECT_HIT)
+    event.remote = remote
     event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
     event.sources, event.replayed = found.sources, found.stages
     event.product = os.path.abspath(found.products[0][0]) if found.products else ""
@@ -221,11 +225,11 @@ def _carry_out(request: Request, config: Config) -> int:
     started = time.monotonic()
     report = _make(request, config)
     if report.answer:
-        _hand_over(report.answer, config, started)
+        _hand_over(report.answer, config, started, report.remote)
     record = Event(outcomes.BYPASS)
     record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
-    record.store_fault = report.store_fault
+    record.store_fault, record.remote = report.store_fault, report.remote
     if report.leave_to_nvcc == "odd_failure":
         from nvccache.machine import process
 
@@ -255,17 +259,11 @@ def _carry_out(request: Request, config: Config) -> int:
 
 
 def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
-    """Have remotes told of what was made, by a process that nobody waits for.
-
-    The call is over: whatever goes wrong here must not have nvcc do it again.
-    """
+    """Have remotes told of what was made. The call is over: no fault may have nvcc do it again."""
     try:
-        from nvccache.remote import uploads, url
+        from nvccache.remote import uploads
 
-        remotes = url.parse(config.remote)
-        root = directory.of(config)
-        if uploads.enqueue(root, remotes, items):
-            uploads.ensure_running(root, remotes, environ, config.log)
+        uploads.send_soon(config, items, environ)
     except Exception as fault:
         _log(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
@@ -301,6 +299,10 @@ def _log_bypass(
 def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
     event = Event(outcomes.BYPASS, reason)
     event.product = _product_named_in(arguments)
+    if config.counts_calls:
+        from nvccache.commandline import redaction
+
+        event.sources = redaction.files_in(arguments)
     _record(config, event, time.monotonic())
 
 

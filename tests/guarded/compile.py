@@ -61,8 +61,8 @@ GUARDS = [
     Guard(
         "ids in what is shared",
         "record_call.py",
-        "if any(map(ids.may_be_any_in, texts)) or",
-        "if False and",
+        "if may_hold_id and self",
+        "if False and self",
         LINKED,
         "same_unit",
     ),

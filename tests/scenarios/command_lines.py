@@ -43,5 +43,7 @@ keeping: keep keep_debug keep_warning save_temps keep_device_error
 _EDITED = """
 compile ptx rdc_true ptx_to_cubin mmd_mp line_info host_warning executable_rdc device_link_archive keep
 """
+# Which of these have the real headers also by default, when most lines have a toolkit with next to none.
+WITH_CUDA_HEADERS = frozenset(("compile", "executable_rdc", "ptx", "line_info"))
 BY_DEFAULT = frozenset(name for name in _NAMES.split() if not name.endswith(":"))
 EDITED_BY_DEFAULT = frozenset(_EDITED.split())

@@ -19,6 +19,9 @@ _RUNTIME = """#pragma once
 #include "device_launch_parameters.h"
 #include <stddef.h>
 #include <stdlib.h>
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define cudaLaunchKernel cudaLaunchKernel_ptsz
+#endif
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = 0);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
 extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
@@ -60,8 +63,13 @@ def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
     made = light_toolkit(workspace, destination)
     for folder in (".", "bin", "nvvm"):
         for child in (original / folder).iterdir():
-            if not (made / folder / child.name).exists():
+            if child.name != "targets" and not (made / folder / child.name).exists():
                 (made / folder / child.name).symlink_to(child.resolve())
+    for target in (original / "targets").glob("*"):  # where some installations have their headers
+        (made / "targets" / target.name).mkdir(parents=True)
+        for child in target.iterdir():
+            real = made / "include" if child.name == "include" else child.resolve()
+            (made / "targets" / target.name / child.name).symlink_to(real)
     workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
 
 

@@ -69,7 +69,7 @@ class Machine(Workspace):
         deadline = time.monotonic() + PATIENCE
         while uploads.pending(str(self.cache)):
             states = [path.read_text() for path in self.cache.glob("remote/*.state")]
-            assert time.monotonic() < deadline, f"not sent: {states}"
+            assert time.monotonic() < deadline, f"not sent: {states}, {self.outages()}"
             time.sleep(0.05)
 
     def wait_for_uploader(self) -> None:
@@ -78,6 +78,21 @@ class Machine(Workspace):
         while any(not is_free(path) for path in self.cache.glob("remote/*.lock")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+    def outages(self) -> list[str]:
+        """Why remotes are left alone on this machine: the words of outcomes.REMOTE_FAULTS."""
+        return sorted(path.read_text().splitlines()[1] for path in self._outage_files())
+
+    def let_outages_end(self) -> None:
+        """Let the time be over for which remotes are left alone."""
+        for path in self._outage_files():
+            times, *others = path.read_text().splitlines()
+            since, _, trips = times.split()
+            path.write_text("\n".join([f"{since} {time.time() - 1} {trips}", *others, ""]))
+
+    def _outage_files(self) -> list[Path]:
+        shm = self.directory.parents[1] / "shm" if self.prefix else Path("/dev/shm")
+        return [path for path in shm.glob("nvccache-*/remote-*") if not path.suffix]
 
     def events(self) -> list[Event]:
         """Of the calls since the counts were reset."""

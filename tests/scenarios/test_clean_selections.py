@@ -9,6 +9,9 @@ import sys
 import pytest
 
 from nvccache.store import eviction
+from scenarios.light_by_default import light_nvcc, nvcc
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 LINE = ["-arch=sm_80", "-c"]
 MISS_OF_ONE = {"cudafe": 1, "cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}

@@ -7,7 +7,8 @@ afterwards: which there are, their modes, links, contents, and whether they were
 nvcc makes differently on every run, since it names its temporary files in it, is compared with `nvcc -keep`,
 which does not.
 
-By default run those lines that command_lines.py names, and a few of them are edited. All of them, and edited:
+By default run those lines that command_lines.py names, most of them with next to no CUDA headers, and a few
+are edited. All of them, with all headers, and edited:
 
     pytest --every-case tests/scenarios/test_command_lines.py
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
@@ -29,13 +30,15 @@ import pytest
 
 from nvccache.store import store
 from scenarios.bench import LISTED, Bench, Run, release_of
-from scenarios.command_lines import BY_DEFAULT, EDITED_BY_DEFAULT, LINES
+from scenarios.command_lines import BY_DEFAULT, EDITED_BY_DEFAULT, LINES, WITH_CUDA_HEADERS
+from scenarios.light_by_default import light_nvcc, nvcc, with_real_headers
 from scenarios.light_toolkit import light_toolkit_on_path
 from scenarios.lines.line import Line
 from scenarios.sameness import assert_same_files, assert_same_streams
 from scenarios.sources import with_change, with_comment
 from workspaces import Counters, Workspace
 
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 # Options with which a comment shows in what is made: in the date or length of a source, or in its text.
 _SHOWING = re.compile(r"-g\d?\b|-G\b|line-?info|keep|save-temps")
 
@@ -130,13 +133,16 @@ def test_does_what_nvcc_does(
     line: Line,
     request: pytest.FixtureRequest,
     workspace: Workspace,
+    real_nvcc: str,
     record_property: Callable[[str, object], None],
 ) -> None:
     release = release_of(workspace.nvcc)
     missing = line.missing_in(release, Path(workspace.nvcc).parents[1])
     if missing:
         pytest.skip(missing)
-    if os.environ.get("NVCCACHE_TEST_LIGHT") and not line.needs_cuda_headers:
+    if line.needs_cuda_headers or line.name in WITH_CUDA_HEADERS:
+        workspace = with_real_headers(workspace, real_nvcc)
+    elif os.environ.get("NVCCACHE_TEST_LIGHT"):
         light_toolkit_on_path(workspace, workspace.directory.parent / "toolkit")
     comparison = Comparison(Bench(line, workspace, release), record_property)
     is_edited = line.name in EDITED_BY_DEFAULT or request.config.getoption("--every-case")

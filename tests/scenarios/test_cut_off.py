@@ -13,7 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from scenarios.edits import BACK, COMMENT, FRONT, Files, check_edit, compare, compile_once, moved, put
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 OTHER_CXX = os.environ.get("NVCCACHE_TEST_OTHER_CXX", "")
 SOURCE = """#include "h.h"

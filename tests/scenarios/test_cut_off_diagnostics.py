@@ -8,8 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from scenarios.edits import COMMENT, FRONT, Files, compare, compile_once, moved, put
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS
 from workspaces import Counters, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 KERNEL = "__global__ void kernel(int *x) { *x = 1; }\n"
 DEVICE_ONLY = "#ifdef __CUDA_ARCH__\n{}\n#endif\n"

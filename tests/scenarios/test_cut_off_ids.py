@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scenarios.edits import COMMENT, FRONT, check_edit, compare, compile_once, moved, put
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS, cuda_release
 from scenarios.test_links import INTERNAL, compile_cached, identities, link
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 TWO = ("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90")
 MODES = {"-c": (), "-dc": ("-rdc=true",)}

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.plan import device_code
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.linking import (
     CALLER,
     LTO,
@@ -31,6 +32,8 @@ from scenarios.linking import (
 )
 from scenarios.rebuilds import HOST_OPTIONS, copy_toolkit, replace, toolkit_of
 from workspaces import Counters, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
 RELOCATIONS, NO_BITS = 4, 8  # types of sections

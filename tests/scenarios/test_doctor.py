@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from nvccache.store import event_line, event_totals
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import copy_toolkit, replace
 from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 
 def examine(workspace: Workspace, **variables: str) -> tuple[Result, dict[str, list[tuple[str, str]]]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.store import INPUT_RECORD, REPLAY, STAGE
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.like_plain import check_twice_like_plain, object_by_plain, told
 from scenarios.primed_cache import (
     check_compiles,
@@ -29,7 +30,7 @@ from scenarios.primed_cache import (
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace
 
-__all__ = ["primed", "shared"]  # fixtures
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
 
 BAD_INPUT = {
     "missing header": '#include "absent.h"\n',

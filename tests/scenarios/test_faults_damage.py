@@ -7,12 +7,13 @@ import shutil
 import pytest
 
 from nvccache.store.store import BLOB, BUCKETS
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.like_plain import object_by_plain
 from scenarios.primed_cache import check_compiles, check_heals, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
 
-__all__ = ["primed", "shared"]  # fixtures
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
 
 
 def truncated(content: bytes) -> bytes:

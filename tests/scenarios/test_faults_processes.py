@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from scenarios.at_once import wait_until
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
 from workspaces import OLD_ENOUGH, Workspace, make_workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 _PATIENCE = 60  # seconds after which a process that should end is taken to hang
 WARNING = "static int unused() { return 1; }\n" + SOURCE

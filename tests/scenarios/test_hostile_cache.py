@@ -7,6 +7,7 @@ what lies outside the cache is as it was.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
@@ -20,12 +21,13 @@ import pytest
 
 from nvccache.store import layout, store
 from nvccache.store.cachedir_tag import NAME as TAG
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.primed_cache import primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
 from unprivileged import NOBODY
 from workspaces import Workspace
 
-__all__ = ["primed", "shared"]  # the fixtures
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
 PLANTINGS = 40  # of each kind; one by default
 COMMANDS = [
     ("stats",),
@@ -42,9 +44,9 @@ KEY = "0123456789abcdef" * 2  # as a temporary file has; twice that is one
 NAMES = {  # of each pattern of the layout, some that it allows
     "": ["usage-v2", "usage-v1", TAG],
     "tmp": [KEY],
-    "journal": ["usage-v3", "calls-v1.log", "calls-v2.log", "calls-v3.log", "calls-v4.log", "calls-v5.log", "recent-v2.log",
-                "recent-v3.log", "totals-v1.json", "folding-v2.1-1.log", "folding-v5.1-1.log",
-                "events-v5.1-1.log", "totals-v1.json.1"],
+    "journal": ["usage-v3", "calls-v1.log", "calls-v2.log", "calls-v3.log", "calls-v4.log",
+                "calls-v5.log", "recent-v2.log", "recent-v3.log", "totals-v1.json", "folding-v2.1-1.log",
+                "folding-v5.1-1.log", "events-v5.1-1.log", "totals-v1.json.1"],
     "locks": ["0.lock", "a.lock", "usage.lock", "journal.lock"],
     "locks/running": [KEY, KEY * 2],
     "remote": [f"{KEY[:16]}.lock", f"{KEY[:16]}.state", f"{KEY[:16]}-{KEY[:16]}-{KEY[:8]}.queue"],
@@ -115,7 +117,7 @@ def _plant(path: Path, kind: str, outside: Outside, choose: random.Random) -> No
         with open(path, "wb") as stream:
             stream.truncate(1 << 42)
     elif kind == "bomb":
-        path.write_bytes(BOMB)
+        path.write_bytes(_bomb())
     elif kind == "deep":
         path.write_bytes(b'{"folded": "", "counters": ' + b"[" * 200_000)
     elif kind == "of somebody else":
@@ -133,15 +135,13 @@ KINDS = (
 )  # fmt: skip
 
 
+@functools.cache
 def _bomb() -> bytes:
     import zstandard
 
     compressor = zstandard.ZstdCompressor(level=1).compressobj(size=3 << 30)
     block = bytes(1 << 20)
     return b"".join([*(compressor.compress(block) for _ in range(3 << 10)), compressor.flush()])
-
-
-BOMB = _bomb()
 
 
 def _places(cache: Path) -> list[Path]:

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, cuda_release, rebuild, wrap
 from workspaces import Workspace, make_workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 DEVICE = {"cicc", "ptxas", "fatbinary", "host_compile"}
 ALL = {"cudafe", *DEVICE}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import (
     HOST_COMPILER,
     HOST_OPTIONS,
@@ -20,6 +21,8 @@ from scenarios.rebuilds import (
     wrap,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 TOOLS = {"cudafe": "bin/cudafe++", "cicc": "bin/cicc", "ptxas": "bin/ptxas", "fatbinary": "bin/fatbinary"}

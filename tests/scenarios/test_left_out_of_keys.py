@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
 from workspaces import Workspace, make_workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 

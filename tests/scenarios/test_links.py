@@ -17,8 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS, cccl_of, cuda_release, toolkit_of
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 MODES = [("-c",), ("-dc",)]
 # Nothing here has external linkage, in device code or in host code.
@@ -216,6 +219,7 @@ def test_stub_and_device_code_agree(workspace: Workspace, mode: tuple[str, ...])
         assert len(found) == 1, found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES[:1], ids=" ".join)
 def test_two_files_with_thrust(workspace: Workspace, mode: tuple[str, ...]) -> None:
     cccl_of(workspace)

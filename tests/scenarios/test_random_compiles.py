@@ -29,10 +29,13 @@ from generator.lines import RandomLine, make, seeds
 from generator.sources import make_source
 from nvccache.outcomes import BYPASS, FAULT
 from scenarios.bench import CCBIN, Bench, Run, release_of
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.lines.line import Line
 from scenarios.sameness import assert_same_files, assert_same_streams
 from scenarios.sources import SOURCES
 from workspaces import HIDDEN_PREFIXES, make_workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 _COUNTS = {"line": (6, 300), "source": (3, 120), "name": (2, 60)}  # by default, and with --every-case
 # Names for a source and its product, with bytes that are no text.

@@ -9,67 +9,31 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from scenarios.both_ways import both_ways
-from scenarios.light_toolkit import architectures, light_toolkit
-from scenarios.machines import Machine, machine
+from scenarios.light_toolkit import architectures
 from scenarios.rebuilds import HOST_OPTIONS
+from scenarios.remote_units import (
+    HEADER,
+    LINE,
+    SOURCE,
+    TWO,
+    NewMachine,
+    compile_like_plain,
+    files,
+    light_nvcc,
+    new_machine,
+)
 from scenarios.remotes import BY_DEFAULT, KINDS, remote
 from scenarios.sealed import opened
-from support import fault_server
 from unprivileged import NOBODY
-from workspaces import Counters, make_workspace
 
+__all__ = ["files", "light_nvcc", "new_machine"]  # the fixtures
 STRACE = shutil.which("strace")
-HEADER = "#define STEP 1\n"
-SOURCE = """\
-// What a step is.
-#include "step.h"
-__global__ void kernel(float *values) { values[threadIdx.x] = values[threadIdx.x] * 2.5f + STEP; }
-int launch(float *values) { kernel<<<1, 32>>>(values); return STEP; }
-"""
-TWO = architectures(80, 90)
-LINE = ("-c", "a.cu", "-Iinclude", "-o", "a.o")
 DEVICE_COMPILERS = {"cicc", "ptxas"}
-NewMachine = Callable[..., Machine]
-
-
-@pytest.fixture(scope="module")
-def light_nvcc(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> str:
-    """A toolkit with few headers, the same for all machines."""
-    workspace = make_workspace(tmp_path_factory.mktemp("light"), nvcc)
-    light_toolkit(workspace, workspace.directory.parent / "toolkit")
-    return workspace.nvcc
-
-
-@pytest.fixture
-def new_machine(tmp_path: Path, light_nvcc: str) -> NewMachine:
-    """Makes a machine with the sources checked out."""
-
-    def make(name: str, url: str, **variables: str) -> Machine:
-        made = machine(tmp_path / name, light_nvcc, url, **variables)
-        made.write("a.cu", SOURCE)
-        made.write("include/step.h", HEADER)
-        return made
-
-    return make
-
-
-@pytest.fixture
-def files() -> Iterator[fault_server.Store]:
-    with fault_server.store() as made:
-        yield made
-
-
-def compile_like_plain(on: Machine, *options: str) -> Counters:
-    """What comes out is what plain nvcc makes there; what was to be sent is sent then."""
-    counters = both_ways(on, *LINE, *options)[2]
-    on.deliver()
-    return counters
 
 
 @pytest.mark.by_default(*BY_DEFAULT)

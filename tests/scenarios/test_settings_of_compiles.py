@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.primed_cache import check_compiles, primed, shared
 from scenarios.rebuilds import SOURCE
 from workspaces import Result, Workspace
 
-__all__ = ["primed", "shared"]  # fixtures
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
 
 # nvccache as a user whom the list of users does not know.
 HOMELESS = """

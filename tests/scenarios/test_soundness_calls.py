@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.soundness_cases import (
     DIRECT_HIT,
     EITHER,
@@ -32,6 +33,8 @@ from scenarios.soundness_cases import (
     write,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 HEADER = {"h.h": "#ifndef X\n#define X 0\n#endif\n#define VALUE X\n"}
 TWO = {"one/h.h": value(1), "two/h.h": value(2)}

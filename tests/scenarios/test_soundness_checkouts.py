@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.soundness_cases import (
     DIRECT_HIT,
     EITHER,
@@ -30,6 +31,8 @@ from scenarios.soundness_cases import (
     with_empty_cache,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 ROOT = "{work}/b/"
 SOURCES = {"src/a.cu": USER, "inc/h.h": value(1)}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import wrap
 from scenarios.soundness_cases import (
     DIRECT_HIT,
@@ -32,6 +33,8 @@ from scenarios.soundness_cases import (
     with_empty_cache,
 )
 from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 TOOLS = ("bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas", "bin/fatbinary")
 TALKING = {

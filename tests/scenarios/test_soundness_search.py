@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.soundness_cases import (
     EITHER,
     KERNEL,
@@ -30,6 +31,8 @@ from scenarios.soundness_cases import (
     write,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 SEARCHED = Call("-Iearly -Ilate")
 LATE = {"late/h.h": value(1)}

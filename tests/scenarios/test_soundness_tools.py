@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
 from scenarios.soundness_cases import (
     DIRECT_HIT,
@@ -26,6 +27,8 @@ from scenarios.soundness_cases import (
     write,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 CODE = {"a.cu": "__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }\n"}
 SM_80 = Call("-arch=sm_80")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_COMPILER, copy_toolkit, replace, wrap
 from scenarios.soundness_cases import (
     KERNEL,
@@ -30,6 +31,8 @@ from scenarios.soundness_cases import (
     write,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 REASON = "because no direct record is kept: "
 

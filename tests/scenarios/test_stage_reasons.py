@@ -8,7 +8,10 @@ import sys
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 KERNEL = "__global__ void k(int *p) { *p = NUMBER; }\n"
 LINE = ("-c", "a.cu", "-arch=sm_80", "-o", "a.o")

@@ -20,8 +20,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS
 from workspaces import OLD_ENOUGH, Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 # A warning of the preprocessor, of both front ends, of ptxas and of the host compiler.
 LOUD = (

@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 
 from scenarios import other_nvcc
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.light_toolkit import BIN, light_toolkit
 from scenarios.other_nvcc import ALTERATIONS, TOOLS
 from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, replace
 from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 SOURCE = """
 #ifdef __CUDA_ARCH__

@@ -11,6 +11,9 @@ import pytest
 from nvccache.files import keys
 from nvccache.store import store
 from nvccache.store.store import Store
+from scenarios.light_by_default import light_nvcc, nvcc
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 LINE = ["-arch=sm_80", "-c"]
 
@@ -124,4 +127,4 @@ def test_what_cannot_be_compared_is_told(compiled):
     assert reasons == {"`two.cu` is gone", "values of macros or of words for other programs are not kept"}
     for words in (["-E", "one.cu"], [*LINE, "one.cu"], ["-arch=sm_90", "-O1", "-c", "three.cu", "-o", "x.o"]):
         status, told = verify(compiled, "--", compiled.nvcc, *words)
-        assert (status, told["compiles"][0]["state"]) == (0, "skipped")
+        assert (status, told["compiles"][0]["state"], told["is_wrong"]) == (1, "skipped", True)

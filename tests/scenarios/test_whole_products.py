@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import OLD_ENOUGH, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 LINES = {
     "object": ("-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"),

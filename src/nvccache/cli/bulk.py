@@ -80,6 +80,14 @@ def _is_fault(error: Exception) -> bool:
 
 
 def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
-    """The names of ours on a remote, their sizes and times of change; raises ServiceError."""
+    """The names of ours on a remote, their sizes and times of change; raises ServiceError.
+
+    One that has no lists, such as redis through opendal, is `broken`.
+    """
     with progress.bar(f"listing {remote.shown}", is_long=True):
-        return {name: (size, changed) for name, size, changed in service.list(remotes.PREFIX)}
+        try:
+            return {name: (size, changed) for name, size, changed in service.list(remotes.PREFIX)}
+        except ServiceError as error:
+            if error.word != "broken":
+                raise
+            raise ServiceError("broken", "it gives no list of what it has") from None

@@ -101,7 +101,7 @@ def _directories(root: str) -> Iterator[Finding]:
     """In each directory that is there a probe is put in place and removed."""
     top = Directory(root)
     is_staged = _has_scratch(top)
-    for name in ("tmp", ".", "journal", "locks", "locks/running"):
+    for name in ("tmp", ".", "journal", "locks", "locks/running", "remote"):
         path = os.path.normpath(f"{root}/{name}")
         error = _try_directory(top, name, is_staged)
         if error:

@@ -76,12 +76,21 @@ def told_in_one_sentence() -> Iterator[None]:
     except OSError as error:
         if _is_of_click(error):  # which prints help by itself
             raise OutputError(error) from None
+        if not error.filename and not _has_working_directory():
+            raise Failure("the working directory was removed", "`cd` to one that is there") from None
         name = os.fsdecode(error.filename or "")
         raise Failure(f"`{name}`: {error.strerror or error}" if name else str(error)) from None
     except Exception as fault:
         if os.environ.get("NVCCACHE_STRICT", "") not in ("", "0"):
             raise
         raise _told(fault) from None
+
+
+def _has_working_directory() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 def _is_of_click(error: OSError) -> bool:

@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 _MOST_OTHERS = 3
 
 
+def _file(_: click.Context, param: click.Parameter, value: str | None) -> str:
+    """Callback of FILE. An empty word is most likely a variable that is not set, no question for the last."""
+    if value == "":
+        raise click.BadParameter("it is empty; without it the last compile is explained", param=param)
+    return value or ""
+
+
 @click.command()
-@click.argument("path", metavar="[FILE]", required=False, default="", type=click.Path())
+@click.argument("path", metavar="[FILE]", required=False, callback=_file, type=click.Path())
 @click.option(
     "--verbose", "-v", is_flag=True, help="Tell all differences of each stage, not the first alone."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from dataclasses import asdict
 
@@ -50,7 +51,7 @@ def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> 
     if as_json:
         say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
     if any(each.is_bad for each in found):
-        click.get_current_context().exit(1)
+        sys.exit(1)
 
 
 def _on(remote: Remote, age: float | None, most: int | None, dry_run: bool) -> Moved:

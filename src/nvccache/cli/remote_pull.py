@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
 import click
@@ -43,7 +44,7 @@ def pull(dry_run: bool, as_json: bool) -> None:
     if as_json:
         say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
     if any(each.is_bad for each in found):
-        click.get_current_context().exit(1)
+        sys.exit(1)
 
 
 def _from(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import asdict
 
@@ -19,7 +20,10 @@ from nvccache.store import eviction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from nvccache.cli.remotes import Chosen
+    from nvccache.remote.service import Service
     from nvccache.remote.uploads import Item
     from nvccache.remote.url import Remote
 
@@ -59,7 +63,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     if as_json:
         say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
     if any(each.is_bad for each in found):
-        click.get_current_context().exit(1)
+        sys.exit(1)
 
 
 def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
@@ -116,7 +120,7 @@ def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Mo
     items = [item for item, used in transfer.items() if used >= oldest]
     try:
         service = remotes.service(remote)
-        there = bulk.listed(remote, service)
+        there = _there(remote, service, [envelope.name_of(*item) for item in items])
     except ServiceError as error:
         moved.fail(error)
         moved.left = len(items)
@@ -141,6 +145,27 @@ def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Mo
             _add(moved, of_items)
     moved.left = len(items) - moved.objects - moved.present - moved.refused
     return moved
+
+
+def _there(remote: Remote, service: Service, names: list[str]) -> Container[str]:
+    """Which names a remote has; raises ServiceError."""
+    try:
+        return bulk.listed(remote, service)
+    except ServiceError as error:
+        if error.word != "broken":
+            raise
+    asked = Moved(remote.shown)
+    there: set[str] = set()
+
+    def ask(name: str) -> int:
+        if service.has(name):
+            there.add(name)
+        return 0
+
+    bulk.move(f"asking {remote.shown}", ask, names, asked)
+    if asked.fault:
+        raise ServiceError(asked.fault)
+    return there
 
 
 def _add(moved: Moved, more: Moved) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 
 import click
 
-from nvccache.cli import progress, remotes
+from nvccache.cli import bulk, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words, size_words
@@ -52,14 +53,13 @@ def status(lists: bool, as_json: bool) -> None:
     chosen = remotes.load()
     found = []
     for remote in chosen.remotes:
-        with progress.bar(f"asking {remote.shown}", is_long=lists):
-            found.append(of(remote, chosen.root, lists))
+        found.append(of(remote, chosen.root, lists))
         if not as_json:
             _show(found[-1])
     if as_json:
         say_json({"remotes": [asdict(each) for each in found]})
     if any(each.fault for each in found):
-        click.get_current_context().exit(1)
+        sys.exit(1)
 
 
 def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
@@ -80,10 +80,8 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
         service.get(name, 1 << 20)
         found.get_seconds = time.monotonic() - started - found.has_seconds
         if lists:
-            found.objects = found.bytes = 0
-            for _, size, _ in service.list(remotes.PREFIX):
-                found.objects += 1
-                found.bytes += size
+            sizes = [size for size, _ in bulk.listed(remote, service).values()]
+            found.objects, found.bytes = len(sizes), sum(sizes)
     except ServiceError as error:
         found.fault, found.text = error.word, str(error)
     return found

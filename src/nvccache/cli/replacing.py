@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -10,6 +11,10 @@ import tempfile
 import click
 
 from nvccache.cli.output import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 
 def replace_file(path: str, content: str) -> None:
@@ -20,7 +25,7 @@ def replace_file(path: str, content: str) -> None:
     data = content.encode("utf-8", "backslashreplace")
     try:
         if path == "-" or not _is_replaceable(path):
-            with click.open_file(path, "wb") as stream:
+            with click.open_file(path, "wb") if path == "-" else _opened(path) as stream:
                 stream.write(data)
             return
         descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
@@ -36,9 +41,17 @@ def replace_file(path: str, content: str) -> None:
                 os.unlink(new)
             raise
     except OSError as error:
-        raise Failure(f"cannot write `{path}`: {error.strerror or error}") from None
+        what = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
+        raise Failure(f"cannot write `{path}`: {what}") from None
     except RuntimeError:  # click's, of a stream that is closed
         raise Failure("standard output is closed") from None
+
+
+def _opened(path: str) -> IO[bytes]:
+    """What is there, to be written to. A pipe that nobody reads would be waited for, perhaps for ever."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    os.set_blocking(descriptor, True)
+    return open(descriptor, "wb")
 
 
 def _is_replaceable(path: str) -> bool:

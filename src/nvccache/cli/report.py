@@ -95,7 +95,7 @@ def _read(source: str) -> list[Call]:
     """The calls in a file, of which lines that are no events are left out."""
     try:
         with click.open_file(source, "rb") as stream:
-            found, damaged, newer = of_events.read_lines(stream)
+            found, damaged, newer = of_events.read_lines(of_events.lines_of(stream))
     except OSError as error:
         raise click.ClickException(f"cannot read `{source}`: {error.strerror or error}") from None
     if newer and not found:

@@ -130,7 +130,7 @@ def _statistics(
             kind: {"files": of_kind.files, "bytes": of_kind.bytes, "unpacked_bytes": of_kind.unpacked}
             for kind, of_kind in sizes.by_kind(settings.dir).items()
         }
-    last = ages.events_of(settings.journal_root, ages.LAST_BUILD) if since is None else []
+    last = _last_build(settings.journal_root, totals) if since is None else []
     return {
         "version": __version__,
         **totals,
@@ -139,6 +139,14 @@ def _statistics(
         "store": size,
         "uploads": uploads.summary(settings.dir),
     }
+
+
+def _last_build(root: str, totals: event_totals.Totals) -> list[Event]:
+    """The calls of the last build, as far as they are in the totals: after `--zero` they are not."""
+    if not any(totals["calls"].values()):
+        return []
+    found = ages.events_of(root, ages.LAST_BUILD)
+    return [event for event in found if round(event.started, 3) >= totals["since"]]
 
 
 def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:

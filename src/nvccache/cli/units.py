@@ -31,7 +31,7 @@ def age_option(_: click.Context, param: click.Parameter, value: str | None) -> f
         return None
     text = value.strip().lower()
     number, unit = text[:-1], text[-1:]
-    if number.isdecimal() and unit in _SECONDS:
+    if number.isascii() and number.isdecimal() and unit in _SECONDS:
         return float(int(number) * _SECONDS[unit])
     raise click.BadParameter(f"`{value}` is not an age such as `30d`, `12h` or `90m`", param=param)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 
 import click
@@ -57,7 +58,7 @@ def unpack(files: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         say_json({"cache": settings.dir, "packs": [asdict(each) for each in found]})
     if any(each.refused for each in found):
-        click.get_current_context().exit(1)
+        sys.exit(1)
 
 
 def _unpacked(file: str, settings: Config) -> Unpacked:

@@ -43,7 +43,8 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     Every file is checked against its checksum.
     With a command line behind `--`, that is compiled by the cache and by nvcc, here, and nothing else is
     checked; it must name its output by `-o`, which is not written. N objects are chosen at random from those
-    whose command lines are kept in full. Ends with status 1 if something is wrong.
+    whose command lines are kept in full. Ends with status 1 if something is wrong, or if the given command
+    line could not be compared.
     """
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
@@ -56,10 +57,10 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     checked = None if command else _check(settings, repair)
     tried = [_given(command)] if command else _sample(settings, sample) if sample else []
     if as_json:
-        say_json(_document(settings, checked, tried))
+        say_json(_document(settings, checked, tried, bool(command)))
     else:
         _show(settings, checked, tried, repair)
-    if _is_wrong(checked, tried):
+    if _is_wrong(checked, tried, bool(command)):
         sys.exit(1)
 
 
@@ -69,9 +70,12 @@ def _check(settings: Config, repair: bool) -> Checked:
         return integrity.check(cache, repair, tell)
 
 
-def _is_wrong(checked: Checked | None, tried: list[Tried]) -> bool:
+def _is_wrong(checked: Checked | None, tried: list[Tried], is_given: bool) -> bool:
+    """Whether the status is 1. Of a sample some may be skipped; a command that is given is to be compared."""
     is_damaged = checked is not None and len(checked.damaged) > checked.removed
-    return is_damaged or any(each.state == recompile.DIFFERENT for each in tried)
+    return is_damaged or any(
+        each.state == recompile.DIFFERENT or (is_given and each.state == recompile.SKIPPED) for each in tried
+    )
 
 
 def _given(command: tuple[str, ...]) -> Tried:
@@ -111,12 +115,14 @@ def _environ() -> dict[str, str]:
     return environ | {"NVCCACHE_DISABLE": "0", "NVCCACHE_RECACHE": "0"}  # the settings file may say otherwise
 
 
-def _document(settings: Config, checked: Checked | None, tried: list[Tried]) -> dict[str, object]:
+def _document(
+    settings: Config, checked: Checked | None, tried: list[Tried], is_given: bool
+) -> dict[str, object]:
     return {
         "cache": settings.dir,
         "files": asdict(checked) if checked else None,
         "compiles": [asdict(each) for each in tried],
-        "is_wrong": _is_wrong(checked, tried),
+        "is_wrong": _is_wrong(checked, tried, is_given),
     }
 
 

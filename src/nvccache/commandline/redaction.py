@@ -134,6 +134,15 @@ def line(argv: Iterable[str]) -> list[str]:
     return found
 
 
+def files_in(argv: Iterable[str]) -> list[str]:
+    """The words that name inputs by their endings, whether or not nvcc would understand the line."""
+    return [
+        argument.tokens[0]
+        for argument in _arguments(list(argv))
+        if argument.name == tokens.INPUT and argument.tokens[0].endswith(_FILES)
+    ]
+
+
 def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
     """The words of a tool's command line, each option with its value: as it may be shown, and all of it."""
     found = []

@@ -95,7 +95,8 @@ def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapp
         return _of_variable(difference.path, recorded, environ)
     path = f"`{_shown(difference, recorded)}`"
     if difference.what == "processor":
-        return "the processor is another one"
+        # What tools see of it by their libm is a class; without one it is all there is to tell.
+        return "the processor is of another class" if difference.path else "the processor is another one"
     if difference.what == machine_facts.HOST:
         return "the machine is another one"
     if difference.what == machine_facts.DIRECTORY:

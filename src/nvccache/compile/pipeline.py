@@ -53,6 +53,7 @@ def carry_out(request: Request, config: Config) -> Report:
         lambda watchdog: _compile(request, config, cache, path, _slots(request, config, watchdog)),
     )
     report.store_fault = cache.fault
+    report.remote = cache.beyond.use() if cache.beyond else None
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache.execution import shared_ids
 from nvccache.files import keys, presence, signatures
 from nvccache.module_id import ids
 from nvccache.observation.stage_inputs import Subject
@@ -159,7 +160,10 @@ class Recorder:
         if any(needle in content for content in [*contents, given.stdout, given.stderr]):
             return False
         texts = [*contents, given.stdout, given.stderr]
-        if any(map(ids.may_be_any_in, texts)) or any(map(self.execution.seeding.may_be_named, plan.stages)):
+        may_hold_id = any(map(ids.may_be_any_in, texts)) or any(
+            map(self.execution.seeding.may_be_named, plan.stages)
+        )
+        if may_hold_id and self.execution.ids_choice != shared_ids.SHARED:
             return False
         pwd = self._environ.get("PWD", self.cwd)
         return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvccache import outcomes
-from nvccache.store.event_line import HIT, StageEvent
+from nvccache.store.event_line import HIT, RemoteUse, StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Report:
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
     link_only.py; `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or
     empty. `told_before_link` are standard output and error up to there, where a program is linked.
-    `to_send` is what other machines may have a use for, as beyond.items_of gives it.
+    `remote` is what was asked of other caches; `to_send` is what other machines may have a use for, as
+    beyond.items_of gives it.
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class Report:
         "leave_to_nvcc",
         "looked_up",
         "products",
+        "remote",
         "stages",
         "status",
         "stderr",
@@ -73,6 +75,7 @@ class Report:
         self.is_linked = False
         self.store_fault = ""
         self.told_before_link = (b"", b"")
+        self.remote: RemoteUse | None = None
         self.to_send: list[tuple[str, str]] = []
 
     @property

@@ -14,7 +14,7 @@ from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
-from nvccache.execution import unlike_ids
+from nvccache.execution import shared_ids, unlike_ids
 from nvccache.execution.execution import Execution
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
@@ -56,6 +56,10 @@ class _UnlikeIdsError(Exception):
     """A stage that made up the module id itself has made up another than nvcc's."""
 
 
+class _OtherPathError(Exception):
+    """The module id has to be made of the other path (shared_ids.py)."""
+
+
 class _MovedLinesError(Exception):
     """A compiler has said something about text whose lines are elsewhere now."""
 
@@ -67,11 +71,12 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
     """
     # Intermediates that are kept have to be nvcc's to the letter.
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
+    ids_choice = shared_ids.first_choice(context)
     before = tried = None
     ran: set[str] = set()
     clock = StageClock()
     while True:
-        execution = Execution(context, relies_on_ids, ignores_lines)
+        execution = Execution(context, relies_on_ids, ignores_lines, ids_choice)
         if before:
             execution.workspace.take_over(before.workspace)
         try:
@@ -84,6 +89,9 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
             tried = execution
             surroundings.progress.note("the module ids differ: once more, in nvcc's way")
             relies_on_ids = False
+        except _OtherPathError:
+            surroundings.progress.note("the module id does not suit the object: once more, with another")
+            ids_choice = shared_ids.other_choice(context, ids_choice)
         except _MovedLinesError:
             surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
             ignores_lines = False
@@ -119,7 +127,7 @@ class _Run:
                 if self._next == handed_over:
                     self._ended_now = self._schedule.wait()
         except BaseException as reason:
-            is_wanted = isinstance(reason, _UnlikeIdsError | _MovedLinesError)
+            is_wanted = isinstance(reason, _UnlikeIdsError | _MovedLinesError | _OtherPathError)
             if is_wanted:
                 self._store_what_ended()
             self._schedule.finish(is_wanted)
@@ -190,9 +198,15 @@ class _Run:
                 raise _UnlikeIdsError
             if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
+            if not task.has_failed and shared_ids.is_refuted(self._execution, task.stage, self._said()):
+                raise _OtherPathError
             if is_id_settled:
                 self._noted.add(task.number)
                 self._progress.ended(task)
+
+    def _said(self) -> bytes:
+        completed = [task.completed for task in self._ended()]
+        return b"".join([done.stdout + done.stderr for done in completed if done])
 
     def _is_id_settled(self, task: Task) -> bool:
         """Whether the id that nvcc would have this stage read, if any, is known."""

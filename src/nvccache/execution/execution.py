@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache.execution import shared_ids
 from nvccache.execution.find_stage import Finder, StageKeys
 from nvccache.execution.publish_stage import Publisher
 from nvccache.execution.run_stage import StageRuns
@@ -107,12 +108,21 @@ class Execution:
 
     What they find out is handed back; only the scratch directory and the store change (workspace.py).
     `relies_on_ids` and `ignores_lines` are two ways to go faster that may turn out, on the way, not to hold
-    for a context.
+    for a context; so may `ids_choice`, see shared_ids.py.
     """
 
-    def __init__(self, context: Context, relies_on_ids: bool = True, ignores_lines: bool = True) -> None:
+    def __init__(
+        self,
+        context: Context,
+        relies_on_ids: bool = True,
+        ignores_lines: bool = True,
+        ids_choice: str = shared_ids.SETTLED,
+    ) -> None:
         self._context = context
-        self.plan = independent(context.plan) if relies_on_ids else context.plan
+        self.ids_choice = ids_choice
+        self.plan_of_nvcc = context.plan
+        plan = shared_ids.plan_of(context, ids_choice)
+        self.plan = independent(plan) if relies_on_ids else plan
         self.store = context.store
         self.since_ns = context.since_ns
         self.cwd = context.cwd

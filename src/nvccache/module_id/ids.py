@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GENERATE_OPTION = "--gen_module_id_file"
 _SEED_OPTION = "--frandom-seed"
-_PATH_OPTION = "--orig_src_path_name"
+PATH_OPTION, NAME_OPTION = "--orig_src_path_name", "--orig_src_file_name"
 _FIRST_VERSION_WITH_SEED = 13
 _DEFINING = ("-D", "-U", "-I", "-i")
 _TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
@@ -38,6 +38,7 @@ _SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # what the checksum of a path i
 _DEFINITION = b"#define __NV_MODULE_ID "
 _PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
 _SEED_DIGITS = 32  # of the key that a seed is; its crc32 alone gets into an id
+_LONGEST_REST = 8  # characters of a definition's name; of a longer one the id holds the crc32
 _TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
 
 
@@ -131,13 +132,13 @@ def is_named_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
 
     The head of the id, which tells path and name, is looked for: names may be made of any part of the rest.
     """
-    head = _split(identifier)[0].strip(b"_")
+    head = head_of(identifier)
     return any(not head or head in content or b"\0" in content for content in contents)
 
 
 def source_path(argv: Sequence[str]) -> str:
     """The path that the id is made of, as a command gives it; empty on CUDA 11.2, which does not."""
-    return argv[argv.index(_PATH_OPTION) + 1] if _PATH_OPTION in argv else ""
+    return argv[argv.index(PATH_OPTION) + 1] if PATH_OPTION in argv else ""
 
 
 def start_of(path: str) -> bytes:
@@ -172,6 +173,17 @@ def may_be_any_in(content: bytes) -> bool:
 def names_process(text: bytes) -> bool:
     """Whether the names in a text hold an id with a process id."""
     return any(_TIME_AND_PROCESS.match(text, _end_of_head(match)) for match in _PREFIX.finditer(text))
+
+
+def head_of(identifier: bytes) -> bytes:
+    """What an id begins with, which tells path and name, as it stands in names; may be empty."""
+    return _split(identifier)[0].strip(b"_")
+
+
+def is_made_of(identifier: bytes, name: bytes) -> bool:
+    """Whether this mangled name is that of the external definition that an id names."""
+    rest = _split(identifier)[1]
+    return rest == (name if len(name) <= _LONGEST_REST else b"%08x" % zlib.crc32(name))
 
 
 def is_understood(identifier: bytes) -> bool:

@@ -77,7 +77,7 @@ def _generating(argv: tuple[str, ...], name: str) -> tuple[str, ...]:
 def source_paths(stages: Sequence[Stage]) -> dict[str, str]:
     """For each file with a module id that is not made by the name of it alone, where the source is."""
     return {
-        output.path: stage.name("source path")
+        output.path: ids.source_path(stage.argv)
         for stage in stages
         for output in stage.outputs
         if output.role in (ROLE, "stub")

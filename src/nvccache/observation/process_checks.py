@@ -196,7 +196,7 @@ def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set
         begun = shell_text.begun_by(process.arguments[1:])
         is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
         names = shell_text.variables_in(scripts_of(process))
-        return names | shell_text.variables_at_start(is_remote_command, environ)
+        return names | shell_text.variables_at_start(process.arguments, is_remote_command, environ)
     if kind in (UNKNOWN, INTERPRETER):
         texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]
         return {environment.WHOLE} | shell_text.ignored_variables_in(texts)

@@ -45,12 +45,14 @@ OF_SHELLS = (
     "ENV",
     "FUNCNEST",
     "GLOBIGNORE",
-    "HOME",
     "POSIXLY_CORRECT",
     "PS4",
     "SHELLOPTS",
     "TMOUT",
 )
+# What stands for the home directory, or is abbreviated by it, in a script that does not name HOME.
+_HOME = re.compile(rb"~|\b(?:cd|dirs|popd|pushd)\b")
+_WITHOUT_HOME = frozenset("cefhuvx")  # letters of options that have no shell read files of the user's
 _OF_REMOTE_COMMANDS = (
     "SSH_CLIENT",
     "SSH2_CLIENT",
@@ -114,12 +116,17 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
         return {environment.WHOLE} | {
             name for name in names if environment.is_ignored(name) and not environment.is_hidden(name)
         }
-    return {name for name in names if not environment.is_hidden(name) and name != "PATH"} | {*OF_SHELLS}
+    of_shells = {*OF_SHELLS, "HOME"} if _HOME.search(text) else {*OF_SHELLS}
+    return {name for name in names if not environment.is_hidden(name) and name != "PATH"} | of_shells
 
 
-def variables_at_start(is_remote_command: bool, environ: Mapping[str, str]) -> set[str]:
-    """What a shell may heed beside its text, by what it finds in the environment."""
+def variables_at_start(
+    arguments: Sequence[str], is_remote_command: bool, environ: Mapping[str, str]
+) -> set[str]:
+    """What a shell may heed beside its text, by its arguments and by what it finds in the environment."""
     names = set()
+    if is_remote_command or "~" in environ.get("PATH", "") or _may_be_users(arguments):
+        names.add("HOME")  # of which it reads ~/.bashrc or ~/.profile, or looks for programs below it
     if any(sign in environ.get(name, "") for name in _EXPANDED for sign in "$`"):
         names.add(environment.WHOLE)
     if is_remote_command:
@@ -127,6 +134,13 @@ def variables_at_start(is_remote_command: bool, environ: Mapping[str, str]) -> s
         if any(name in environ for name in _OF_REMOTE_COMMANDS):
             names.add("SHLVL")
     return names
+
+
+def _may_be_users(arguments: Sequence[str]) -> bool:
+    """Whether a shell with these arguments may be one that reads the user's own files when it begins."""
+    if arguments[:1] and arguments[0].startswith("-"):
+        return True  # a login shell
+    return any(word[:1] in ("-", "+") and not _WITHOUT_HOME.issuperset(word[1:]) for word in arguments[1:2])
 
 
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:

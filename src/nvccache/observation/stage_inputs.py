@@ -61,6 +61,7 @@ class ObservedInputs:
     def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, base: str = "") -> None:
         self._cache = cache
         self._base = base
+        self.cwd = cwd
         self.scratch = scratch
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
@@ -283,6 +284,16 @@ class _StageInputs:
     def _counts(self, path: str) -> bool:
         return self._call.counts(path) and path not in self._written and path not in self._in_key
 
+    def _names_of_directory(self) -> frozenset[str]:
+        """What a tool that is known by its content may look up to learn what its directory is called.
+
+        It is there by any of these names, in each checkout; whether the name counts is said by its command.
+        """
+        if not self._subject.loaded:
+            return frozenset()
+        names = (self._call.cwd, self._subject.environ.get("PWD", ""))
+        return frozenset(name for name in names if name and presence.likeness(name, ".")[1:] == "1")
+
     def _variables(self) -> set[str]:
         names = {*environment.OF_LIBC}
         if not self._subject.loaded:  # whose loader has been asked for the key
@@ -298,8 +309,9 @@ class _StageInputs:
     def _add_lookups(self, made: InputRecord) -> None:
         search_path = self._subject.environ.get("PATH", "")
         looked = self._call.begin_lookups(made.files)
+        here = self._names_of_directory()
         for process, _ in self._processes:
-            looked.take(process, self._counts)
+            looked.take(process, lambda path: self._counts(path) and path not in here)
         looked.add_absent(path for known in self._libraries for path in known.absent)
         if not self._subject.loaded:
             looked.call(self._subject.word, search_path)

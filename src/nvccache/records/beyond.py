@@ -11,12 +11,12 @@ import os
 
 from nvccache.files import keys
 from nvccache.records import bundle
-from nvccache.records.bundle import Bundle
 from nvccache.store import store
+from nvccache.store.event_line import RemoteUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from nvccache.config import Config
     from nvccache.remote.tier import Tier
@@ -32,52 +32,65 @@ _RAW, _COMPRESSED = b"r", b"c"
 class Beyond:
     """The remotes behind one cache directory, for one call; may be used by several threads."""
 
-    __slots__ = ("_bundles", "_entries", "tier")
+    __slots__ = ("_entries", "tier")
 
     def __init__(self, tier: Tier) -> None:
         self.tier = tier
-        self._bundles: dict[str, Bundle] = {}
         self._entries: dict[str, bytes] = {}  # of the bundles that were received, by their keys
 
     def want(self, front_keys: Iterable[str], entries: Iterable[str] = ()) -> None:
         """Begin to fetch what is going to be asked for, all at once."""
         self.tier.prefetch(
-            [(bundle.BUCKET, key, _LARGEST_BUNDLE) for key in front_keys if key and key not in self._bundles]
+            [(bundle.BUCKET, key, _LARGEST_BUNDLE) for key in front_keys if key]
             + [(store.STAGE, key, _LARGEST_ENTRY) for key in entries]
         )
 
     def want_blobs(self, digests: Iterable[str]) -> None:
         self.tier.prefetch([(store.BLOB, digest, _LARGEST_BLOB) for digest in digests])
 
-    def input_records(self, front_key: str) -> dict[str, bytes]:
-        """The input records that remotes have under a front key, by their keys, newest first."""
-        if front_key not in self._bundles:
-            received = self.tier.get(bundle.BUCKET, front_key, _LARGEST_BUNDLE)
+    def input_records(self, front_key: str) -> Iterator[tuple[str, bytes]]:
+        """The input records that remotes have under a front key, with their keys, as remotes answer.
+
+        Each remote may have other ones; those of one are newest first.
+        """
+        for received in self.tier.each(bundle.BUCKET, front_key, _LARGEST_BUNDLE):
             try:
-                found = bundle.decode(received) if received is not None else Bundle()
+                found = bundle.decode(received)
             except ValueError:
-                self.tier.refuse(bundle.BUCKET, front_key)
-                found = Bundle()
-            self._entries |= {key: entry for key, (_, entry) in found.records.items()}
-            self._bundles[front_key] = found
-        return {key: record for key, (record, _) in self._bundles[front_key].records.items()}
+                self.tier.refuse(bundle.BUCKET, front_key, received)
+                continue
+            for key, (record, entry) in found.records.items():
+                if entry:
+                    self._entries.setdefault(key, entry)
+                yield key, record
 
     def entry(self, key: str) -> bytes | None:
         """A stage's entry: of a bundle that was received, else by itself."""
-        if self._entries.get(key):
+        if key in self._entries:
             return self._entries[key]
         return self.tier.get(store.STAGE, key, _LARGEST_ENTRY)
 
     def blob(self, digest: str) -> tuple[bytes, bool] | None:
         """The content with this digest, and whether it is an intermediate, which is kept compressed."""
-        received = self.tier.get(store.BLOB, digest, _LARGEST_BLOB + 1)
-        if received is None:
+        while True:  # another remote may have what this one should
+            received = self.tier.get(store.BLOB, digest, _LARGEST_BLOB)
+            if received is None:
+                return None
+            try:
+                return opened_blob(received, digest)
+            except ValueError:
+                self.tier.refuse(store.BLOB, digest, received)
+
+    def use(self) -> RemoteUse | None:
+        """What was asked so far, for the event log; None if nothing was."""
+        counts = self.tier.counts
+        asked = max((each.asked for each in counts), default=0)  # all are asked for each name
+        faults = dict.fromkeys(word for each in counts for word in each.faults)
+        if not asked and not faults:
             return None
-        try:
-            return opened_blob(received, digest)
-        except ValueError:
-            self.tier.refuse(store.BLOB, digest)
-            return None
+        found = sum(each.found for each in counts)
+        size = sum(each.bytes_in for each in counts)
+        return RemoteUse(asked, min(found, asked), size, self.tier.waited, tuple(faults))
 
     def give_up(self) -> None:
         """Ask for nothing more, and wait for nothing: the call is to end at once."""

@@ -75,10 +75,10 @@ def holding(
 
 def _received(front_key: str, cache: Store, relocation: Relocation) -> Iterator[Found]:
     """What other caches have under a key, and this one has not."""
-    kept_here = set(keys_of(front_key, cache))
-    received = cache.beyond.input_records(front_key) if cache.beyond else {}
-    for key, record in received.items():
-        if key not in kept_here:
+    known = set(keys_of(front_key, cache))
+    for key, record in cache.beyond.input_records(front_key) if cache.beyond else ():
+        if key not in known:
+            known.add(key)
             try:
                 yield Found(key, *input_records.decode(record, relocation), is_received=True)
             except (ValueError, IndexError):

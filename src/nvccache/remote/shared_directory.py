@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_IN_THE_WAY = (errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
 _TEMPORARY = ".new-"
 _STALE = 3600.0  # seconds after which nobody is still writing a file
 
@@ -169,4 +170,6 @@ def _fault(error: OSError) -> ServiceError:
         return ServiceError("denied", said)
     if error.errno in _FULL:
         return ServiceError("full", said)
+    if error.errno in _IN_THE_WAY:
+        return ServiceError("broken", said)  # of this name, and not of the directory
     return ServiceError("unreachable", said)

@@ -20,7 +20,7 @@ from nvccache.remote.service import Service, ServiceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nvccache.config import Config
     from nvccache.remote.url import Remote
@@ -56,6 +56,10 @@ class _Lookup:
     def best(self) -> bytes | bool | None:
         """The answer of the first that has it."""
         return next((answer for answer in self.answers if answer not in (None, False)), None)
+
+    def is_any_heard_but(self, known: set[int]) -> bool:
+        """Whether there is more to be known than of these remotes, or nothing more to come."""
+        return sum(self.is_heard) > len(known) or all(self.is_heard)
 
     @property
     def is_settled(self) -> bool:
@@ -229,6 +233,25 @@ class Tier:
         found = self._wait(self._look_up(bucket, key, most))
         return found if isinstance(found, bytes) and len(found) <= most else None
 
+    def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
+        """What the remotes have under a key, of each that has it, as it comes."""
+        lookup = self._look_up(bucket, key, most)
+        given: set[int] = set()
+        while True:
+            with self._changed:
+                self._budget.wait(self._changed, lambda: self._is_closed or lookup.is_any_heard_but(given))
+                heard = [index for index, is_heard in enumerate(lookup.is_heard) if is_heard]
+                late = [] if self._is_closed or len(heard) > len(given) else self._late(lookup)
+            for index in heard:
+                answer = lookup.answers[index]
+                if index not in given and isinstance(answer, bytes) and len(answer) <= most:
+                    yield answer
+            for source in late:
+                source.note_fault(ServiceError("timeout"))
+            if len(heard) == len(given) or len(heard) == len(lookup.is_heard):
+                return
+            given.update(heard)
+
     def has(self, bucket: str, key: str) -> bool:
         """Whether some remote says that it has a key: what it has may still be no good."""
         with self._changed:
@@ -237,12 +260,12 @@ class Tier:
             return self._wait(fetched) is not None
         return bool(self._wait(self._look_up(bucket, key, None)))
 
-    def refuse(self, bucket: str, key: str) -> None:
-        """What came under a key is no good after all: it is absent from now on."""
+    def refuse(self, bucket: str, key: str, body: bytes) -> None:
+        """What came under a key is no good after all: it is absent from now on, where it came from."""
         with self._changed:
             lookup = self._lookups[bucket, key, True]
             for index, answer in enumerate(lookup.answers):
-                if answer is not None:
+                if answer == body:
                     lookup.answers[index] = None
                     self._sources[index].note_refusal()
 

@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from nvccache.config import Config
     from nvccache.remote.url import Remote
 
     Item = tuple[str, str]  # bucket and key
@@ -71,6 +72,16 @@ class State:
         both.word, both.text, both.at = newest.word, newest.text, newest.at
         both.refused_until = newest.refused_until
         return both
+
+
+def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
+    """Have what a call has published sent to every remote that is written to, and wait for nobody."""
+    from nvccache.remote import url
+
+    remotes = url.parse(config.remote)
+    root = directories.of(config)
+    if enqueue(root, remotes, items):
+        ensure_running(root, remotes, environ, config.log)
 
 
 def enqueue(place: str | Directory, remotes: Iterable[Remote], items: Iterable[Item]) -> bool:

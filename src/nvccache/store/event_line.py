@@ -223,7 +223,7 @@ def _append_line(root: Directory, line: bytes) -> bool:
     path = f"{FOLDER}/{LOG}"
     try:
         descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
-    except SecondNameError:
+    except StrangeFileError:  # planted, or a link of a backup: it goes, and what it leads to stays as it is
         root.unlink(path)
         descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
     try:

@@ -302,7 +302,8 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
         return {name.partition(".")[2]: int(counters[name]) for name in names}
 
     return {
-        "calls": {outcome: int(amount(f"calls.{outcome}")) for outcome in outcomes.OUTCOMES},
+        # An outcome of another version counts as a call, as it does in the event log.
+        "calls": {**dict.fromkeys(outcomes.OUTCOMES, 0), **amounts("calls")},
         "bypass_reasons": amounts("bypass_reasons"),
         "store_faults": amounts("store_faults"),
         "wrong_settings": amounts("wrong_settings"),

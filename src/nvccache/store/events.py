@@ -258,6 +258,8 @@ def _event_of(line: bytes) -> Event | None:
         return None
     try:
         event = Event(fields[2], fields[3], _number(fields[0], _LARGEST_TIME))
+        if event.started < 0:
+            return None  # no call began before 1970, and `--since` would see it as little as the report does
         event.seconds = _number(fields[1])
         event.directory, event.product, event.cause = map(_unquote, (fields[4], fields[5], fields[7]))
         event.sources = _list(fields[6])

@@ -34,8 +34,10 @@ from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Protocol
+
+    from nvccache.store.event_line import RemoteUse
 
     class Beyond(Protocol):
         """What a store asks of other caches; records/beyond.py."""
@@ -46,13 +48,15 @@ if TYPE_CHECKING:
 
         def entry(self, key: str) -> bytes | None: ...
 
-        def input_records(self, front_key: str) -> dict[str, bytes]: ...
+        def input_records(self, front_key: str) -> Iterator[tuple[str, bytes]]: ...
 
         def blob(self, digest: str) -> tuple[bytes, bool] | None: ...
 
         def has_blob(self, digest: str) -> bool: ...
 
         def give_up(self) -> None: ...
+
+        def use(self) -> RemoteUse | None: ...
 
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"

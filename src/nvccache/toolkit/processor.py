@@ -46,21 +46,28 @@ def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: 
     a record names, must be known without the cache, or the answer is empty unless it is remembered.
     """
     try:
-        digest = keys.digest_file(loader, _LARGEST_LOADER)
+        key = memo_key(loader, environ)
     except (OSError, ValueError):
         return unclassified(environ) if is_of_tool else ""
-    # The loader by its content, so that machines which share a cache ask once.
-    components = [("loader", (digest,)), ("processor", (_alias(), environ.get(TUNABLES, "")))]
-    memo_key = keys.key_of("features", components)
-    found = cache.find_memo(memo_key)
+    found = cache.find_memo(key)
     if not found:
         from nvccache.toolkit import loader_diagnostics
 
         if not is_of_tool and not loader_diagnostics.may_be_run(loader):
             return ""
         found = loader_diagnostics.features(loader, environ) or unclassified(environ)
-        cache.add_memo(memo_key, found)
+        cache.add_memo(key, found)
     return found
+
+
+def memo_key(loader: str, environ: Mapping[str, str]) -> str:
+    """Under which key the class is remembered; raises OSError or ValueError.
+
+    The loader counts by its content, so that machines which share a cache ask once.
+    """
+    digest = keys.digest_file(loader, _LARGEST_LOADER)
+    components = [("loader", (digest,)), ("processor", (_alias(), environ.get(TUNABLES, "")))]
+    return keys.key_of("features", components)
 
 
 def unclassified(environ: Mapping[str, str]) -> str:

@@ -305,7 +305,11 @@ def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
 def test_every_command_can_print_json(nvccache, filled, name, monkeypatch):
     """`stats` has its own word for it as well."""
     command = commands.get_command(None, name)
-    assert name == "stats" or any("--json" in option.opts for option in command.params)
+    found = [command]
+    if name == "remote":  # says nothing by itself
+        found = [command.get_command(None, word) for word in command.list_commands(None)]
+    for one in found:
+        assert name == "stats" or any("--json" in option.opts for option in one.params)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_since_when(nvccache, used_cache, since, count):
     assert len(nvccache("events", "--since", since).output.splitlines()) == count
 
 
-@pytest.mark.parametrize("since", ["", "yesterday", "2h3", "-1h", "2026-13-01", "1" * 400 + "d"])
+@pytest.mark.parametrize("since", ["", "yesterday", "2h3", "-1h", "٣h", "2026-13-01", "1" * 400 + "d"])
 def test_a_time_that_is_none_is_one_sentence(nvccache, used_cache, since):
     result = nvccache("events", "--since", since)
     assert result.exit_code == 2
@@ -86,3 +86,15 @@ def test_what_is_appended_is_followed_across_a_fold(used_cache, tmp_path):
         found = [json.loads(child.stdout.readline())["product"] for _ in range(6)]
         child.terminate()
     assert found == [f"/{number}.o" for number in range(6)]
+
+
+def test_events_and_counts_agree_on_what_no_call_of_this_version_can_be(nvccache, cache_dir):
+    """An outcome of another version is one call more, a time before 1970 is damage."""
+    event_line.append(cache_dir, event(outcomes.MISS, started=-5.0))
+    event_line.append(cache_dir, event("of_tomorrow", started=time.time()))
+    assert [json.loads(line)["outcome"] for line in nvccache("events", "--json").output.splitlines()] == [
+        "of_tomorrow"
+    ]
+    for arguments in ((), ("--since", "1h")):
+        calls = json.loads(nvccache("stats", "--json", *arguments).output)["calls"]
+        assert {outcome: count for outcome, count in calls.items() if count} == {"of_tomorrow": 1}

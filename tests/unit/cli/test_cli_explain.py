@@ -63,6 +63,25 @@ def test_an_unknown_object_is_one_sentence(nvccache, cache_dir):
     assert (result.exit_code, result.output) == (1, "Error: no compile of `sub/b.o` is known\n")
 
 
+def test_an_empty_word_is_no_question_for_the_last_compile(nvccache, cache_dir):
+    journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
+    result = nvccache("explain", "")
+    assert result.exit_code == 2
+    assert "`[FILE]`: it is empty" in result.output
+
+
+def test_a_working_directory_that_was_removed_is_one_sentence(nvccache, cache_dir, tmp_path, monkeypatch):
+    journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for arguments in (["explain", "a.o"], ["verify", "--", "nvcc"]):
+        result = nvccache(*arguments)
+        assert (result.exit_code, result.output.splitlines()[0]) == (
+            1, "Error: the working directory was removed",
+        )  # fmt: skip
+
+
 def test_a_direct_hit_has_nothing_to_tell(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST, ["another"])
     journal(cache_dir, "a.o", outcomes.MISS)

@@ -15,7 +15,9 @@ from nvccache import config, outcomes
 from nvccache.cli.names import COMMANDS
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
+from nvccache.remote import uploads, url
 from nvccache.store import event_line
+from nvccache.store.event_line import RemoteUse
 from nvccache.store.store import Store
 
 HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc\tforged\udc9b\u2028"
@@ -52,6 +54,18 @@ COMMAND_LINES = {
     "doctor": [["doctor"], ["doctor", HOSTILE]],
     "verify": [["verify"], ["verify", "--json"], ["verify", "--recompile", HOSTILE]],
     "completion": [["completion", HOSTILE]],
+    "remote": [
+        ["remote", HOSTILE],
+        ["remote", "status"],
+        ["remote", "status", "--json"],
+        ["remote", "test"],
+        ["remote", "push", "--all"],
+        ["remote", "push", "--since", HOSTILE],
+        ["remote", "pull"],
+        ["remote", "prune", "--max-size", HOSTILE],
+    ],
+    "pack": [["pack", f"/nowhere/{HOSTILE}"], ["pack", "x", "--base", HOSTILE]],
+    "unpack": [["unpack", HOSTILE]],
     "report": [["report", "-o", "-"], ["report", "--since", HOSTILE], ["report", "--from", HOSTILE]],
 }
 
@@ -79,10 +93,15 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
         call.product, call.store_fault, call.wrong_settings = product, word, word
         call.directory, call.sources, call.cause = product, [product], HOSTILE
         call.stages[0].architecture, call.stages[0].why = word, HOSTILE
+        call.remote = RemoteUse(1, 1, 1, 1.0, (word.replace(",", ""),))
         event_line.append(root, call)
     for variable in ("NVCCACHE_MAX_SIZE", "NVCCACHE_JOBS", "NVCCACHE_UMASK", f"NVCCACHE_{HOSTILE}"):
         monkeypatch.setenv(variable, HOSTILE)
     monkeypatch.setenv("NVCCACHE_NVCC", f"/{HOSTILE}")
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+    state = uploads.State()
+    state.fail(HOSTILE, HOSTILE)
+    uploads.write_state(cache.directory, url.parse(os.environ["NVCCACHE_REMOTE"])[0].identity, state)
     path = config.config_file(os.environ)
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:

@@ -197,3 +197,18 @@ def test_the_items_of_a_pack_are_those_that_may_be_shared(nvccache, toolkit, tmp
     with path.open("rb") as stream:
         found = [packed.item for packed in packs.index_of(stream)]
     assert found == [item for item, _ in Transfer(toolkit.store()).items()]
+
+
+def test_each_object_is_what_the_index_says(nvccache, fill, tmp_path):
+    fill(*CONTENTS)
+    path = tmp_path / "a.pack"
+    nvccache("pack", str(path))
+    with path.open("rb") as stream:
+        first = packs.index_of(stream)[0]
+        content = packs.read(stream, first, 1 << 20)
+        assert keys.digest_bytes(content) == first.digest
+        with pytest.raises(ValueError, match="too large"):
+            packs.read(stream, first, first.size - 1)
+        first.offset -= 1
+        with pytest.raises(ValueError, match="digest"):
+            packs.read(stream, first, 1 << 20)

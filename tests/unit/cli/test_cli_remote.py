@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from nvccache.cli import remote_prune
+from nvccache.cli import bulk, remote_prune
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
 from nvccache.remote import breaker, envelope, uploads, url
@@ -185,12 +185,25 @@ def test_all_of_a_cache_is_sent_once(nvccache, far, cache):
     assert (again["objects"], again["present"]) == (0, 3)
 
 
+def test_a_remote_without_lists_is_asked_for_each(nvccache, far, cache, monkeypatch):
+    nvccache("remote", "push", "--since", "1h")
+    first = files(far)[0]
+    first.unlink()
+    fail("broken", "list")(monkeypatch)
+    found = told(nvccache("remote", "push", "--all", "--json"))
+    assert (found["objects"], found["present"]) == (1, 2)
+    for line in (("pull",), ("prune", "--older-than", "1d"), ("status", "--list")):
+        result = nvccache("remote", *line)
+        assert (result.exit_code, "gives no list" in result.stdout) == (1, True)
+
+
 def test_only_what_was_used_lately_is_sent(nvccache, far, cache):
     os.utime(cache.path(store.BLOB, keys.digest_bytes(CONTENTS[0])), (1e9, 1e9))
     assert told(nvccache("remote", "push", "--since", "1h", "--json"))["objects"] == 2
 
 
 def test_an_interrupted_push_goes_on_where_it_was(nvccache, far, cache, monkeypatch):
+    monkeypatch.setattr(bulk, "_AT_ONCE", 1)  # else what has begun may end after the command
     real = SharedDirectory.put
     seen = []
 

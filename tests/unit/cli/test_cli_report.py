@@ -247,3 +247,13 @@ def test_the_wheel_holds_the_parts_of_the_page(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {f"nvccache/cli/report_page/{name}" for name in (*page.SCRIPTS, "page.html", "page.css")} <= names
+
+
+@pytest.mark.parametrize("source", ["/dev/zero", "lines"])
+def test_what_has_no_end_is_not_read_to_it(nvccache, folder, source):
+    if source == "lines":
+        (folder / source).write_text("y\n" * 1_000_000)
+    result = nvccache("report", "--from", source, "--json")
+    assert (result.exit_code, result.output) == (
+        1, f"Error: `{source}` is not what `nvccache events --json` prints\n",
+    )  # fmt: skip

@@ -79,6 +79,14 @@ def test_reset_prints_and_then_counts_from_zero(nvccache, used_cache):
     assert second["store"]["entries"] == first["store"]["entries"] == 1
 
 
+def test_a_build_that_was_set_to_zero_is_no_last_build(nvccache, two_builds):
+    assert "in the last build" in nvccache("stats", "--zero").output
+    assert "the last build" not in nvccache("stats").output
+    event_line.append(two_builds, event(outcomes.MISS, started=time.time()))
+    found = json.loads(nvccache("stats", "--json").output)
+    assert (found["last_build"]["calls"], found["calls"]["miss"]) == (1, 1)
+
+
 def test_missing_cache_is_zeros_and_stays_missing(nvccache, cache_dir):
     result = nvccache("stats")
     assert result.exit_code == 0
@@ -221,6 +229,14 @@ def test_what_is_no_file_is_written_to_and_stays(nvccache, two_builds, tmp_path,
     assert path.lstat().st_mode == before
     found = (tmp_path / "target").read_bytes() if kind == "link" else os.read(reader, 1 << 16)
     assert b"wall time saved" in found
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for(nvccache, two_builds, tmp_path):
+    os.mkfifo(tmp_path / "out")
+    result = nvccache("stats", "-o", str(tmp_path / "out"))
+    assert (result.exit_code, result.output) == (
+        1, f"Error: cannot write `{tmp_path}/out`: nobody reads this pipe\n",
+    )  # fmt: skip
 
 
 def test_where_nothing_can_be_written_is_named(nvccache, two_builds, tmp_path):

@@ -97,3 +97,8 @@ def test_of_tool_words_as_much_is_shown_as_far_as_they_are_known(argv, shown):
     found = redaction.of_tool(argv)
     assert [known for known, _ in found] == shown
     assert all(part in " ".join(whole for _, whole in found) for part in argv)
+
+
+def test_inputs_are_known_by_their_endings_in_lines_that_nvcc_would_not_understand():
+    argv = ["-E", "a.cu", "-DKEY=b.cu", "-Xcompiler", "c.cu", "secret", "--no-such-option", "sub/d.o"]
+    assert redaction.files_in(argv) == ["a.cu", "sub/d.o"]

@@ -112,3 +112,35 @@ def test_the_loader_of_a_program(made, tmp_path):
         assert elf.interpreter(str(tmp_path / name)) is None
     with pytest.raises(OSError):
         elf.interpreter(str(tmp_path / "none"))
+
+
+def test_symbols_tell_who_sees_them(tmp_path):
+    code = """
+int data = 1;
+static int inner __attribute__((used)) = 2;
+int hidden __attribute__((visibility("hidden"))) = 3;
+int weak __attribute__((weak)) = 4;
+extern int asked;
+int *user(void) { return &asked; }
+__asm__(".comm shared,4\\n.globl one\\n.section .text.g,\\"axG\\",@progbits,group,comdat\\n"
+        "one: nop\\n.text\\n");
+"""
+    (tmp_path / "s.c").write_text(code)
+    subprocess.run(["gcc", "-c", "s.c"], cwd=tmp_path, check=True)
+    found = dict(elf.symbols((tmp_path / "s.o").read_bytes()))
+    assert found[b"data"] == elf.GLOBAL | elf.STRONG
+    assert found[b"inner"] == 0
+    assert found[b"hidden"] == elf.GLOBAL | elf.HIDDEN | elf.STRONG
+    assert {found[name] for name in (b"weak", b"asked", b"shared", b"one")} == {elf.GLOBAL}
+
+
+def test_damaged_symbols_are_a_value_error(made):
+    """Or other symbols: nothing else is read, and nothing else is raised."""
+    whole = made.read_bytes()
+    seeded = random.Random(4)
+    for _ in range(300):
+        image = bytearray(whole)
+        for _ in range(seeded.randrange(1, 6)):
+            image[seeded.randrange(16, len(image))] = seeded.randrange(256)
+        with contextlib.suppress(ValueError):
+            elf.symbols(bytes(image[: seeded.randrange(100, len(image) + 1)]))

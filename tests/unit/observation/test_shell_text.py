@@ -10,6 +10,8 @@ from nvccache.environment import WHOLE
 from nvccache.observation import shell_text
 from nvccache.observation.shell_text import OF_SHELLS, asks_anew, begun_by, variables_at_start, variables_in
 
+SCRIPT = ["/bin/sh", "/opt/wrapper", "-c", "a.cu"]
+
 
 def named(text: str) -> set[str]:
     return variables_in([text.encode()]) - {*OF_SHELLS}
@@ -222,16 +224,16 @@ def test_options_of_bash_alone(argv, operand):
 @pytest.mark.parametrize("name", ["BASH_ENV", "ENV"])
 @pytest.mark.parametrize("value", ["$X/settings", "`pwd`/settings"])
 def test_a_file_that_a_shell_reads_first_may_be_named_by_other_variables(name, value):
-    assert variables_at_start(False, {name: value}) == {WHOLE}
-    assert variables_at_start(False, {name: "/settings"}) == set()
+    assert variables_at_start(SCRIPT, False, {name: value}) == {WHOLE}
+    assert variables_at_start(SCRIPT, False, {name: "/settings"}) == set()
 
 
 def test_a_command_that_bash_takes_for_one_of_a_remote_shell():
     """Then it reads ~/.bashrc. The client is another one at each login, so it counts there alone."""
-    names = {"SSH_CLIENT", "SSH2_CLIENT"}
-    assert variables_at_start(True, {}) == names
-    assert variables_at_start(True, {"SSH_CLIENT": "1 2 3"}) == names | {"SHLVL"}
-    assert variables_at_start(False, {"SSH_CLIENT": "1 2 3"}) == set()
+    names = {"HOME", "SSH_CLIENT", "SSH2_CLIENT"}
+    assert variables_at_start(SCRIPT, True, {}) == names
+    assert variables_at_start(SCRIPT, True, {"SSH_CLIENT": "1 2 3"}) == names | {"SHLVL"}
+    assert variables_at_start(SCRIPT, False, {"SSH_CLIENT": "1 2 3"}) == set()
 
 
 @pytest.mark.parametrize(
@@ -270,3 +272,32 @@ def test_what_bash_heeds_without_a_word(name, value, text):
 )
 def test_a_script_that_only_hands_its_arguments_on(text, heeds):
     assert shell_text.heeds_arguments([b"", text.encode()]) == heeds
+
+
+@pytest.mark.parametrize("text", ["cd", "cd build", "x=~/bin", "ls ~", "dirs", "pushd x", "echo $HOME"])
+def test_the_home_directory_counts_where_a_script_may_ask_for_it(text):
+    assert "HOME" in variables_in([text.encode()])
+
+
+@pytest.mark.parametrize("text", ['exec /opt/nvcc "$@"', "abcd x", "x=1; export x", "cdx"])
+def test_the_home_directory_does_not_count_elsewhere(text):
+    """As in the wrapper of a site, whose users and build machines have other homes."""
+    assert "HOME" not in variables_in([text.encode()])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "expected"),
+    [
+        (["/bin/sh", "/opt/nvcc"], {}, False),
+        (["/bin/sh", "-e", "/opt/nvcc"], {}, False),
+        (["/bin/bash", "-eux", "/opt/nvcc"], {}, False),
+        (["-sh", "/opt/nvcc"], {}, True),
+        (["/bin/bash", "-l", "/opt/nvcc"], {}, True),
+        (["/bin/bash", "-ei", "/opt/nvcc"], {}, True),
+        (["/bin/bash", "--login", "/opt/nvcc"], {}, True),
+        (["/bin/bash", "-o", "emacs", "/opt/nvcc"], {}, True),
+        (["/bin/sh", "/opt/nvcc"], {"PATH": "~/bin:/usr/bin"}, True),
+    ],
+)
+def test_a_shell_may_look_into_the_home_directory_by_itself(arguments, environ, expected):
+    assert ("HOME" in variables_at_start(arguments, False, environ)) == expected

@@ -20,9 +20,14 @@ class SharedTier:
         found = self.content.get((bucket, key))
         return found if found is not None and len(found) <= most else None
 
+    def each(self, bucket: str, key: str, most: int):
+        found = self.get(bucket, key, most)
+        return iter([] if found is None else [found])
+
     def has(self, bucket: str, key: str) -> bool:
         self.asked.append((bucket, key))
         return (bucket, key) in self.content
 
-    def refuse(self, bucket: str, key: str) -> None:
+    def refuse(self, bucket: str, key: str, body: bytes) -> None:
+        assert self.content.pop((bucket, key)) == body
         self.refused.append((bucket, key))

@@ -12,6 +12,9 @@ from nvccache.records import beyond, bundle, manifest
 from nvccache.records.beyond import Beyond
 from nvccache.records.differences import Present
 from nvccache.records.manifest import Found
+from nvccache.remote import envelope, url
+from nvccache.remote.service import Service
+from nvccache.remote.tier import Tier
 from nvccache.store import entries, store
 from nvccache.store.entries import Entry
 from nvccache.store.store import Store
@@ -174,9 +177,9 @@ def test_bundles_of_two_machines_are_merged(there, tier, tmp_path):
     assert beyond.merged(store.BLOB, b"ours", b"theirs") == b"ours"
 
 
-def test_a_damaged_bundle_is_refused_and_asked_for_once(here, tier):
+def test_a_damaged_bundle_is_refused(here, tier):
     tier.content[bundle.BUCKET, FRONT] = b"damaged"
-    assert holding(here) == holding(here) == []
+    assert holding(here) == []
     assert tier.asked == tier.refused == [(bundle.BUCKET, FRONT)]
 
 
@@ -190,3 +193,22 @@ def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
     here.beyond.want([FRONT, ""], [KEY])
     here.beyond.want_blobs([DIGEST])
     assert tier.wanted == [(bundle.BUCKET, FRONT), (store.STAGE, KEY), (store.BLOB, DIGEST)]
+
+
+def test_what_a_call_asked_of_remotes_is_told(tmp_path):
+    remotes = url.parse(f"file://{tmp_path}/far")
+    service = Service(remotes[0], {})
+    name = envelope.name_of(store.BLOB, "ab" * 32)
+    service.put(name, envelope.seal(store.BLOB, "ab" * 32, b"rbody"))
+    asked = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))
+    assert asked.use() is None
+    asked.has_blob("cd" * 32)
+    asked.tier.get(store.BLOB, "ab" * 32, 100)
+    use = asked.use()
+    assert (use.asked, use.found, use.faults) == (2, 1, ())
+    assert use.bytes == len(service.get(name, 1 << 20))
+    assert use.seconds == asked.tier.waited >= 0
+    service.put(name, b"junk")
+    broken = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))
+    broken.tier.get(store.BLOB, "ab" * 32, 100)
+    assert broken.use().faults == ("broken",)

@@ -187,3 +187,15 @@ def test_no_signature_leaves_the_machine(toolkit, far):
             found += b"a.cu" in body
             assert inode not in body
     assert found
+
+
+def test_a_bundle_names_records_by_keys_alone(toolkit, far, other):
+    toolkit.compile()
+    item = next(item for item, _ in Transfer(toolkit.store()).items() if item[0] == bundle.BUCKET)
+    found = bundle.of_manifest(item[1], toolkit.store())
+    record = next(iter(found.records.values()))
+    for name in ("../../../x", "ab", "0" * 63 + "/"):
+        body = bundle.Bundle({**found.records, name: record}).encode()
+        with pytest.raises(ValueError, match="no key"):
+            Transfer(other).take_in(envelope.seal(*item, body), envelope.name_of(*item))
+    assert not os.path.exists(other.root)

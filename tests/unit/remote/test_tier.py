@@ -238,9 +238,37 @@ def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
 
 def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
     place.put(place.one, KEYS[0])
-    asked = place.tier(place.one)
+    place.put(place.two, KEYS[0], b"another")
+    asked = place.tier(f"{place.one} {place.two}")
     assert asked.get("blob", KEYS[0], 1000) == BODY
-    asked.refuse("blob", KEYS[0])
+    asked.refuse("blob", KEYS[0], BODY)
+    assert asked.get("blob", KEYS[0], 1000) == b"another"
+    asked.refuse("blob", KEYS[0], b"another")
     assert asked.get("blob", KEYS[0], 1000) is None
     assert not asked.has("blob", KEYS[0])
-    assert asked.counts[0].faults == {"broken": 1}
+    assert [counts.faults for counts in asked.counts] == [{"broken": 1}, {"broken": 1}]
+
+
+def test_each_remote_may_have_something_else_under_a_key(place: Place) -> None:
+    place.put(place.one, KEYS[0], b"one")
+    place.put(place.two, KEYS[0], b"two")
+    place.put(place.two, KEYS[1], b"only two")
+    asked = place.tier(f"{place.one} {place.two}")
+    assert sorted(asked.each("blob", KEYS[0], 1000)) == [b"one", b"two"]
+    assert list(asked.each("blob", KEYS[1], 1000)) == [b"only two"]
+    assert list(asked.each("blob", KEYS[2], 1000)) == []
+    assert list(asked.each("blob", KEYS[1], 3)) == []
+
+
+def test_what_has_come_is_looked_at_before_the_rest_is_waited_for(place: Place) -> None:
+    place.put(place.two, KEYS[0])
+    with FaultyServer(faulty_server.is_silent) as server:
+        asked = place.tier(f"{server.url}/p {place.two}", timeout=3)
+        began = time.monotonic()
+        found = asked.each("blob", KEYS[0], 1000)
+        assert next(found) == BODY
+        assert time.monotonic() - began < 1
+        assert list(found) == []
+        assert 2 < time.monotonic() - began < 5
+        assert asked.counts[0].faults == {"timeout": 1}
+        assert list(asked.each("blob", KEYS[0], 1000)) == [BODY]

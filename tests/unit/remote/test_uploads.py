@@ -181,14 +181,14 @@ def test_none_is_started_for_a_remote_that_is_out(directory, remotes, started):
 
 def test_what_is_queued_while_somebody_looks_is_not_forgotten(directory, remotes, started, monkeypatch):
     """Whoever looks for work holds the lock for a moment, in which others take it for an uploader."""
-    real = uploads.trim
+    real = uploads.flock.let_go
 
-    def trim_meanwhile(*arguments):
-        real(*arguments)
+    def let_go_later(descriptor):
         uploads.enqueue(directory, remotes, ITEMS)
         assert not started
+        real(descriptor)
 
-    monkeypatch.setattr(uploads, "trim", trim_meanwhile)
+    monkeypatch.setattr(uploads.flock, "let_go", let_go_later)
     assert uploads.ensure_running(directory, remotes, {})
 
 

