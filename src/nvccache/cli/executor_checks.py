@@ -47,7 +47,7 @@ def _of_engine(where: Endpoint) -> Iterator[Finding]:
         try:
             client.check()
         finally:
-            client.close()
+            client.connection.close()
     except AwayError as error:
         mend = ("pip install 'nvccache[exec]'",) if error.word == faults.NOT_INSTALLED else ()
         yield Finding(BAD, _TOPIC, f"`{where.shown}` cannot be used: {error.word}", (str(error),), mend)

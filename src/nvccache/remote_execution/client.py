@@ -1,36 +1,32 @@
-"""The Remote Execution API as far as it is used: one connection, with a deadline on every call.
+"""The Remote Execution API as far as it is used: content, actions and their results.
 
-Whatever goes wrong is an AwayError with a word of faults.py. What is received is checked by its digest.
-Knows nothing of stages.
+What is received is checked by its digest. Knows nothing of stages.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 import uuid
 
-from nvccache.remote_execution import faults, messages
+from nvccache.remote_execution import connection, faults, messages
+from nvccache.remote_execution.connection import Connection
 from nvccache.remote_execution.faults import AwayError
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from nvccache.remote_execution.endpoint import Endpoint
 
     Digest = tuple[str, int]  # SHA-256 and size
 
-_PREFIX = "/build.bazel.remote.execution.v2."
 _SHA256, _ZSTD = 1, 1
 _HIGHEST_UNDERSTOOD = 2  # major version of the interface
 _CALL_SECONDS = 5.0  # for an answer that takes no work
 _SLOWEST_BYTES = 1 << 20  # a second, of what is sent or fetched
 _BATCH_BYTES = 3 << 20  # below gRPC's usual limit of 4 MiB for a message
 _CHUNK = 1 << 20
-_loading = threading.Lock()
 QUEUED, EXECUTING = (1, 2), 3  # stages of an execution; CACHE_CHECK counts as waiting
 
 
@@ -53,33 +49,21 @@ class Blob:
 
 
 class Client:
-    """A connection to one engine; made and used on one thread, `cancel` may be called by another."""
+    """One engine, for one thread; its `connection` may be cancelled by another."""
 
     def __init__(self, endpoint: Endpoint, version: str = "") -> None:
         self._endpoint = endpoint
-        self._grpc = _load_grpc()
-        self._channel = _channel(self._grpc, endpoint)
-        self._metadata = _metadata(endpoint, version)
-        self._call: Any = None
-        self._is_cancelled = False
+        self.connection = Connection(endpoint, version)
         self._batch_bytes = _BATCH_BYTES
         self._compresses = self._compresses_batches = False
         self.sent_bytes = self.fetched_bytes = 0
 
-    def close(self) -> None:
-        self._channel.close()
-
-    def cancel(self) -> None:
-        """End what is under way, from another thread."""
-        self._is_cancelled = True
-        call = self._call
-        if call is not None:
-            call.cancel()
-
     def check(self) -> None:
         """Whether the engine can do what is needed of it; raises AwayError if not."""
         request = messages.make("GetCapabilitiesRequest", instance_name=self._endpoint.instance)
-        found = self._ask("Capabilities/GetCapabilities", request, "ServerCapabilities", _CALL_SECONDS)
+        found = self.connection.ask(
+            "Capabilities/GetCapabilities", request, "ServerCapabilities", _CALL_SECONDS
+        )
         low = found.low_api_version.major
         if low > _HIGHEST_UNDERSTOOD or (found.high_api_version.major or 2) < _HIGHEST_UNDERSTOOD:
             raise AwayError(faults.OTHER_VERSION, "it does not speak version 2 of the interface")
@@ -101,7 +85,7 @@ class Client:
             "FindMissingBlobsRequest", instance_name=self._endpoint.instance, blob_digests=wanted
         )
         path = "ContentAddressableStorage/FindMissingBlobs"
-        found = self._ask(path, request, "FindMissingBlobsResponse", _CALL_SECONDS)
+        found = self.connection.ask(path, request, "FindMissingBlobsResponse", _CALL_SECONDS)
         return {digest.hash for digest in found.missing_blob_digests}
 
     def send(self, blobs: Iterable[Blob]) -> None:
@@ -133,7 +117,9 @@ class Client:
         request = messages.make(
             "GetActionResultRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
         )
-        return self._ask("ActionCache/GetActionResult", request, "ActionResult", _CALL_SECONDS, or_none=True)
+        return self.connection.ask(
+            "ActionCache/GetActionResult", request, "ActionResult", _CALL_SECONDS, or_none=True
+        )
 
     def execute(self, action: Digest, watch: Callable[[Any], None], seconds: float) -> Any:
         """The answer to having an action executed; `watch` is told of each stage on the way."""
@@ -144,7 +130,7 @@ class Client:
         try:
             return self._follow("Execution/Execute", request, watch, names, seconds)
         except AwayError as error:
-            if error.word != faults.UNREACHABLE or not names or self._is_cancelled:
+            if error.word != faults.UNREACHABLE or not names or self.connection.is_cancelled:
                 raise
         # The connection broke; the work may go on.
         again = messages.make("WaitExecutionRequest", name=names[-1])
@@ -155,8 +141,8 @@ class Client:
         request = messages.make("CancelOperationRequest", name=operation)
         path = "/google.longrunning.Operations/CancelOperation"
         try:
-            self._is_cancelled = False
-            self._ask(path, request, "Empty", 1.0)
+            self.connection.is_cancelled = False
+            self.connection.ask(path, request, "Empty", 1.0)
         except AwayError:
             pass
 
@@ -180,49 +166,18 @@ class Client:
     def _follow(
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
-        method = self._channel.unary_stream(_PREFIX + path, _to_bytes, messages.of("Operation").FromString)
-        for operation in self._guarded(method(request, timeout=seconds, metadata=self._metadata)):
+        for operation in self.connection.read(path, request, "Operation", seconds):
             names.append(operation.name)
             watch(operation)
             if not operation.done:
                 continue
             if operation.WhichOneof("result") == "error":
-                raise _of_status(operation.error)
+                raise connection.of_status(operation.error)
             answer = messages.of("ExecuteResponse").FromString(operation.response.value)
             if answer.status.code:
-                raise _of_status(answer.status)
+                raise connection.of_status(answer.status)
             return answer
         raise AwayError(faults.UNREACHABLE, "the stream ended before the work did")
-
-    def _guarded(self, call: Any) -> Iterator[Any]:
-        """The messages of a stream; raises AwayError."""
-        self._call = call
-        if self._is_cancelled:
-            call.cancel()
-        try:
-            yield from call
-        except self._grpc.RpcError as error:
-            raise _of_error(error) from None
-        finally:
-            self._call = None
-
-    def _ask(self, path: str, request: Any, answer: str, seconds: float, or_none: bool = False) -> Any:
-        full = path if path.startswith("/") else _PREFIX + path
-        method = self._channel.unary_unary(full, _to_bytes, messages.of(answer).FromString)
-        call = method.future(request, timeout=seconds, metadata=self._metadata)
-        self._call = call
-        if self._is_cancelled:
-            call.cancel()
-        try:
-            return call.result()
-        except self._grpc.FutureCancelledError:
-            raise AwayError(faults.OVERTAKEN) from None
-        except self._grpc.RpcError as error:
-            if or_none and error.code().name == "NOT_FOUND":
-                return None
-            raise _of_error(error) from None
-        finally:
-            self._call = None
 
     def _send_batch(self, batch: list[Any]) -> None:
         if not batch:
@@ -231,9 +186,9 @@ class Client:
         request.requests.extend(batch)
         path = "ContentAddressableStorage/BatchUpdateBlobs"
         seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
-        for part in self._ask(path, request, "BatchUpdateBlobsResponse", seconds).responses:
+        for part in self.connection.ask(path, request, "BatchUpdateBlobsResponse", seconds).responses:
             if part.status.code:
-                raise _of_status(part.status)
+                raise connection.of_status(part.status)
 
     def _stream(self, blob: Blob) -> None:
         """Send a large blob in parts."""
@@ -256,20 +211,9 @@ class Client:
                     data=part,
                 )
 
-        method = self._channel.stream_unary(
-            "/google.bytestream.ByteStream/Write", _to_bytes, messages.of("WriteResponse").FromString
-        )
         seconds = _CALL_SECONDS + len(content) / _SLOWEST_BYTES
-        call = method.future(parts(), timeout=seconds, metadata=self._metadata)
-        self._call = call
-        try:
-            committed = call.result().committed_size
-        except self._grpc.FutureCancelledError:
-            raise AwayError(faults.OVERTAKEN) from None
-        except self._grpc.RpcError as error:
-            raise _of_error(error) from None
-        finally:
-            self._call = None
+        path = "/google.bytestream.ByteStream/Write"
+        committed = self.connection.write(path, parts(), "WriteResponse", seconds).committed_size
         if committed not in (-1, size, len(content)):
             raise AwayError(faults.BROKEN, "it took only a part of a blob")
 
@@ -278,12 +222,10 @@ class Client:
         request = messages.make(
             "ReadRequest", resource_name=f"{self._instance()}{kind}/{digest[0]}/{digest[1]}"
         )
-        method = self._channel.unary_stream(
-            "/google.bytestream.ByteStream/Read", _to_bytes, messages.of("ReadResponse").FromString
-        )
+        path = "/google.bytestream.ByteStream/Read"
         seconds = _CALL_SECONDS + digest[1] / _SLOWEST_BYTES
         parts, received = [], 0
-        for message in self._guarded(method(request, timeout=seconds, metadata=self._metadata)):
+        for message in self.connection.read(path, request, "ReadResponse", seconds):
             parts.append(message.data)
             received += len(message.data)
             if received > digest[1] + _CHUNK:
@@ -303,12 +245,12 @@ class Client:
         )
         path = "ContentAddressableStorage/BatchReadBlobs"
         seconds = _CALL_SECONDS + sum(size for _, size in digests) / _SLOWEST_BYTES
-        answer = self._ask(path, request, "BatchReadBlobsResponse", seconds)
+        answer = self.connection.ask(path, request, "BatchReadBlobsResponse", seconds)
         sizes = dict(digests)
         found = {}
         for part in answer.responses:
             if part.status.code:
-                raise _of_status(part.status)
+                raise connection.of_status(part.status)
             size = sizes.get(part.digest.hash)
             if size is None:
                 raise AwayError(faults.WRONG_RESULT, "it sends what it was not asked for")
@@ -321,67 +263,6 @@ class Client:
 
     def _instance(self) -> str:
         return f"{self._endpoint.instance}/" if self._endpoint.instance else ""
-
-
-def _load_grpc() -> Any:
-    """grpcio, told to write nothing to our streams and to leave forks alone."""
-    told = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
-    with _loading:
-        before = {name: os.environ.get(name) for name in told}
-        os.environ.update(told)
-        try:
-            import grpc
-
-            messages.of("Digest")
-        except ImportError as error:
-            text = f"{error.name or 'a package'} is not installed: pip install 'nvccache[exec]'"
-            raise AwayError(faults.NOT_INSTALLED, text) from None
-        finally:
-            for name, value in before.items():  # the environment is the user's
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
-    return grpc
-
-
-def _channel(grpc: Any, endpoint: Endpoint) -> Any:
-    options = [
-        ("grpc.max_receive_message_length", 64 << 20),
-        ("grpc.enable_retries", 0),
-        ("grpc.keepalive_time_ms", 10_000),  # a host that has gone is noticed
-        ("grpc.keepalive_timeout_ms", 5_000),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
-    if endpoint.scheme == "grpc":
-        return grpc.insecure_channel(endpoint.target, options)
-    ca, cert, key = (_content_of(endpoint.files, name) for name in ("ca", "cert", "key"))
-    credentials = grpc.ssl_channel_credentials(ca or None, key or None, cert or None)
-    return grpc.secure_channel(endpoint.target, credentials, options)
-
-
-def _metadata(endpoint: Endpoint, version: str) -> list[tuple[str, Any]]:
-    details = {"tool_name": "nvccache", "tool_version": version}
-    told = messages.make("RequestMetadata", tool_details=details).SerializeToString()
-    found: list[tuple[str, Any]] = [("build.bazel.remote.execution.v2.requestmetadata-bin", told)]
-    token = _content_of(endpoint.files, "token_file").strip()
-    if token:
-        found.append(("authorization", f"Bearer {token.decode(errors='replace')}"))
-    return found
-
-
-def _content_of(files: Mapping[str, str], name: str) -> bytes:
-    if name not in files:
-        return b""
-    try:
-        with open(files[name], "rb") as stream:
-            return stream.read()
-    except OSError as error:
-        raise AwayError(faults.BAD_CREDENTIALS, f"the file of `{name}`: {error.strerror}") from None
-
-
-def _to_bytes(message: Any) -> bytes:
-    return bytes(message.SerializeToString(deterministic=True))
 
 
 def _digest(digest: Digest) -> Any:
@@ -409,31 +290,3 @@ def _checked(content: bytes, digest: Digest) -> bytes:
     if messages.digest_of(content) != digest:
         raise AwayError(faults.WRONG_RESULT, "what it sends has another digest")
     return content
-
-
-_WORDS = {
-    "UNAVAILABLE": faults.UNREACHABLE,
-    "DEADLINE_EXCEEDED": faults.TIMEOUT,
-    "UNAUTHENTICATED": faults.BAD_CREDENTIALS,
-    "PERMISSION_DENIED": faults.DENIED,
-    "RESOURCE_EXHAUSTED": faults.FULL,
-    "UNIMPLEMENTED": faults.OTHER_VERSION,
-    "CANCELLED": faults.OVERTAKEN,
-}
-_CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
-          12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
-_LONGEST_TEXT = 200
-
-
-def _of_error(error: Any) -> AwayError:
-    name = error.code().name if error.code() else "UNKNOWN"
-    details = str(error.details() or "")
-    word = _WORDS.get(name, faults.BROKEN)
-    if word == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
-        word = faults.TLS
-    return AwayError(word, f"{name}: {details[:_LONGEST_TEXT]}")
-
-
-def _of_status(status: Any) -> AwayError:
-    name = _CODES.get(status.code, f"code {status.code}")
-    return AwayError(_WORDS.get(name, faults.BROKEN), f"{name}: {status.message[:_LONGEST_TEXT]}")

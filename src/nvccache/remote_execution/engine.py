@@ -50,7 +50,7 @@ class EngineTry:
     def end(self) -> None:
         self.is_ended = True
         if self._client:
-            self._client.cancel()
+            self._client.connection.cancel()
 
     def run(self) -> CameBack:
         """Raises AwayError or OSError."""
@@ -62,7 +62,7 @@ class EngineTry:
         finally:
             if self.is_ended and self._operation:
                 self._client.stop(self._operation)
-            self._client.close()
+            self._client.connection.close()
 
     def _run(self, engine: Client) -> CameBack:
         engine.check()
@@ -144,7 +144,7 @@ class EngineTry:
     def _look_at_queue(self) -> None:
         if self.is_queued and self._client:
             self._is_late = True
-            self._client.cancel()
+            self._client.connection.cancel()
 
     def _take(self, engine: Client, result: Any, is_cached: bool, send: float, since: float) -> CameBack:
         """What has come back, if it is whole."""
