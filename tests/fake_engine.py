@@ -185,6 +185,8 @@ class FakeEngine:
             return messages.make("ActionResult", exit_code=1, stderr_raw=b"said by the worker")
         with tempfile.TemporaryDirectory(dir=self.folder) as root:
             self._stage(action.input_root_digest.hash, Path(root))
+            for path in command.output_paths:  # as the interface has it
+                os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
             arguments = list(command.arguments)
             if self.trouble == OTHER_CLASS:
                 arguments = [f"{word}0" if "&" in word else word for word in arguments]

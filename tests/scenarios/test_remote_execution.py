@@ -147,9 +147,12 @@ def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(
     engine = serve()
     workspace.write("a.cu", SOURCE)
     workspace.cached("-ptx", "a.cu", "-o", "a.ptx")
-    assert engine.executed == 1
+    assert places(workspace)["cicc"] == [engine.url]
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached("-ptx", "a.cu", "-o", "a.ptx"))
+    assert "cicc" in counters.hit()
     for variables in ({"NVVM_IR_VER_CHK": "0"}, {"LC_ALL": "C.UTF-8"}):
-        _, counters = workspace.since(partial(workspace.cached, "-ptx", "a.cu", "-o", "b.ptx", **variables))
+        _, counters = workspace.since(partial(workspace.cached, "-ptx", "a.cu", "-o", "a.ptx", **variables))
         assert "cicc" in counters.ran(), variables
 
 
@@ -314,6 +317,14 @@ def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_p
         assert_same_as_plain(workspace, *TWO)
         found = places(workspace)
         assert found["cicc"] == found["ptxas"] == [url] * 2
+        for kind in ("ptx", "cubin"):  # products of a stage that is sent
+            for by in (workspace.plain, workspace.cached):
+                assert by(f"-{kind}", "-arch=sm_86", "a.cu", "-o", f"{by.__name__}.{kind}").status == 0
+            made, expected = (
+                (workspace.directory / f"{name}.{kind}").read_bytes() for name in ("cached", "plain")
+            )
+            assert made == expected
+            assert "local" not in places(workspace).get("ptxas" if kind == "cubin" else "cicc", [])
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())

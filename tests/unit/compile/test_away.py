@@ -172,6 +172,15 @@ def test_what_did_not_come_back_runs_here_once() -> None:
     assert sending.places == 9
 
 
+def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir: str) -> None:
+    sending = FakeSending(error=AwayError(faults.FULL))
+    sending.home.set()
+    schedule = schedule_of(sending, DEVICE, CICC, claims=Claims(cache_dir))
+    wait_until(schedule, State.DONE, 1)
+    assert not schedule.tasks.all[1].was_elsewhere
+    schedule.finish()
+
+
 @pytest.mark.parametrize(("error", "word"), [(OSError("no"), "failed"), (ValueError("a bug"), "broken")])
 def test_an_error_of_ours_on_the_way_costs_no_build(error: Exception, word: str) -> None:
     sending = FakeSending(error=error)
