@@ -78,7 +78,7 @@ class Outcome:
         if machines.remote and self.most_away == machines.away < machines.remote:
             shares["stages away at once"] = self.remote_busy / machines.away
         name = max(shares, key=lambda each: shares[each])
-        return f"{name} ({shares[name] / self.makespan:.0%})"
+        return f"{name} ({min(1.0, shares[name] / self.makespan):.0%})"
 
 
 def unit(name: str, architectures: int, factor: float = 1.0) -> list[Stage]:
