@@ -44,9 +44,10 @@ NEEDED = {
     "docs/how-to/docker.md": (),
     "docs/how-to/clusters.md": (),
     "docs/how-to/shared-cache.md": (),
+    "docs/how-to/remote-execution.md": (),
     "docs/how-to/report.md": (),
 }
-WITHOUT_COMPILES = ("bazel", "docker", "clusters", "shared-cache", "install")
+WITHOUT_COMPILES = ("bazel", "docker", "clusters", "shared-cache", "remote-execution", "install")
 
 
 def read(page: str) -> str:

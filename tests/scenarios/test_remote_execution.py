@@ -167,6 +167,7 @@ def test_what_ran_here_is_found_by_calls_that_send(
     assert (counters.compiled(), engine.executed) == ({}, 0)
 
 
+@pytest.mark.by_default("-G")
 @pytest.mark.parametrize("options", [["-G"], ["-lineinfo"], ["-Xptxas", "-v", "-lineinfo"]], ids="-".join)
 def test_stages_whose_results_tell_of_places_stay_here(
     workspace: Workspace, serve: Callable[..., FakeEngine], options: list[str]
@@ -193,6 +194,7 @@ def test_a_variable_that_the_tool_asks_for_keeps_it_here(
     assert engine.executed == 0
 
 
+@pytest.mark.by_default(fake_engine.NO_WORKERS, fake_engine.WRONG_DIGEST, fake_engine.FAILS)
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -214,6 +216,7 @@ def test_whatever_goes_wrong_is_compiled_here(
     assert {*places(workspace)["cicc"], *places(workspace)["ptxas"]} == {"local"}
 
 
+@pytest.mark.by_default(fake_engine.FULL)
 @pytest.mark.parametrize("trouble", [fake_engine.SILENT, fake_engine.FULL])
 def test_the_next_calls_leave_an_engine_alone_that_is_down(
     workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'nvccache[exec]'")
+
 from nvccache.remote_execution import messages
 
 ROOT = Path(__file__).parents[3]
