@@ -26,10 +26,10 @@ def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path: P
     names = {file.name.split("/")[0] for file in tool.files}
     assert names == {"bin", "lib"}
     assert any("libc.so" in file.name for file in tool.files)
-    words = tool.words("/root/")
-    assert words[0] == "/root/bin/class-check"
-    assert words[-1] == "/root/bin/sort"
-    assert words[words.index("--") + 1].startswith("/root/lib/ld")
+    words = tool.words("/tree/")
+    assert words[0] == "/tree/bin/class-check"
+    assert words[-1] == "/tree/bin/sort"
+    assert words[words.index("--") + 1].startswith("/tree/lib/ld")
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
