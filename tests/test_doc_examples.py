@@ -44,10 +44,17 @@ NEEDED = {
     "docs/how-to/docker.md": (),
     "docs/how-to/clusters.md": (),
     "docs/how-to/shared-cache.md": (),
+    "docs/how-to/remote.md": (),
+    "docs/how-to/remote-buckets.md": (),
+    "docs/how-to/remote-servers.md": (),
+    "docs/how-to/packs.md": (),
     "docs/how-to/remote-execution.md": (),
     "docs/how-to/report.md": (),
 }
-WITHOUT_COMPILES = ("bazel", "docker", "clusters", "shared-cache", "remote-execution", "install")
+WITHOUT_COMPILES = (
+    "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
+    "remote-execution",
+)  # fmt: skip
 
 
 def read(page: str) -> str:

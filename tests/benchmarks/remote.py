@@ -9,8 +9,8 @@ build   CUTLASS examples by CMake and Ninja on a second machine with another che
 peers   the hits of `hit` beside those of sccache (`--sccache PATH`) with the same server
 
 The server is redis, or with `--kind rgw` S3. Printed are medians of pairs as ratios, with their spread, and
-what went over the line a compile. Asserted is nothing but that the compiles succeed and have the outcomes
-that the figures are about.
+what went over the line a compile. Nothing is asserted but that the compiles succeed; what became of them is
+printed.
 """
 
 from __future__ import annotations
@@ -102,10 +102,11 @@ def tools_of(bench: Bench) -> Path:
 
 def misses(bench: Bench) -> None:
     saved = tools_of(bench)
-    for milliseconds in (0, 20, 100):
+    asked = bench.options.round_trip
+    for milliseconds in (asked,) if asked else (0, 20, 100):
         without: list[float] = []
         with_: list[float] = []
-        folder = bench.work / f"server{milliseconds}"
+        folder = bench.work / f"server{milliseconds:g}"
         with place(bench.options.kind, folder, milliseconds / 1000, 0) as at:
             for number in range(bench.options.runs):
                 lanes = [(None, without), (at, with_)]
@@ -117,17 +118,17 @@ def misses(bench: Bench) -> None:
                     assert machine.outcomes == {"miss": 1}, machine.outcomes
                     machine.deliver()
             note = traffic(at, bench.options.runs)
-        shown(f"miss, {milliseconds} ms, without and with", without, with_, note)
+        shown(f"miss, {milliseconds:g} ms, without and with", without, with_, note)
 
 
 def hits(bench: Bench, program: str | None = None) -> None:
     """Beside plain nvcc, and with `program` beside sccache."""
-    for line in LINES:
+    for number, line in enumerate(bench.options.line or LINES):
         round_trip, rate = LINES[line]
         base: list[float] = []
         ours: list[float] = []
         theirs: list[float] = []
-        with place(bench.options.kind, bench.work / f"server {line}", round_trip, rate) as at:
+        with place(bench.options.kind, bench.work / f"server{number}", round_trip, rate) as at:
             note = ""
             for _ in range(bench.options.runs):
                 argv, directory = bench.source()
@@ -138,8 +139,7 @@ def hits(bench: Bench, program: str | None = None) -> None:
                 at.line.forget()
                 second = bench.machine("second", at, "")
                 ours.append(seconds_of([*second.argv, *argv], directory, second.environ))
-                assert second.outcomes == {"direct_hit": 1}, second.outcomes
-                note = traffic(at, 1)
+                note = f"{next(iter(second.outcomes))}, {traffic(at, 1)}"
                 if program:
                     theirs.append(by_sccache(bench, program, at, argv, directory))
         shown(f"hit, {line}", base, ours, note)
@@ -193,8 +193,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--unit", default="b", choices=["a", "b", "c"], help="see units.py")
     parser.add_argument("--kind", default="redis", choices=["redis", "rgw"])
+    parser.add_argument("--line", action="append", choices=LINES, help="for `hit` and `peers`")
     parser.add_argument("--examples", type=int, default=4, help="of CUTLASS, for `build`")
-    parser.add_argument("--round-trip", type=float, default=0, help="milliseconds, for `build`")
+    parser.add_argument(
+        "--round-trip",
+        type=float,
+        default=0,
+        help="milliseconds, for `build`, and for `miss` instead of three of them",
+    )
     parser.add_argument("--sccache", default=shutil.which("sccache"), metavar="PATH")
     options = parser.parse_args()
     nvcc = discovery.find_nvcc(os.environ)

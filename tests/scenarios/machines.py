@@ -60,6 +60,9 @@ class Machine(Workspace):
         if os.geteuid() or not shutil.which("setpriv"):
             pytest.skip("nobody but root can be another user, by `setpriv`")
         own = self.directory.parents[1]
+        for path in (*own.parents, *Path(self.nvcc).parents):
+            if path.is_relative_to("/tmp") and path != Path("/tmp"):
+                path.chmod(path.stat().st_mode | 0o055)  # pytest's are its user's alone
         for path in (own, *own.rglob("*")):
             os.chown(path, uid, uid)
         self.prefix = (*self.prefix, "setpriv", *identity, *may_read, "--")

@@ -151,7 +151,7 @@ def test_what_lies_in_a_shared_directory_leads_nowhere(
         path.parent.mkdir(parents=True, exist_ok=True)
         _plant(path, kind, outside)
     two = limited(new_machine("two", f"file://{shared},rw"))
-    assert compile_like_plain(two).outcome == "miss"
+    assert both_ways(two, *LINE)[2].outcome == "miss"
     two.wait_for_uploader()
     assert outside.now() == outside.before
     assert outside.victim.read_bytes() == SECRET

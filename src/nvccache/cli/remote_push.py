@@ -68,6 +68,9 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
 
 def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
     """What became of it, in words."""
+    if not any((moved.objects, moved.present, moved.is_bad)):
+        say(f"`{moved.url}`: nothing to be {done}")
+        return
     verb = would if dry_run else done
     size = f", {size_words(moved.bytes)}" if moved.bytes else ""
     present = f"; {moved.present} were there" if moved.present else ""
@@ -75,7 +78,7 @@ def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
     left = f"; {moved.left} are left" if moved.left else ""
     say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
     if moved.fault:
-        hint = remotes.advice(moved.fault)
+        hint = remotes.advice(moved.fault, moved.url)
         say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
 
 

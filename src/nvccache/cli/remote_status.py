@@ -41,6 +41,11 @@ class Status:
     objects: int | None = None
     bytes: int | None = None
 
+    @property
+    def is_read(self) -> bool:
+        """Whether compiles can read it; a fault is one of its list then."""
+        return self.get_seconds is not None
+
 
 @click.command()
 @click.option("--list", "lists", is_flag=True, help="Also count what is there, which takes a while.")
@@ -108,16 +113,16 @@ def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
 
 def _show(found: Status) -> None:
     rights = "read and written" if found.is_writable else "read only"
-    say_parts(
-        (f"{'bad' if found.fault else 'ok':<4}", RED if found.fault else GREEN), f" {found.url}: {rights}"
-    )
-    if found.fault:
+    is_bad = found.fault and not found.is_read
+    say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {rights}")
+    if is_bad:
         say(f"     {found.text}")
-        hint = remotes.advice(found.fault)
+        hint = remotes.advice(found.fault, found.url)
         say(*([f"     to mend it: {hint}"] if hint else []))
     elif found.has_seconds is not None and found.get_seconds is not None:
         asked, got = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
         say(f"     answers in {asked}, or {got} to get what is not there")
+        say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
     outage = found.outage
     if outage:
         since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))

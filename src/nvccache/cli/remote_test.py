@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from nvccache.cli import progress, remotes
+from nvccache.cli import bulk, progress, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
 from nvccache.remote import envelope
 from nvccache.remote.service_error import ServiceError
@@ -108,7 +108,11 @@ def _read_back(service: Service, name: str, content: bytes) -> None:
 
 def _find(service: Service, name: str) -> None:
     folder = name.rpartition("/")[0]
-    if not any(found == name for found, _, _ in service.list(f"{folder}/")):
+    try:
+        is_found = any(found == name for found, _, _ in service.list(f"{folder}/"))
+    except ServiceError as error:
+        raise ServiceError("broken", bulk.NO_LIST) if error.word == "broken" else error from None
+    if not is_found:
         raise ServiceError("broken", "what was written is not listed")
 
 
@@ -118,6 +122,8 @@ def _show(remote: Remote, rights: list[Right]) -> None:
         word = _YES if right.is_there else _NO
         colour = _COLOURS[word] if right.is_needed or right.is_there else YELLOW
         why = remotes.milliseconds(right.seconds) if right.is_there else right.text
+        if not right.is_there and not right.is_needed:
+            why += "; compiles do without"
         say_parts(f"  {right.right:<10}", (f"{word:<4}", colour), why)
-        hint = remotes.advice(right.fault)
+        hint = remotes.advice(right.fault, remote.shown) if right.is_needed else ""
         say(*([f"  {'':<14}to mend it: {hint}"] if hint else []))

@@ -22,8 +22,6 @@ PREFIX = "1/"  # of all names of ours (remote/envelope.py)
 _SECONDS = 30.0  # in which a server has to answer a command
 _ADVICE = {
     "not_installed": "pip install 'nvccache[remote]'",
-    "bad_credentials": "set the credentials where the service's own tools look for them,"
-    " such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
     "tls": "name a file with the certificates that are trusted in SSL_CERT_FILE",
     "full": "nvccache remote prune --max-size SIZE",
@@ -31,6 +29,15 @@ _ADVICE = {
     "throttled": "wait, or raise the limit of requests on the server",
     "unreachable": "see whether the server runs, and whether it can be reached from here",
     "broken": "see whether the URL is that of such a service",
+}
+_OF_HTTP = "set user and password in the URL, or in ~/.netrc"
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or `?profile=` in the URL",
+    "redis": "set user and password in the URL, or the password in REDISCLI_AUTH",
+    "https": _OF_HTTP,
+    "http": _OF_HTTP,
+    "gs": "name a file with credentials in GOOGLE_APPLICATION_CREDENTIALS",
+    "azblob": "set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY",
 }
 
 
@@ -72,17 +79,23 @@ def load() -> Chosen:
 def service(remote: Remote) -> Service:
     """A client of a remote, which is asked also during an outage; raises ServiceError."""
     from nvccache.remote.service import Service
+    from nvccache.remote.service_error import ServiceError
 
+    if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
+        # To a compile it is empty; it may be about to be made, or mounted.
+        raise ServiceError("unreachable", "there is no such directory")
     return Service(remote, os.environ, _SECONDS)
 
 
 def failure(remote: Remote, error: ServiceError) -> Failure:
     """The sentence in which a command ends that a remote has kept from its work."""
-    return Failure(f"`{remote.shown}`: {error}", advice(error.word))
+    return Failure(f"`{remote.shown}`: {error}", advice(error.word, remote.shown))
 
 
-def advice(word: str) -> str:
-    """What mends a fault of a remote; empty where that is not known."""
+def advice(word: str, shown: str) -> str:
+    """What mends a fault of the remote with this URL; empty where that is not known."""
+    if word == "bad_credentials":
+        return _CREDENTIALS.get(shown.partition(":")[0], "set the credentials of the service")
     return _ADVICE.get(word, "")
 
 

@@ -79,8 +79,10 @@ def _received(front_key: str, cache: Store, relocation: Relocation) -> Iterator[
     for key, record in cache.beyond.input_records(front_key) if cache.beyond else ():
         if key not in known:
             known.add(key)
+            # Whoever makes a bundle names its records: one must not replace what is here, of another command.
+            ours = cache.find_record(store.INPUT_RECORD, key)
             try:
-                yield Found(key, *input_records.decode(record, relocation), is_received=True)
+                yield Found(key, *input_records.decode(ours or record, relocation), is_received=True)
             except (ValueError, IndexError):
                 continue
 

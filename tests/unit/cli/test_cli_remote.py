@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from nvccache.cli import bulk, remote_prune
+from nvccache.cli import bulk, remote_prune, remotes
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
 from nvccache.remote import breaker, envelope, uploads, url
@@ -110,9 +110,43 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
     assert "left alone by compiles since" in result.stdout
     assert "no answer in time" in result.stdout
     assert "it does not accept the credentials" in result.stdout
-    assert "AWS_ACCESS_KEY_ID" in result.stdout
     found = told(nvccache("remote", "status", "--json"))
     assert (found["outage"]["word"], found["fault"]) == ("timeout", "bad_credentials")
+
+
+@pytest.mark.parametrize(
+    ("shown", "word"),
+    [
+        ("s3://bucket", "AWS_ACCESS_KEY_ID"),
+        ("redis://host", "REDISCLI_AUTH"),
+        ("https://host", "netrc"),
+        ("http://host", "netrc"),
+        ("gs://bucket", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("azblob://container", "AZURE_STORAGE_SAS_TOKEN"),
+    ],
+)
+def test_wrong_credentials_are_mended_where_the_service_has_them(shown, word):
+    assert word in remotes.advice("bad_credentials", shown)
+    assert all(word not in remotes.advice(other, shown) for other in ("timeout", "denied", "broken"))
+
+
+def test_one_that_only_cannot_be_listed_is_not_bad(nvccache, far, monkeypatch):
+    fail("broken", "list")(monkeypatch)
+    text = nvccache("remote", "status", "--list").stdout
+    assert text.startswith("ok ")
+    assert "answers in" in text and "cannot be listed: " in text and "to mend it" not in text
+    text = nvccache("remote", "test").stdout
+    assert "list      no" in text and "gives no list" in text and "compiles do without" in text
+    assert "to mend it" not in text
+
+
+@pytest.mark.parametrize("command", ["status", "test", "pull"])
+def test_a_directory_that_is_not_there_is_told_to_who_would_read_it(
+    nvccache, far, cache, monkeypatch, command
+):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}/not/mounted")
+    result = nvccache("remote", command)
+    assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
 
 
 def test_every_right_is_used_and_nothing_is_left(nvccache, far):
@@ -154,6 +188,12 @@ def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued
     assert (result.exit_code, told(result)["objects"], told(result)["left"]) == (0, 3, 0)
     assert len(files(far)) == 3
     assert nvccache("remote", "push").exit_code == 0
+
+
+def test_where_nothing_is_to_be_moved_that_is_said(nvccache, far, cache):
+    far.mkdir(exist_ok=True)
+    for line, done in (("push", "sent"), ("pull", "fetched"), ("prune --older-than 1d", "removed")):
+        assert nvccache("remote", *line.split()).stdout.endswith(f": nothing to be {done}\n")
 
 
 def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monkeypatch):

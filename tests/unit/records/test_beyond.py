@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nvccache.files import keys, signatures
-from nvccache.records import beyond, bundle, manifest
+from nvccache.records import beyond, bundle, input_records, manifest
 from nvccache.records.beyond import Beyond
 from nvccache.records.differences import Present
 from nvccache.records.manifest import Found
@@ -127,6 +127,19 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     here.read_blob(DIGEST)
     entries.find(here, key, asks_beyond=True)
     assert beyond.items_of(here.published) == []
+
+
+def test_what_is_received_replaces_no_record_of_ones_own(there, here, tier, tmp_path):
+    """A bundle may name the records of another command by their keys."""
+    key = add(here, tmp_path / "x.h", "int x;\n")
+    hostile = manifest.kept(key, without_remotes(here), NOWHERE)
+    record = input_records.encode(hostile.input_record, b"hostile", NOWHERE)
+    other_front = keys.digest_bytes(b"other front")
+    tier.content[bundle.BUCKET, other_front] = bundle.Bundle({key: (record, b"")}).encode()
+    now = Present({})
+    for found in manifest.holding(other_front, here, NOWHERE, now, lambda *_: "an answer", True):
+        manifest.adopt(other_front, found, here, NOWHERE, now)
+    assert manifest.kept(key, without_remotes(here), NOWHERE).attached == b"attached"
 
 
 def test_an_entry_comes_with_its_input_record(there, here, tier, tmp_path):

@@ -63,6 +63,11 @@ def says(status: int, body: bytes = b"") -> Answer:
     return lambda connection: connection.sendall(head + body)
 
 
+def leads_to(url: str) -> Answer:
+    head = f"HTTP/1.1 302 Found\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n".encode()
+    return lambda connection: connection.sendall(head)
+
+
 def is_silent(connection: socket.socket) -> None:
     """Takes a request and says nothing."""
 

@@ -39,6 +39,16 @@ def test_words_are_those_that_are_counted() -> None:
     assert words | {word for word, _ in service_error._SAYINGS} <= set(outcomes.REMOTE_FAULTS)
 
 
+def test_credentials_are_for_the_host_of_the_url_alone() -> None:
+    """Wherever it leads to."""
+    with FaultyServer(says(200, b"content")) as elsewhere:
+        with FaultyServer(faulty_server.leads_to(f"http://localhost:{elsewhere.port}/x")) as server:
+            text = server.url.replace("http://", "http://user:password@")
+            assert Service(url.parse(f"{text}/p")[0], NOBODY, 0.5).get(NAME, MOST) == b"content"
+        (first,), (second,) = server.requests, elsewhere.requests
+        assert "authorization: Basic" in first and "authorization" not in second.lower()
+
+
 @pytest.mark.parametrize("kind", ["http", "s3"])
 def test_get_is_one_request(kind: str) -> None:
     with FaultyServer(says(200, b"content")) as server:

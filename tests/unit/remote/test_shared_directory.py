@@ -115,6 +115,16 @@ def test_nobody_sees_half_a_file(shared: SharedDirectory) -> None:
     assert {content for content in seen if content is not None} <= set(contents)
 
 
+def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(
+    shared: SharedDirectory, top: Path
+) -> None:
+    """Others are written beside it, which an unreachable directory would put off."""
+    (top / NAME / "x").mkdir(parents=True)
+    with pytest.raises(ServiceError) as caught:
+        shared.put(NAME, b"x")
+    assert caught.value.word == "broken"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
 def test_denied(shared: SharedDirectory, top: Path) -> None:
     plant(top).write_bytes(b"x")
