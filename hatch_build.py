@@ -1,4 +1,6 @@
-"""Puts what is compiled into the wheel: the launcher (a script for sh without a C compiler) and the observer.
+"""Puts what is compiled into the wheel: launcher (a script without a C compiler), observer, and class check.
+
+The last goes before stages on other machines.
 
 The observer is built here, and not when it is first needed. It is loaded into the compilers of whoever calls:
 it may lie only where the package lies, not in a cache that others may write into.
@@ -24,6 +26,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _OPTIONS = ("-O2", "-Wall", "-Wextra", "-s")
 _NO_PYTHON = 127  # what the launcher ends with where it is alone
 _OBSERVER = "nvccache/native/observer.so"
+_CHECK = "nvccache/native/class-check"
+_USAGE = 98  # what the check ends with where it is asked for nothing
 # Behind the user's CFLAGS: the wrappers must be the functions that they are named after, and look at their
 # arguments as the real ones do; that of dlopen must end in a jump.
 _OF_OBSERVER = (
@@ -50,6 +54,7 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
         self._folder = tempfile.mkdtemp(prefix="nvccache-launcher-")
         launcher = compiled_launcher(os.path.join(sources, "nvccache.c"), self._folder)
         observer = compiled_observer(os.path.join(self.root, "observer"), self._folder)
+        check = compiled_check(os.path.join(self.root, "worker", "class_check.c"), self._folder)
         # Also where neither could be built: what is left runs on no other system either.
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
@@ -60,10 +65,13 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["shared_scripts"][os.path.join(sources, "nvccache-python")] = "nvccache-python"
         if not observer:
             self.app.display_warning("no C compiler: the tools of compiles will not be observed")
-        elif version == "editable":
-            put(observer, os.path.join(self.root, "src", _OBSERVER))
-        else:
-            build_data["force_include"][observer] = _OBSERVER
+        if not check:
+            self.app.display_warning("no static C library: no stage can be sent to other machines")
+        for built, place in ((observer, _OBSERVER), (check, _CHECK)):
+            if built and version == "editable":
+                put(built, os.path.join(self.root, "src", place))
+            elif built:
+                build_data["force_include"][built] = place
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -98,6 +106,21 @@ def compiled_launcher(source: str, folder: str) -> str:
         except OSError:
             continue
         if tried.returncode == _NO_PYTHON and tried.stderr.startswith(b"nvccache: no Python"):
+            return path
+    return ""
+
+
+def compiled_check(source: str, folder: str) -> str:
+    """The path of the check of the processor in `folder`, or empty if it cannot be compiled or run here.
+
+    Linked statically only: where it is sent there may be no C library, or another.
+    """
+    for path in results([source], os.path.join(folder, "class-check"), (("-static",),)):
+        try:
+            tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
+        except OSError:
+            continue
+        if tried.returncode == _USAGE:
             return path
     return ""
 

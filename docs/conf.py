@@ -41,6 +41,7 @@ NAVIGATION = {
         "how-to/remote-buckets",
         "how-to/remote-servers",
         "how-to/packs",
+        "how-to/remote-execution",
         "how-to/report",
     ],
     "Reference": [

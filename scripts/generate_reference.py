@@ -50,6 +50,12 @@ SETTING_TEXTS = {
     "there are no direct hits.",
     "remote": "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
     "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
+    "executor": "Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, "
+    "`grpcs://…` or `prefix:WORDS`; see [how](../how-to/remote-execution.md).",
+    "executor_dir": "A directory that all machines see under this name, for the files of stages that a "
+    "`prefix:` runs.",
+    "executor_jobs": "How many stages of this user may be on other machines at once.",
+    "executor_min_seconds": "A stage that is expected to take less runs here.",
     "remote_timeout": "How long a call waits for remotes in all, before it goes on without them.",
 }
 DEFAULT_TEXTS = {
@@ -57,6 +63,8 @@ DEFAULT_TEXTS = {
     "max_size": "`10G`",
     "observe": "on",
     "remote_timeout": "`2`",
+    "executor_jobs": "`64`",
+    "executor_min_seconds": "`1`",
 }
 REMOTE_TEXT = (
     "`NVCCACHE_REMOTE` is one URL or more, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. The local",
@@ -121,6 +129,8 @@ KIND_TEXTS = {
     "switch": "`1` or `0`; in the file `true` or `false`",
     "remotes": "URLs",
     "seconds": "seconds",
+    "least": "seconds, also `0`",
+    "executor": "URL or words",
 }
 STAGE_TEXTS = {
     "host_preprocess": "the host compiler's preprocessor, for host code",

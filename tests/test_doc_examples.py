@@ -48,10 +48,12 @@ NEEDED = {
     "docs/how-to/remote-buckets.md": (),
     "docs/how-to/remote-servers.md": (),
     "docs/how-to/packs.md": (),
+    "docs/how-to/remote-execution.md": (),
     "docs/how-to/report.md": (),
 }
 WITHOUT_COMPILES = (
     "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
+    "remote-execution",
 )  # fmt: skip
 
 

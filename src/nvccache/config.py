@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_SIZE = 10 * 1024**3
 DEFAULT_REMOTE_TIMEOUT = 2.0
+DEFAULT_MIN_SECONDS = 1.0
 PREFIX = "NVCCACHE_"
 UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -29,7 +30,8 @@ _ON_BY_DEFAULT = ("observe",)
 _MOST_DIGITS = 6  # of a number of jobs
 _LEAST_SECONDS, _MOST_SECONDS = 0.01, 3600
 
-# setting -> (environment variable, kind); kinds: path, size, count, mask, switch, remotes, seconds
+# setting -> (environment variable, kind); kinds: path, size, count, mask, switch, remotes, seconds,
+# executor, least (seconds, also none)
 SETTINGS = {
     "dir": ("NVCCACHE_DIR", "path"),
     "max_size": ("NVCCACHE_MAX_SIZE", "size"),
@@ -46,6 +48,10 @@ SETTINGS = {
     "observe": ("NVCCACHE_OBSERVE", "switch"),
     "remote": ("NVCCACHE_REMOTE", "remotes"),
     "remote_timeout": ("NVCCACHE_REMOTE_TIMEOUT", "seconds"),
+    "executor": ("NVCCACHE_EXECUTOR", "executor"),
+    "executor_dir": ("NVCCACHE_EXECUTOR_DIR", "path"),
+    "executor_jobs": ("NVCCACHE_EXECUTOR_JOBS", "count"),
+    "executor_min_seconds": ("NVCCACHE_EXECUTOR_MIN_SECONDS", "least"),
 }
 _VARIABLES = frozenset([variable for variable, _ in SETTINGS.values()])
 
@@ -77,6 +83,10 @@ class Config:
         "base_dir",
         "dir",
         "disable",
+        "executor",
+        "executor_dir",
+        "executor_jobs",
+        "executor_min_seconds",
         "jobs",
         "log",
         "max_size",
@@ -108,6 +118,10 @@ class Config:
     observe: bool
     remote: str  # remote/url.py reads it; it may have passwords in it
     remote_timeout: float  # seconds
+    executor: str  # remote_execution/endpoint.py reads it
+    executor_dir: str
+    executor_jobs: int  # 0 where it is not set
+    executor_min_seconds: float
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]
 
@@ -213,6 +227,7 @@ def _default(name: str, kind: str, environ: Mapping[str, str]) -> object:
     if kind == "switch":
         return name in _ON_BY_DEFAULT
     defaults = {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None, "seconds": DEFAULT_REMOTE_TIMEOUT}
+    defaults["least"] = DEFAULT_MIN_SECONDS
     return defaults.get(kind, "")
 
 
@@ -235,8 +250,10 @@ def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_
         return parse_size(text)
     if kind == "remotes":
         return _remotes(raw)
-    if kind == "seconds":
-        return _seconds(text)
+    if kind == "executor":
+        return _executor(raw)
+    if kind in ("seconds", "least"):
+        return _seconds(text, _LEAST_SECONDS if kind == "seconds" else 0)
     if kind == "count":
         if not text.isdecimal() or len(text) > _MOST_DIGITS:
             raise ConfigError(f"`{text}` is not a number of jobs")
@@ -257,16 +274,27 @@ def _remotes(raw: object) -> str:
     return raw
 
 
-def _seconds(text: str) -> float:
+def _executor(raw: object) -> str:
+    """The text of a setting that names an executor; raises ConfigError, without what may be secret."""
+    from nvccache.remote_execution import endpoint
+
+    if not isinstance(raw, str):
+        raise ConfigError("it is not a text")
+    try:
+        endpoint.parse(raw)
+    except endpoint.EndpointError as error:
+        raise ConfigError(str(error)) from None
+    return raw
+
+
+def _seconds(text: str, least: float) -> float:
     """A time in seconds; raises ConfigError."""
     try:
         seconds = float(text)
-        if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:  # also refuses nan
+        if not least <= seconds <= _MOST_SECONDS:  # also refuses nan
             raise ValueError
     except ValueError:
-        raise ConfigError(
-            f"`{text}` is not a number of seconds from {_LEAST_SECONDS} to {_MOST_SECONDS}"
-        ) from None
+        raise ConfigError(f"`{text}` is not a number of seconds from {least} to {_MOST_SECONDS}") from None
     return seconds
 
 

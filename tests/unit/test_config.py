@@ -345,7 +345,7 @@ def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):
     gone.rmdir()
     paths = {variable: "sub/x" for variable, kind in config.SETTINGS.values() if kind == "path"}
     settings = config.load({**environ, **paths})
-    assert settings.wrong_settings == "base_dir,dir,log,nvcc,stats_dir"
+    assert settings.wrong_settings == "base_dir,dir,executor_dir,log,nvcc,stats_dir"
     for name, (_, kind) in config.SETTINGS.items():
         if kind == "path":
             assert getattr(settings, name) == "" or os.path.isabs(getattr(settings, name))

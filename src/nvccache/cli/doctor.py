@@ -65,6 +65,10 @@ def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Ite
         yield from build_checks.of_build(os.path.abspath(build_directory))
     yield from cache_checks.of_cache(settings)
     yield from remote_checks.of_remotes(settings)
+    if settings.executor:
+        from nvccache.cli import executor_checks
+
+        yield from executor_checks.of_executor(settings)
     yield from findings.of_observer(settings)
     yield from findings.of_machine(settings)
     nvcc = discovery.find_nvcc(environ, settings.nvcc)

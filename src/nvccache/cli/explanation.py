@@ -127,6 +127,9 @@ def document(found: Explanation) -> dict[str, object]:
                 "result": stage.result,
                 "why": stage.why,
                 "seconds": stage.seconds,
+                "where": stage.where,
+                "away": events.costs_away(stage),
+                "why_here": events.why_here(stage),
             }
             for number, stage in enumerate(found.stages)
         ],
@@ -197,9 +200,19 @@ def _result(stage: StageEvent, is_verbose: bool) -> Line:
         tail += " saved"
     elif stage.result == SHARED:
         tail += f"  {_ELSEWHERE}"
-    elif stage.why:
-        tail += f"  {_first(stage.why, is_verbose)}"
+    else:
+        tail += _place(stage)
+        tail += f"  {_first(stage.why, is_verbose)}" if stage.why else ""
     return [(f"{stage.result:<6}", _COLOURS.get(stage.result, "")), tail]
+
+
+def _place(stage: StageEvent) -> str:
+    """Where a stage ran, if not here as it should."""
+    costs = events.costs_away(stage)
+    if costs:
+        return f"  on {stage.where}, {seconds_words(costs['queue'] + costs['send'] + costs['fetch'])} more"
+    word = events.why_here(stage)
+    return f"  here, though it was sent: {word.replace('_', ' ')}" if word else ""
 
 
 def _name(stage: StageEvent) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nvccache.machine.watchdog import Watchdog
     from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan
+    from nvccache.remote_execution.executor import Executor
     from nvccache.toolkit.dryrun import Transcript
 
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
@@ -95,6 +96,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         is_recaching=config.recache,
         base=relocation.base,
         terminal=request.terminal,
+        executor=_executor(config, cache, environ),
     )
     case = miss_reason.Case(request, planned.products, config.recache)
     cause = miss_reason.find_cause(case, cache, relocation)
@@ -112,6 +114,15 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     report.to_send = _to_send(config, cache)
     _keep_up(cache, config)
     return report
+
+
+def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) -> Executor | None:
+    """Other machines; nothing of what speaks to them is loaded where none are set."""
+    if not config.executor:
+        return None
+    from nvccache.remote_execution import executor
+
+    return executor.of_config(config, cache, environ)
 
 
 def _begin_to_ask_beyond(request: Request, config: Config, cache: store.Store) -> None:

@@ -29,6 +29,9 @@ class Progress:
             became = f"hit, saves {completed.seconds:.2f} s"
         else:
             became = f"ran {completed.seconds:.2f} s"
+            costs = task.made.costs if task.made else None
+            became += f" on another machine ({costs.shown()})" if costs else ""
+            became += f" here, where it was sent ({task.why_here})" if task.why_here and not costs else ""
             became += f", status {completed.status}" if completed.status else ""
         self.note(f"{stage.kind} {written}: {became}")
 

@@ -157,6 +157,12 @@ class _Run:
             stage_names.architecture_of(task.stage, self._execution.plan.stages),
         )
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
+        costs = task.made.costs if task.made and not is_hit else None
+        if costs and self._execution.sending:
+            event.where, event.slot = self._execution.sending.executor.shown, -1
+            event.away = costs.text()
+        elif not is_hit:
+            event.away = task.why_here
         return event
 
     def _advance(self) -> None:
@@ -183,7 +189,7 @@ class _Run:
             is_id_settled = self._is_id_settled(task)
             if task.state != State.DONE:
                 will_be_unlike = is_id_settled and self._execution.own_ids.will_be_unlike(task.stage)
-                if will_be_unlike and task.state != State.RUNNING:
+                if will_be_unlike and task.state not in (State.RUNNING, State.AWAY):
                     raise _UnlikeIdsError
                 continue
             if task.number in self._noted:

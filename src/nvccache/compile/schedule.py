@@ -25,9 +25,11 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nvccache.compile.away import Away
     from nvccache.execution.execution import Execution
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.publish_stage import Published
+    from nvccache.execution.run_stage import Made
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
 
@@ -89,6 +91,14 @@ class Room:
             slot.release()
 
 
+def _away(execution: Execution, jobs: Jobs) -> Away | None:
+    if not execution.sending:
+        return None
+    from nvccache.compile.away import Away
+
+    return Away(execution.sending, jobs)
+
+
 class Schedule:
     """The stages of one call; for the main thread only."""
 
@@ -103,6 +113,7 @@ class Schedule:
         self._claims = claims
         self._jobs = Jobs()
         self._asking = Asking(execution, self.tasks, self._jobs)
+        self._away = _away(execution, self._jobs)
         self._background = Background()
         self._published: list[tuple[Stage, Published]] = []  # by another thread, and not yet known
 
@@ -122,10 +133,16 @@ class Schedule:
         for task in self.tasks.by_urgency:
             if task.state == State.ELSEWHERE:
                 self._look_elsewhere(task)
-            if task.state == State.READY and self.tasks.may_run(task) and not self._room.is_full:
+            may_be_sent = self._away is not None and not task.stays
+            if (
+                task.state == State.READY
+                and self.tasks.may_run(task)
+                and (may_be_sent or not self._room.is_full)
+            ):
                 self._start(task)
         if before != self.tasks.count_done():
             return True
+        self._help_those_away()
         self._room.rest_if_idle()
         return False
 
@@ -137,7 +154,7 @@ class Schedule:
         states = self.tasks.states()
         if not self._jobs.are_running and states.isdisjoint((State.READY, State.ELSEWHERE)):
             raise RuntimeError("no stage can go on")
-        waits_for_slots = State.READY in states and self._room.may_become_free()
+        waits_for_slots = State.AWAY in states or (State.READY in states and self._room.may_become_free())
         idle = _POLL_FOR_SLOTS_SECONDS if waits_for_slots else _IDLE_SECONDS
         jobs = self._jobs.wait(_POLL_SECONDS if State.ELSEWHERE in states else idle)
         if self._claims:
@@ -162,6 +179,8 @@ class Schedule:
             if task.wait:
                 task.wait.leave()
                 task.wait = None
+        if self._away:
+            self._away.give_all_back()
         if self._claims:
             self._claims.give_up_all()
         self._room.release_all()
@@ -208,11 +227,43 @@ class Schedule:
         self._look_up(task)
 
     def _start(self, task: Task) -> None:
-        if self._lacks_input(task) or not self._has_room(task):
+        if self._lacks_input(task):
             return
-        if self._claims and task.shares and not self._claim(task):
+        has_room = not self._room.is_full and self._has_room(task)
+        is_sent = self._is_sent(task)
+        if not has_room and not is_sent:
+            return
+        if self._claims and task.shares and not task.claim and not self._claim(task):
             self._room.give_back(task)
+            if self._away:
+                self._away.give_place_back(task)
             return
+        if is_sent and self._away:
+            self._room.give_back(task)
+            self.clock.start(task)
+            self._away.start(task)
+            return
+        self._run(task)
+
+    def _is_sent(self, task: Task) -> bool:
+        """Whether a stage is sent to another machine, since no core is idle here."""
+        is_core_idle = task.slot is not None and task.slot.is_in_pool
+        return self._away is not None and not is_core_idle and self._away.reserve(task)
+
+    def _help_those_away(self) -> None:
+        """Begin a second try here of stages that are on other machines for too long."""
+        for task in self.tasks.by_urgency if self._away else ():
+            assert self._away
+            need = self._away.need_of_help(task)
+            if not need or self._room.is_full or self._lacks_input(task) or not self._has_room(task):
+                continue
+            if need == "a core is idle" and not (task.slot and task.slot.is_in_pool):
+                self._room.give_back(task)
+                continue
+            self._run(task)
+            task.state = State.AWAY
+
+    def _run(self, task: Task) -> None:
         stage = task.stage
         if stage.kind == OPAQUE:
             self._background.finish()  # it may change what is about to be stored
@@ -260,13 +311,19 @@ class Schedule:
         asked = self._asking.end(job)
         if asked:
             return self._take_found(asked) if asked.found and not asked.job else None
+        sent = self._away.end(job) if self._away else None
+        if sent:
+            return self._take_back(sent)
         task = self.tasks.of_job(job)
         self.clock.end(task)
         self._room.give_back(task)
         if job.handle.is_ended:
-            if job is task.job:
+            is_over = job is task.job
+            if is_over:
                 task.job = None
-            return self._take_found(task) if task.found else None
+            if task.found:
+                return self._take_found(task)
+            return self._take_back(task) if task.back and is_over else None
         if job.error:
             raise job.error
         self.known.take_made(job.result)
@@ -274,9 +331,31 @@ class Schedule:
             task.again = None
             return None
         task.job = None
+        if self._away:
+            self._away.overtake(task)
+        return self._done(task, job.result)
+
+    def _take_back(self, task: Task) -> Task | None:
+        """Take what a stage has made on another machine, when its try here has ended, if there is one."""
+        if not task.back:
+            if task.state == State.READY:
+                self.clock.end(task)
+            return None
+        if task.job:
+            task.job.handle.end()
+            return None
+        assert self._away
+        self.clock.end(task)
+        made = self._away.take(task)
+        self.known.take_made(made)
+        return self._done(task, made)
+
+    def _done(self, task: Task, made: Made) -> Task:
         task.state = State.DONE
-        task.made = job.result
-        task.completed = job.result.completed
+        task.made = made
+        task.completed = made.completed
+        if self._away:
+            self._away.note_time(task)
         if task.has_failed:
             self.tasks.drop_after(task)
             self._give_claim_up(task)

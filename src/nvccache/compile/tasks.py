@@ -11,12 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nvccache.compile.away import Trip
     from nvccache.compile.jobs import Job
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
+    from nvccache.remote_execution.work import CameBack
     from nvccache.store.inflight import Claim, Wait
 
 _LONG_SECONDS = 0.5  # beside which a round trip to another cache is little
@@ -30,6 +32,7 @@ class State:
     ASKED = "is asked for of other caches"
     ELSEWHERE = "is run by another process"
     RUNNING = "runs"
+    AWAY = "runs on another machine"
     DONE = "done"
 
 
@@ -38,6 +41,7 @@ class Task:
 
     __slots__ = (
         "again",
+        "back",
         "claim",
         "completed",
         "found",
@@ -52,8 +56,11 @@ class Task:
         "slot_number",
         "stage",
         "state",
+        "stays",
+        "trip",
         "wait",
         "was_elsewhere",
+        "why_here",
     )
 
     def __init__(self, number: int, stage: Stage) -> None:
@@ -74,6 +81,10 @@ class Task:
         self.memory = 0
         self.slot_number = -1  # of the one that it ran in
         self.was_elsewhere = False  # whether another process ran it meanwhile
+        self.trip: Trip | None = None  # to another machine
+        self.back: CameBack | None = None  # what it has made there, until that is taken in
+        self.stays = False  # whether it is not sent again
+        self.why_here = ""  # though it was sent: a word of faults.py
 
     @property
     def has_failed(self) -> bool:
@@ -122,8 +133,9 @@ class Tasks:
         """The stages behind this one in nvcc's order would not have run: it failed."""
         self._limit = min(self._limit, task.number)
         for other in self.all:
-            if other.number > self._limit and other.job:
-                other.job.handle.end()
+            for job in (other.job, other.trip.job if other.trip else None):
+                if other.number > self._limit and job:
+                    job.handle.end()
 
     def can_be_looked_up(self, task: Task) -> bool:
         if task.state != State.WAITING or task.number > self._limit:

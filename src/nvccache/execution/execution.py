@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.publish_stage import Published
     from nvccache.execution.run_stage import Made
+    from nvccache.execution.send_stage import Sending
     from nvccache.machine.process import Handle
     from nvccache.observation.watch import Watch
     from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
+    from nvccache.remote_execution.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Context:
     """What the stages of one call share.
 
     `since_ns` is when it began, `watch` runs the tools, `base` is the base directory or empty, `terminal` see
-    terminals.py.
+    terminals.py, `executor` are other machines, if there are any.
     """
 
     plan: Plan
@@ -57,6 +59,7 @@ class Context:
     is_recaching: bool = False
     base: str = ""
     terminal: str = ""
+    executor: Executor | None = None
 
 
 class Known:
@@ -142,7 +145,15 @@ class Execution:
         self.finder = Finder(self, ignores_lines, context.is_recaching)
         self.runs = StageRuns(self, context)
         self.publisher = Publisher(self)
+        self.sending = self._sending(context.executor)
         os.makedirs(temporary, exist_ok=True)
+
+    def _sending(self, executor: Executor | None) -> Sending | None:
+        if not executor:
+            return None
+        from nvccache.execution.send_stage import Sending
+
+        return Sending(self, executor)
 
     def find(self, stage: Stage, known: Known, before: Lookup | None = None) -> Lookup:
         """The result of a stage whose inputs are known, as far as the store has it; raises OSError."""

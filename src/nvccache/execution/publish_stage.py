@@ -142,6 +142,8 @@ class Publisher:
 
     def _observed(self, stage: Stage, subject: Subject, made: Made) -> InputRecord:
         inputs = self._execution.inputs
+        if made.costs:
+            return inputs.of_sent(subject, stage.tool.variables)
         if self._execution.is_blind:
             return inputs.assumed(subject, self._execution.why_blind)
         if not made.logs:  # an input record of nothing would always hold

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.watch import Log
     from nvccache.preprocessed.passes import Pass
+    from nvccache.remote_execution.work import Costs
 
 
 class LostResultError(Exception):
@@ -39,6 +40,7 @@ class Made:
     passes: Mapping[str, Pass] = field(default_factory=dict)
     changed: Sequence[str] = ()
     is_repeatable: bool = False
+    costs: Costs | None = None  # of a run on another machine
     wall: float = 0.0  # of the call's wall time, in seconds; see stage_clock.py
 
 
@@ -54,9 +56,7 @@ class StageRuns:
 
     def run(self, stage: Stage, handle: Handle | None = None) -> Made:
         """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
-        with self._making:
-            for path in (*self._execution.read_by(stage), *self._execution.read_by(stage)):
-                self._make(path)  # twice, since making one again can write another anew, in its stored form
+        self.make_inputs(stage)
         for output in stage.outputs:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
             if output.begins_as:
@@ -71,7 +71,7 @@ class StageRuns:
             return completed
 
         before = self._lying_before(stage)
-        completed = carry_out(self._argv_to_run(stage))
+        completed = carry_out(self.argv_to_run(stage))
         is_repeatable = False
         if completed.status == 0 and ids.generates(stage):
             kept = stage.kept_outputs
@@ -79,7 +79,13 @@ class StageRuns:
         if completed.status != 0:
             return Made(completed, logs)
         changed = self._adopt_changes(stage, before)
-        return Made(completed, logs, self._take_in(stage), changed, is_repeatable)
+        return Made(completed, logs, self.take_in(stage), changed, is_repeatable)
+
+    def make_inputs(self, stage: Stage) -> None:
+        """Have what a stage reads on disk; raises LostResultError or OSError."""
+        with self._making:
+            for path in (*self._execution.read_by(stage), *self._execution.read_by(stage)):
+                self._make(path)  # twice, since making one again can write another anew, in its stored form
 
     def run_again(self, stage: Stage, handle: Handle | None = None) -> Made:
         """Run a stage whose output is lost, and keep it; what came after it relies on the same bytes."""
@@ -133,7 +139,7 @@ class StageRuns:
         stage, _ = self._execution.outputs[path]
         self.run_again(stage)
 
-    def _argv_to_run(self, stage: Stage) -> list[str]:
+    def argv_to_run(self, stage: Stage) -> list[str]:
         if ids.generates(stage):
             return self._execution.seeds.argv_to_run(stage)
         argv = list(stage.argv)
@@ -159,7 +165,7 @@ class StageRuns:
             changed.append(path)
         return changed
 
-    def _take_in(self, stage: Stage) -> dict[str, Pass]:
+    def take_in(self, stage: Stage) -> dict[str, Pass]:
         found = {}
         for output in stage.kept_outputs:
             content = self._workspace.read_written(output)

@@ -19,7 +19,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
     from nvccache.machine.pseudoterminal import Pseudoterminal
@@ -110,10 +110,11 @@ def family_of(pid: int) -> list[int]:
 class Handle:
     """A tool that may have to be ended by another thread than the one that waits for it."""
 
-    __slots__ = ("_child", "_lock", "is_ended")
+    __slots__ = ("_child", "_lock", "_told", "is_ended")
 
     def __init__(self) -> None:
         self.is_ended = False
+        self._told: Callable[[], None] | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -121,6 +122,8 @@ class Handle:
         """End the tool and what it has started, now or as soon as it starts."""
         with self._lock:
             self.is_ended = True
+            if self._told:
+                self._told()
             if self._child and self._child.poll() is None:
                 for member in family_of(self._child.pid):
                     with contextlib.suppress(OSError):
@@ -130,6 +133,13 @@ class Handle:
     def has_gone(self) -> bool:
         """Whether the tool itself has ended."""
         return self._child is not None and self._child.poll() is not None
+
+    def tell(self, ended: Callable[[], None]) -> None:
+        """Have what runs on another machine be told when this is ended, or now if it has been."""
+        with self._lock:
+            self._told = ended
+        if self.is_ended:
+            ended()
 
     def hold(self, child: subprocess.Popen[bytes]) -> None:
         """Take a tool that has just started."""

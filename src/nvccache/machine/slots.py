@@ -76,10 +76,11 @@ class PoolSlot:
 class Pool:
     """The slots that all calls of this user share; `directory` may be empty, and then there are none."""
 
-    __slots__ = ("_directory", "size")
+    __slots__ = ("_directory", "_name", "size")
 
-    def __init__(self, directory: str, size: int) -> None:
+    def __init__(self, directory: str, size: int, name: str = "slot") -> None:
         self._directory = directory
+        self._name = name
         self.size = size
 
     def take(self) -> PoolSlot | None:
@@ -87,7 +88,7 @@ class Pool:
         if not self._directory:
             return None
         for number in range(self.size):
-            found = _lock(f"{self._directory}/slot-{number}", number)
+            found = _lock(f"{self._directory}/{self._name}-{number}", number)
             if found:
                 return found
         return None

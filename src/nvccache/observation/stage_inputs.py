@@ -85,6 +85,16 @@ class ObservedInputs:
         self.add_variables(made, {environment.WHOLE}, subject.environ)
         return made
 
+    def of_sent(self, subject: Subject, names: Iterable[str]) -> InputRecord:
+        """What a tool depends on that ran on another machine, with nothing but what was sent.
+
+        Beside its key these are the variables that it asks for: what those of the C library say was sent, and
+        the others were not set.
+        """
+        made = InputRecord()
+        self.add_variables(made, {*environment.OF_LIBC, *names}, subject.environ)
+        return made
+
     def of_tool(self, subject: Subject) -> InputRecord:
         """A tool of which a stage's key holds the content, and what it loads; raises UnreadableError."""
         made = InputRecord()

@@ -7,7 +7,7 @@ Part of the hot path; events.py reads the lines again, event_totals.py adds them
 
 tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
 bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
-where). What would end a field or a line is percent-encoded.
+where, away). What would end a field or a line is percent-encoded.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 SEPARATOR = "\x1f"
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
+LOCAL = "local"  # where a stage ran that ran here
+# Of a stage that ran on another machine, with blanks between them: seconds in the queue, of sending, running
+# and fetching; bytes sent and fetched; whether the engine had the result, 1 or 0.
+AWAY = ("queue", "send", "run", "fetch", "sent_bytes", "fetched_bytes", "is_cached")
 _APPEND_TRIES = 5
 _LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
 _MOST_SOURCES = 32
@@ -39,10 +43,11 @@ class StageEvent:
     `result` is HIT, RAN, FAILED, or SHARED where another process ran it meanwhile; `why` is a clause that
     says why it was not found. It began `start` seconds after the call. `seconds` were spent by the tool, or
     saved; `wall` is its share of the time during which tools of this call ran. `slot` is the job slot, or
-    -1; `where` it ran is `local`, or empty for a hit.
+    -1; `where` it ran is LOCAL, an executor as it is shown, or empty for a hit. `away` is what it cost there
+    (AWAY), or why it ran here though it was sent, a word of remote_execution/faults.py.
     """
 
-    __slots__ = ("architecture", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
+    __slots__ = ("architecture", "away", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
 
     def __init__(
         self, kind: str, result: str, seconds: float, wall: float = 0.0, architecture: str = ""
@@ -55,7 +60,8 @@ class StageEvent:
         self.seconds = seconds
         self.wall = wall
         self.slot = -1
-        self.where = "" if result in (HIT, SHARED) else "local"
+        self.where = "" if result in (HIT, SHARED) else LOCAL
+        self.away = ""
 
     @property
     def is_hit(self) -> bool:
@@ -208,7 +214,7 @@ def _text_of_stage(stage: StageEvent) -> str:
     why = quote(stage.why[:_LONGEST_CLAUSE])
     return (
         f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
-        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}"
+        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}"
     )
 
 

@@ -17,10 +17,12 @@ import re
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StrangeFileError
 from nvccache.store.event_line import (
+    AWAY,
     CLOSED,
     FAILED,
     FOLDER,
     HIT,
+    LOCAL,
     LOG,
     RAN,
     SEPARATOR,
@@ -165,10 +167,14 @@ def to_json(event: Event) -> dict[str, object]:
     made["remote"] = remote_json(event.remote)
     made["stages"] = [
         {
-            name: getattr(stage, name)
-            for name in (
-                *("kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"),
-            )
+            **{
+                name: getattr(stage, name)
+                for name in (
+                    *("kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"),
+                )
+            },
+            "away": costs_away(stage),
+            "why_here": why_here(stage),
         }
         for stage in event.stages
     ]
@@ -181,6 +187,22 @@ def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
         return None
     counts = {name: getattr(use, name) for name in ("asked", "found", "bytes", "seconds")}
     return {**counts, "faults": list(use.faults)}
+
+
+def costs_away(stage: StageEvent) -> dict[str, float] | None:
+    """What a stage cost that ran on another machine, by the names of AWAY; None for others."""
+    words = stage.away.split(" ")
+    if stage.where in ("", LOCAL) or len(words) != len(AWAY):
+        return None
+    try:
+        return {name: _number(word, _LARGEST_BYTES) for name, word in zip(AWAY, words, strict=True)}
+    except ValueError:
+        return None
+
+
+def why_here(stage: StageEvent) -> str:
+    """Why a stage ran here though it was sent, a word; or empty."""
+    return stage.away if stage.where == LOCAL else ""
 
 
 def names(root: Directory) -> list[str]:
@@ -261,11 +283,12 @@ def _remote_of(field: str) -> RemoteUse:
 
 def _stage_of(field: str) -> StageEvent:
     """Raises ValueError."""
-    kind, architecture, result, why, start, seconds, wall, slot, ran = field.split(SEPARATOR)
+    kind, architecture, result, why, start, seconds, wall, slot, ran, away = field.split(SEPARATOR)
     if result not in _RESULTS:
         raise ValueError(result)
     stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture)
     stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
+    stage.away = away
     return stage
 
 

@@ -71,3 +71,29 @@ def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
     if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
         active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
     return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))
+
+
+def checks_of(said: str) -> list[str]:
+    """What worker/class_check.c has to find on another machine for the class there to be the one said here.
+
+    Empty where a class is not told in a form that another machine could be asked for.
+    """
+    if "=" in said:
+        lines = said.split("\n")
+        return (
+            ["=" + line for line in lines]
+            if all(_CAPABILITIES.match(line.encode()) for line in lines)
+            else []
+        )
+    active = {}
+    for part in said.split():
+        place, colon, bits = part.partition(":")
+        leaf, dot, register = place.partition(".")
+        if not (colon and dot and leaf.isdecimal() and register.isdecimal()):
+            return []
+        active[int(leaf), int(register)] = bits
+    is_selected = active.keys() == _LOOKED_AT.keys()
+    return [
+        f"{leaf:x}.{register:x}&{_LOOKED_AT[leaf, register] if is_selected else 0xFFFFFFFF:x}={bits}"
+        for (leaf, register), bits in active.items()
+    ]

@@ -59,6 +59,7 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     told: threading.Event = dataclasses.field(default_factory=threading.Event)
+    sending: object = None
 
     @property
     def asks_beyond(self) -> bool:

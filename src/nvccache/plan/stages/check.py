@@ -58,15 +58,21 @@ def _of_values(tool: Tool) -> Iterator[str]:
     for name in _FUNCTIONS:
         if not callable(getattr(tool, name)):
             yield f"{name} cannot be called"
-    roles: object = tool.own_roles
-    if not isinstance(roles, tuple) or not all(isinstance(role, str) and role for role in roles):
-        yield "its own roles are no names"
+    for what, names in (("own roles", tool.own_roles), ("variables", tool.variables)):
+        yield from _of_names(what, names)
+    if type(tool.seconds_per_mib) is not float or not 0 <= tool.seconds_per_mib < 1000:
+        yield "its seconds for a MiB are no number from 0.0 up"
     components: Mapping[str, object] = tool.key_components
     for tag, parts_of in components.items():
         if tag in TAGS or not _WORD.fullmatch(tag):
             yield f"the tag {tag!r} of a key component is no word, or taken"
         if not callable(parts_of):
             yield f"the key component {tag!r} cannot be called"
+
+
+def _of_names(what: str, names: object) -> Iterator[str]:
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
+        yield f"its {what} are no names"
 
 
 def _of_sense(tool: Tool, kinds: set[str]) -> Iterator[str]:
@@ -81,6 +87,8 @@ def _of_sense(tool: Tool, kinds: set[str]) -> Iterator[str]:
         yield f"its command lines are read as the unknown kind {kind!r}"
     if tool.may_run_elsewhere and not tool.is_located_anywhere:
         yield "it may run elsewhere, but where it lies counts"
+    if tool.may_run_elsewhere != bool(tool.seconds_per_mib):
+        yield "what it takes has to be known where it may run elsewhere, and only there"
     if tool.is_preprocessor and tool.is_found_by_meaning:
         yield "it cannot be found by the meaning of what it makes itself"
     if tool.links_program and tool.is_counted:

@@ -62,6 +62,8 @@ TOOL = Tool(
     is_heavy=True,
     # It reads the PTX and nothing else; where line information dates sources, the dates are in its key.
     may_run_elsewhere=True,
+    variables=("DUMP_KNOBS_TO_FILE", "OPENSSL_ia32cap"),
+    seconds_per_mib=1.3,
     own_roles=("cubin",),
     is_located_anywhere=True,
     folds_mathematics=True,

@@ -81,6 +81,9 @@ class Tool:
     memory_factor: int = 64
     is_heavy: bool = False  # whatever its input is, it may take as much as the largest tool so far
     may_run_elsewhere: bool = False  # on another machine: the tool's file says why
+    # For one that may: the variables that it asks for. Where one of them is set it runs here.
+    variables: tuple[str, ...] = ()
+    seconds_per_mib: float = 0.0  # of input, where it never ran before: measured as `memory_factor`
 
     # What its key holds.
     is_located_anywhere: bool = False  # its content and what it loads stand for it, wherever it lies

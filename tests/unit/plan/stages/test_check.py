@@ -21,6 +21,8 @@ assert not check.problems(stages.ALL), check.problems(stages.ALL)
 WRONG = {
     "kind": ["", "two words", "we.ave", "We", stages.OPAQUE, None],
     "program": ["/usr/bin/weaver"],
+    "variables": ["HOME", (b"HOME",), ("",)],
+    "seconds_per_mib": [-1.0, 1, None, 2.0, float("nan")],
     "own_roles": ["cubin", (b"cubin",), ("",)],
     "memory_factor": [0, -64, 1.5, True, "64", None],
     "priority": [-1, "high", 1.5, True, None],
@@ -69,7 +71,7 @@ def test_what_reads_a_host_compilers_line_knows_its_kinds():
 def test_each_field_is_looked_at():
     """Flags by their first word: one that begins otherwise would not be."""
     looked_at = {*check._FUNCTIONS, "kind", "program", "memory_factor", "priority", "key_components"}
-    looked_at |= {"own_roles"}
+    looked_at |= {"own_roles", "variables", "seconds_per_mib"}
     looked_at |= {name for name in TOOL.__slots__ if name.startswith(check._FLAG) or name == "complains"}
     assert set(TOOL.__slots__) - looked_at == {"dated_sources"}
 

@@ -1,0 +1,94 @@
+"""Running one stage on another machine: what is sent, and taking in what has come back.
+
+A stage there has nothing but what was sent: that is in its key, as are the files of its tool. So what it
+reads beside its key is known without watching it, and is what a watched run here asks for.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.machine.process import Completed
+from nvccache.module_id import ids
+from nvccache.plan import stage_key
+from nvccache.remote_execution import expectations, faults, shipped, work
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.execution.execution import Execution
+    from nvccache.execution.run_stage import Made
+    from nvccache.machine.process import Handle
+    from nvccache.plan.model import Output, Stage
+    from nvccache.remote_execution.executor import Executor
+    from nvccache.remote_execution.work import CameBack, Work
+
+_PLACE = PLACE.encode()
+_TELLS_PLACE = "stub"  # its lines name the file itself, and workspace.py takes that out
+
+
+class Sending:
+    """Sends stages of one call."""
+
+    def __init__(self, execution: Execution, executor: Executor) -> None:
+        self._execution = execution
+        self.executor = executor
+
+    def expected_seconds(self, stage: Stage) -> float:
+        """What it is expected to take, or 0 where it has to run here."""
+        execution = self._execution
+        if not self.executor.is_in_use:
+            return 0.0
+        if ids.generates(stage) and not execution.seeds.takes_seed(stage):
+            return 0.0  # the id would be of another process, and perhaps made once more
+        seconds = self.executor.expected(stage, execution.cwd, execution.input_bytes(stage))
+        return seconds if self.executor.is_worth_it(stage, seconds, execution.environ) else 0.0
+
+    def note_time(self, stage: Stage, seconds: float) -> None:
+        """Remember what a stage took, for the next time."""
+        expectations.remember(stage, self._execution.cwd, seconds, self._execution.store)
+
+    def run(self, stage: Stage, handle: Handle, told: list[object]) -> CameBack:
+        """Have a stage run elsewhere; raises AwayError, LostResultError or OSError.
+
+        The try is put into `told`, so that others see how it fares.
+        """
+        self._execution.runs.make_inputs(stage)
+        attempt = self.executor.attempt(self._work(stage), handle)
+        told.append(attempt)
+        back = attempt.run()
+        if self._execution.terminal and back.stderr:
+            raise AwayError(faults.FAILED, "what it says may look different on a terminal")
+        for output in stage.kept_outputs:
+            if output.role != _TELLS_PLACE and _PLACE in back.outputs[self._name(output)]:
+                raise AwayError(faults.FAILED, "its result tells where it was made")
+        return back
+
+    def take(self, stage: Stage, back: CameBack) -> Made:
+        """Take in what has come back, as if the stage had run here; raises OSError."""
+        from nvccache.execution.run_stage import Made
+
+        scratch = os.fsencode(self._execution.plan.scratch)
+        for output in stage.kept_outputs:
+            content = back.outputs[self._name(output)]
+            if output.role == _TELLS_PLACE:
+                content = content.replace(_PLACE, scratch)
+            os.makedirs(os.path.dirname(output.path), exist_ok=True)
+            with open(output.path, "wb") as stream:
+                stream.write(content)
+        said = [text.replace(_PLACE, scratch) for text in (back.stdout, back.stderr)]
+        completed = Completed(0, said[0], said[1], back.costs.run)
+        return Made(completed, (), self._execution.runs.take_in(stage), costs=back.costs)
+
+    def _work(self, stage: Stage) -> Work:
+        execution = self._execution
+        loaded = stage_key.loaded_by(stage, execution.environ, execution.store)
+        tool = shipped.of_tool(stage.argv[0], loaded, execution.environ, execution.store)
+        argv = execution.runs.argv_to_run(stage)
+        return work.of_stage(
+            stage, argv, execution.read_by(stage), execution.plan.scratch, tool, execution.environ
+        )
+
+    def _name(self, output: Output) -> str:
+        return output.path.removeprefix(self._execution.plan.scratch + "/")

@@ -1,0 +1,292 @@
+"""The Remote Execution API as far as it is used: content, actions and their results.
+
+What is received is checked by its digest. Knows nothing of stages.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from nvccache.remote_execution import connection, faults, messages
+from nvccache.remote_execution.connection import Connection
+from nvccache.remote_execution.faults import AwayError
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from nvccache.remote_execution.endpoint import Endpoint
+
+    Digest = tuple[str, int]  # SHA-256 and size
+
+_SHA256, _ZSTD = 1, 1
+_HIGHEST_UNDERSTOOD = 2  # major version of the interface
+_CALL_SECONDS = 5.0  # for an answer that takes no work
+_SLOWEST_BYTES = 1 << 20  # a second, of what is sent or fetched
+_BATCH_BYTES = 3 << 20  # below gRPC's usual limit of 4 MiB for a message
+_CHUNK = 1 << 20
+QUEUED, EXECUTING = (1, 2), 3  # stages of an execution; CACHE_CHECK counts as waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Content that may have to be sent: in memory, or a file."""
+
+    digest: tuple[str, int]
+    content: bytes | None = None
+    path: str = ""
+
+    def read(self) -> bytes:
+        if self.content is not None:
+            return self.content
+        with open(self.path, "rb") as stream:
+            content = stream.read()
+        if messages.digest_of(content) != self.digest:
+            raise AwayError(faults.BROKEN, f"`{self.path}` was changed while it was read")
+        return content
+
+
+class Client:
+    """One engine, for one thread; its `connection` may be cancelled by another."""
+
+    def __init__(self, endpoint: Endpoint, version: str = "") -> None:
+        self._endpoint = endpoint
+        self.connection = Connection(endpoint, version)
+        self._batch_bytes = _BATCH_BYTES
+        self._compresses = self._compresses_batches = False
+        self.sent_bytes = self.fetched_bytes = 0
+
+    def check(self) -> None:
+        """Whether the engine can do what is needed of it; raises AwayError if not."""
+        request = messages.make("GetCapabilitiesRequest", instance_name=self._endpoint.instance)
+        found = self.connection.ask(
+            "Capabilities/GetCapabilities", request, "ServerCapabilities", _CALL_SECONDS
+        )
+        low = found.low_api_version.major
+        if low > _HIGHEST_UNDERSTOOD or (found.high_api_version.major or 2) < _HIGHEST_UNDERSTOOD:
+            raise AwayError(faults.OTHER_VERSION, "it does not speak version 2 of the interface")
+        cache, execution = found.cache_capabilities, found.execution_capabilities
+        if not execution.exec_enabled:
+            raise AwayError(faults.OTHER_VERSION, "it executes nothing")
+        functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
+        if _SHA256 not in functions and functions - {0}:
+            raise AwayError(faults.OTHER_VERSION, "it does not name content by SHA-256")
+        if cache.max_batch_total_size_bytes > 0:
+            self._batch_bytes = min(_BATCH_BYTES, cache.max_batch_total_size_bytes)
+        self._compresses = _ZSTD in cache.supported_compressors
+        self._compresses_batches = self._compresses and _ZSTD in cache.supported_batch_update_compressors
+
+    def missing(self, digests: Iterable[Digest]) -> set[str]:
+        """Those that the engine does not have."""
+        wanted = [_digest(digest) for digest in digests]
+        request = messages.make(
+            "FindMissingBlobsRequest", instance_name=self._endpoint.instance, blob_digests=wanted
+        )
+        path = "ContentAddressableStorage/FindMissingBlobs"
+        found = self.connection.ask(path, request, "FindMissingBlobsResponse", _CALL_SECONDS)
+        return {digest.hash for digest in found.missing_blob_digests}
+
+    def send(self, blobs: Iterable[Blob]) -> None:
+        """Send what the engine does not have."""
+        batch: list[Any] = []
+        size = 0
+        for blob in blobs:
+            if blob.digest[1] > self._batch_bytes:
+                self._stream(blob)
+                continue
+            if size + blob.digest[1] > self._batch_bytes:
+                self._send_batch(batch)
+                batch, size = [], 0
+            content = blob.read()
+            size += len(content)
+            data = _compressed(content) if self._compresses_batches else content
+            self.sent_bytes += len(data)
+            batch.append(
+                messages.make(
+                    "BatchUpdateBlobsRequest",
+                    requests=[{"digest": _digest(blob.digest), "data": data,
+                               "compressor": _ZSTD if self._compresses_batches else 0}],
+                ).requests[0]
+            )  # fmt: skip
+        self._send_batch(batch)
+
+    def cached(self, action: Digest) -> Any:
+        """The result that the engine has for an action, or None."""
+        request = messages.make(
+            "GetActionResultRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
+        )
+        return self.connection.ask(
+            "ActionCache/GetActionResult", request, "ActionResult", _CALL_SECONDS, or_none=True
+        )
+
+    def execute(self, action: Digest, watch: Callable[[Any], None], seconds: float) -> Any:
+        """The answer to having an action executed; `watch` is told of each stage on the way."""
+        request = messages.make(
+            "ExecuteRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
+        )
+        names: list[str] = []
+        try:
+            return self._follow("Execution/Execute", request, watch, names, seconds)
+        except AwayError as error:
+            if error.word != faults.UNREACHABLE or not names or self.connection.is_cancelled:
+                raise
+        # The connection broke; the work may go on.
+        again = messages.make("WaitExecutionRequest", name=names[-1])
+        return self._follow("Execution/WaitExecution", again, watch, names, seconds)
+
+    def stop(self, operation: str) -> None:
+        """Tell the engine that nobody waits any more; it may not heed it."""
+        request = messages.make("CancelOperationRequest", name=operation)
+        path = "/google.longrunning.Operations/CancelOperation"
+        try:
+            self.connection.is_cancelled = False
+            self.connection.ask(path, request, "Empty", 1.0)
+        except AwayError:
+            pass
+
+    def fetch(self, digests: Iterable[Digest]) -> dict[str, bytes]:
+        """Contents by their digests, each checked; raises AwayError for one that is not there."""
+        found: dict[str, bytes] = {}
+        small: list[Digest] = []
+        for digest in dict.fromkeys(digests):
+            if digest[1] == 0:
+                found[digest[0]] = b""
+            elif digest[1] > self._batch_bytes:
+                found[digest[0]] = self._read(digest)
+            elif sum(size for _, size in small) + digest[1] > self._batch_bytes:
+                found |= self._read_batch(small)
+                small = [digest]
+            else:
+                small.append(digest)
+        found |= self._read_batch(small)
+        return found
+
+    def _follow(
+        self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
+    ) -> Any:
+        for operation in self.connection.read(path, request, "Operation", seconds):
+            names.append(operation.name)
+            watch(operation)
+            if not operation.done:
+                continue
+            if operation.WhichOneof("result") == "error":
+                raise connection.of_status(operation.error)
+            answer = messages.of("ExecuteResponse").FromString(operation.response.value)
+            if answer.status.code:
+                raise connection.of_status(answer.status)
+            return answer
+        raise AwayError(faults.UNREACHABLE, "the stream ended before the work did")
+
+    def _send_batch(self, batch: list[Any]) -> None:
+        if not batch:
+            return
+        request = messages.make("BatchUpdateBlobsRequest", instance_name=self._endpoint.instance)
+        request.requests.extend(batch)
+        path = "ContentAddressableStorage/BatchUpdateBlobs"
+        seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
+        for part in self.connection.ask(path, request, "BatchUpdateBlobsResponse", seconds).responses:
+            if part.status.code:
+                raise connection.of_status(part.status)
+
+    def _stream(self, blob: Blob) -> None:
+        """Send a large blob in parts."""
+        name, size = blob.digest
+        content = blob.read()
+        kind = "blobs"
+        if self._compresses:
+            content, kind = _compressed(content), "compressed-blobs/zstd"
+        resource = f"{self._instance()}uploads/{uuid.uuid4()}/{kind}/{name}/{size}"
+        self.sent_bytes += len(content)
+
+        def parts() -> Iterator[Any]:
+            for start in range(0, len(content) or 1, _CHUNK):
+                part = content[start : start + _CHUNK]
+                yield messages.make(
+                    "WriteRequest",
+                    resource_name=resource if not start else "",
+                    write_offset=start,
+                    finish_write=start + _CHUNK >= len(content),
+                    data=part,
+                )
+
+        seconds = _CALL_SECONDS + len(content) / _SLOWEST_BYTES
+        path = "/google.bytestream.ByteStream/Write"
+        committed = self.connection.write(path, parts(), "WriteResponse", seconds).committed_size
+        if committed not in (-1, size, len(content)):
+            raise AwayError(faults.BROKEN, "it took only a part of a blob")
+
+    def _read(self, digest: Digest) -> bytes:
+        kind = "compressed-blobs/zstd" if self._compresses else "blobs"
+        request = messages.make(
+            "ReadRequest", resource_name=f"{self._instance()}{kind}/{digest[0]}/{digest[1]}"
+        )
+        path = "/google.bytestream.ByteStream/Read"
+        seconds = _CALL_SECONDS + digest[1] / _SLOWEST_BYTES
+        parts, received = [], 0
+        for message in self.connection.read(path, request, "ReadResponse", seconds):
+            parts.append(message.data)
+            received += len(message.data)
+            if received > digest[1] + _CHUNK:
+                raise AwayError(faults.WRONG_RESULT, "it sends more than it promised")
+        self.fetched_bytes += received
+        content = b"".join(parts)
+        return _checked(_decompressed(content, digest[1]) if self._compresses else content, digest)
+
+    def _read_batch(self, digests: list[Digest]) -> dict[str, bytes]:
+        if not digests:
+            return {}
+        request = messages.make(
+            "BatchReadBlobsRequest",
+            instance_name=self._endpoint.instance,
+            digests=[_digest(digest) for digest in digests],
+            acceptable_compressors=[_ZSTD] if self._compresses else [],
+        )
+        path = "ContentAddressableStorage/BatchReadBlobs"
+        seconds = _CALL_SECONDS + sum(size for _, size in digests) / _SLOWEST_BYTES
+        answer = self.connection.ask(path, request, "BatchReadBlobsResponse", seconds)
+        sizes = dict(digests)
+        found = {}
+        for part in answer.responses:
+            if part.status.code:
+                raise connection.of_status(part.status)
+            size = sizes.get(part.digest.hash)
+            if size is None:
+                raise AwayError(faults.WRONG_RESULT, "it sends what it was not asked for")
+            self.fetched_bytes += len(part.data)
+            content = _decompressed(part.data, size) if part.compressor == _ZSTD else part.data
+            found[part.digest.hash] = _checked(content, (part.digest.hash, size))
+        if found.keys() != sizes.keys():
+            raise AwayError(faults.WRONG_RESULT, "it does not send all that it was asked for")
+        return found
+
+    def _instance(self) -> str:
+        return f"{self._endpoint.instance}/" if self._endpoint.instance else ""
+
+
+def _digest(digest: Digest) -> Any:
+    return messages.make("Digest", hash=digest[0], size_bytes=digest[1])
+
+
+def _compressed(content: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.compress(content, 1)
+
+
+def _decompressed(content: bytes, size: int) -> bytes:
+    """Content that was promised to have this size; never more than that is made."""
+    import zstandard
+
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
+            return reader.read(size + 1)
+    except zstandard.ZstdError:
+        raise AwayError(faults.WRONG_RESULT, "what it sends cannot be decompressed") from None
+
+
+def _checked(content: bytes, digest: Digest) -> bytes:
+    if messages.digest_of(content) != digest:
+        raise AwayError(faults.WRONG_RESULT, "what it sends has another digest")
+    return content

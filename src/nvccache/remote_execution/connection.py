@@ -1,0 +1,176 @@
+"""One connection to an engine: gRPC as far as it is used, with a deadline on every call.
+
+Whatever goes wrong is an AwayError with a word of faults.py. Knows nothing of what is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from nvccache.remote_execution import faults, messages
+from nvccache.remote_execution.faults import AwayError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from nvccache.remote_execution.endpoint import Endpoint
+
+_PREFIX = "/build.bazel.remote.execution.v2."
+_loading = threading.Lock()
+
+
+class Connection:
+    """Made and used on one thread; `cancel` may be called by another."""
+
+    def __init__(self, endpoint: Endpoint, version: str = "") -> None:
+        self._grpc = _load_grpc()
+        self._channel = _channel(self._grpc, endpoint)
+        self._metadata = _metadata(endpoint, version)
+        self._call: Any = None
+        self.is_cancelled = False
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def cancel(self) -> None:
+        """End what is under way, from another thread."""
+        self.is_cancelled = True
+        call = self._call
+        if call is not None:
+            call.cancel()
+
+    def ask(self, path: str, request: Any, answer: str, seconds: float, or_none: bool = False) -> Any:
+        """The answer to one request; with `or_none` None for what is not found."""
+        method = self._channel.unary_unary(_full(path), _to_bytes, messages.of(answer).FromString)
+        return self._result(method.future(request, timeout=seconds, metadata=self._metadata), or_none)
+
+    def write(self, path: str, parts: Iterable[Any], answer: str, seconds: float) -> Any:
+        """The answer to a stream of requests."""
+        method = self._channel.stream_unary(_full(path), _to_bytes, messages.of(answer).FromString)
+        return self._result(method.future(iter(parts), timeout=seconds, metadata=self._metadata))
+
+    def read(self, path: str, request: Any, answer: str, seconds: float) -> Iterator[Any]:
+        """The answers to one request, as they come."""
+        method = self._channel.unary_stream(_full(path), _to_bytes, messages.of(answer).FromString)
+        call = method(request, timeout=seconds, metadata=self._metadata)
+        self._begin(call)
+        try:
+            yield from call
+        except self._grpc.RpcError as error:
+            raise _of_error(error) from None
+        finally:
+            self._call = None
+
+    def _begin(self, call: Any) -> None:
+        self._call = call
+        if self.is_cancelled:
+            call.cancel()
+
+    def _result(self, call: Any, or_none: bool = False) -> Any:
+        self._begin(call)
+        try:
+            return call.result()
+        except self._grpc.FutureCancelledError:
+            raise AwayError(faults.OVERTAKEN) from None
+        except self._grpc.RpcError as error:
+            if or_none and error.code().name == "NOT_FOUND":
+                return None
+            raise _of_error(error) from None
+        finally:
+            self._call = None
+
+
+def _full(path: str) -> str:
+    return path if path.startswith("/") else _PREFIX + path
+
+
+def _load_grpc() -> Any:
+    """grpcio, told to write nothing to our streams and to leave forks alone."""
+    told = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
+    with _loading:
+        before = {name: os.environ.get(name) for name in told}
+        os.environ.update(told)
+        try:
+            import grpc
+
+            messages.of("Digest")
+        except ImportError as error:
+            text = f"{error.name or 'a package'} is not installed: pip install 'nvccache[exec]'"
+            raise AwayError(faults.NOT_INSTALLED, text) from None
+        finally:
+            for name, value in before.items():  # the environment is the user's
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+    return grpc
+
+
+def _channel(grpc: Any, endpoint: Endpoint) -> Any:
+    options = [
+        ("grpc.max_receive_message_length", 64 << 20),
+        ("grpc.enable_retries", 0),
+        ("grpc.keepalive_time_ms", 10_000),  # a host that has gone is noticed
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+    if endpoint.scheme == "grpc":
+        return grpc.insecure_channel(endpoint.target, options)
+    ca, cert, key = (_content_of(endpoint.files, name) for name in ("ca", "cert", "key"))
+    credentials = grpc.ssl_channel_credentials(ca or None, key or None, cert or None)
+    return grpc.secure_channel(endpoint.target, credentials, options)
+
+
+def _metadata(endpoint: Endpoint, version: str) -> list[tuple[str, Any]]:
+    details = {"tool_name": "nvccache", "tool_version": version}
+    told = messages.make("RequestMetadata", tool_details=details).SerializeToString()
+    found: list[tuple[str, Any]] = [("build.bazel.remote.execution.v2.requestmetadata-bin", told)]
+    token = _content_of(endpoint.files, "token_file").strip()
+    if token:
+        found.append(("authorization", f"Bearer {token.decode(errors='replace')}"))
+    return found
+
+
+def _content_of(files: Mapping[str, str], name: str) -> bytes:
+    if name not in files:
+        return b""
+    try:
+        with open(files[name], "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise AwayError(faults.BAD_CREDENTIALS, f"the file of `{name}`: {error.strerror}") from None
+
+
+def _to_bytes(message: Any) -> bytes:
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+_WORDS = {
+    "UNAVAILABLE": faults.UNREACHABLE,
+    "DEADLINE_EXCEEDED": faults.TIMEOUT,
+    "UNAUTHENTICATED": faults.BAD_CREDENTIALS,
+    "PERMISSION_DENIED": faults.DENIED,
+    "RESOURCE_EXHAUSTED": faults.FULL,
+    "UNIMPLEMENTED": faults.OTHER_VERSION,
+    "CANCELLED": faults.OVERTAKEN,
+}
+_CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
+          12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
+_LONGEST_TEXT = 200
+
+
+def _of_error(error: Any) -> AwayError:
+    name = error.code().name if error.code() else "UNKNOWN"
+    details = str(error.details() or "")
+    word = _WORDS.get(name, faults.BROKEN)
+    if word == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
+        word = faults.TLS
+    return AwayError(word, f"{name}: {details[:_LONGEST_TEXT]}")
+
+
+def of_status(status: Any) -> AwayError:
+    name = _CODES.get(status.code, f"code {status.code}")
+    return AwayError(_WORDS.get(name, faults.BROKEN), f"{name}: {status.message[:_LONGEST_TEXT]}")

@@ -1,0 +1,196 @@
+"""One stage by an engine that speaks the Remote Execution API: asked for, sent, waited for, fetched."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from nvccache.files import flock
+from nvccache.remote_execution import action, client, faults, messages
+from nvccache.remote_execution.client import Client
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE, CameBack, Costs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nvccache.remote_execution.action import Described
+    from nvccache.remote_execution.endpoint import Endpoint
+    from nvccache.remote_execution.work import Work
+
+OTHER_CLASS, CANNOT_RUN = 97, 98  # as worker/class_check.c ends
+CHECK_NAME = b"nvccache class-check:"
+_LARGE = 4 << 20  # bytes that two calls do not send at the same time
+_SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
+_MOST_OUTPUT = 1 << 32
+
+
+class EngineTry:
+    """One stage on its way; `end` may be called by another thread."""
+
+    def __init__(self, endpoint: Endpoint, work: Work, locks: str) -> None:
+        self._endpoint = endpoint
+        self._work = work
+        self._locks = locks  # a directory, or empty
+        self._client: Client | None = None
+        self._operation = ""
+        self._stage = 0
+        self._began = self._executing = 0.0
+        self._is_late = self.is_ended = False
+        self.has_answered = False  # whether the engine has said anything
+        self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the engine has said that it waits for a worker."""
+        return self._stage in client.QUEUED
+
+    def end(self) -> None:
+        self.is_ended = True
+        if self._client:
+            self._client.connection.cancel()
+
+    def run(self) -> CameBack:
+        """Raises AwayError or OSError."""
+        self._client = Client(self._endpoint)
+        try:
+            if self.is_ended:
+                raise AwayError(faults.OVERTAKEN)
+            return self._run(self._client)
+        finally:
+            if self.is_ended and self._operation:
+                self._client.stop(self._operation)
+            self._client.connection.close()
+
+    def _run(self, engine: Client) -> CameBack:
+        engine.check()
+        self.has_answered = True
+        described = action.describe(self._work, self._endpoint)
+        started = time.monotonic()
+        result, is_cached = engine.cached(described.digest), True
+        if result is not None:
+            try:
+                return self._take(engine, result, is_cached, 0.0, started)
+            except AwayError as error:  # evicted, or a failure that an engine keeps
+                if error.word == faults.OVERTAKEN:
+                    raise
+        self._send(engine, described)
+        sent = time.monotonic()
+        answer = self._execute(engine, described)
+        return self._take(engine, answer.result, answer.cached_result, sent - started, sent)
+
+    def _send(self, engine: Client, described: Described) -> None:
+        digests = [blob.digest for blob in described.blobs.values()]
+        missing = engine.missing(digests)
+        sizes = [size for name, size in digests if name in missing]
+        self.allowance = sum(sizes) / _SLOW_BYTES
+        large = [digest for digest in digests if digest[0] in missing and digest[1] > _LARGE]
+        if large:
+            # Many calls that begin together would each send the same tool.
+            lock = self._lock(large[0][0])
+            try:
+                engine.send(described.blobs[name] for name in engine.missing(large))
+            finally:
+                if lock >= 0:
+                    flock.let_go(lock)
+        engine.send(
+            blob
+            for blob in described.blobs.values()
+            if blob.digest[0] in missing and blob.digest not in large
+        )
+
+    def _lock(self, name: str) -> int:
+        if not self._locks:
+            return -1
+        try:
+            path = f"{self._locks}/send-{self._endpoint.identity}-{name[:16]}"
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return -1
+        until = time.monotonic() + self._endpoint.queue
+        while not flock.take_or_close(descriptor):
+            if time.monotonic() > until or self.is_ended:
+                return -1
+            time.sleep(0.05)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return descriptor
+
+    def _execute(self, engine: Client, described: Described) -> Any:
+        self._began = time.monotonic()
+        watching = threading.Timer(self._endpoint.queue, self._look_at_queue)
+        watching.daemon = True
+        watching.start()
+        try:
+            return engine.execute(described.digest, self._watch, self._endpoint.deadline)
+        except AwayError as error:
+            if self._is_late:
+                seconds = self._endpoint.queue
+                raise AwayError(faults.NO_WORKERS, f"it waited {seconds:g} s for a worker") from None
+            raise error
+        finally:
+            watching.cancel()
+            if self._is_late and self._operation:
+                engine.stop(self._operation)
+
+    def _watch(self, operation: Any) -> None:
+        self._operation = operation.name
+        metadata = messages.of("ExecuteOperationMetadata").FromString(operation.metadata.value)
+        self._stage = metadata.stage
+        if self._stage == client.EXECUTING and not self._executing:
+            self._executing = time.monotonic()
+
+    def _look_at_queue(self) -> None:
+        if self.is_queued and self._client:
+            self._is_late = True
+            self._client.connection.cancel()
+
+    def _take(self, engine: Client, result: Any, is_cached: bool, send: float, since: float) -> CameBack:
+        """What has come back, if it is whole."""
+        done = time.monotonic()
+        streams = [(result.stdout_raw, result.stdout_digest), (result.stderr_raw, result.stderr_digest)]
+        digests = {file.path: (file.digest.hash, file.digest.size_bytes) for file in result.output_files}
+        wanted = {name: f"{PLACE}/{name}" for name in self._work.outputs}
+        further = [(digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw]
+        if result.exit_code:
+            said = engine.fetch(further) if further else {}
+            stderr = result.stderr_raw or said.get(result.stderr_digest.hash, b"")
+            raise failure(result.exit_code, stderr)
+        missing = [name for name, path in wanted.items() if path not in digests]
+        if missing:
+            raise AwayError(faults.FAILED, f"`{missing[0]}` did not come back")
+        if any(size > _MOST_OUTPUT for _, size in digests.values()):
+            raise AwayError(faults.WRONG_RESULT, "an output is too large")
+        contents = engine.fetch([*further, *(digests[path] for path in wanted.values())])
+        stdout, stderr = (raw or contents.get(digest.hash, b"") for raw, digest in streams)
+        queue, run = self._spent(result.execution_metadata, is_cached, since, done)
+        costs = Costs(
+            queue, send, run, time.monotonic() - done, engine.sent_bytes, engine.fetched_bytes,
+            result.execution_metadata.worker, is_cached,
+        )  # fmt: skip
+        outputs = {name: contents[digests[path][0]] for name, path in wanted.items()}
+        return CameBack(stdout, stderr, outputs, costs)
+
+    def _spent(self, told: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
+        """Seconds in the queue and at work, as the worker tells them or as we saw them."""
+        run = _between(told.execution_start_timestamp, told.execution_completed_timestamp)
+        if is_cached:
+            return 0.0, max(0.0, run)
+        if run <= 0:
+            run = done - (self._executing or since)
+        run = min(run, done - since)
+        return max(0.0, done - since - run), run
+
+
+def failure(status: int, stderr: bytes) -> AwayError:
+    """Why a stage that ended with this status runs here; its messages are told by the local run alone."""
+    if status == OTHER_CLASS and CHECK_NAME in stderr:
+        return AwayError(faults.OTHER_MACHINE, "the worker's processor is of another class")
+    if status == CANNOT_RUN and CHECK_NAME in stderr:
+        return AwayError(faults.BROKEN, stderr.decode(errors="replace").strip())
+    return AwayError(faults.FAILED, f"status {status}")
+
+
+def _between(start: Any, end: Any) -> float:
+    return float((end.seconds - start.seconds) + (end.nanos - start.nanos) / 1e9)

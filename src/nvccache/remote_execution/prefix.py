@@ -1,0 +1,185 @@
+"""One stage by a launcher such as `srun` or `ssh HOST`, whose words are put before its command.
+
+Below NVCCACHE_EXECUTOR_DIR, which all machines have to have under the same name:
+
+    tools-<digest>/bin/…, lib/…     a tool with what it needs, made once
+    away-<random>/                  one stage: its inputs, a script, what the tool says, its outputs
+
+The script says all there is to say, so that no launcher has to pass on words or variables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from hashlib import sha256
+
+from nvccache.machine import process
+from nvccache.remote_execution import engine, faults, shipped
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE, CameBack, Costs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nvccache.machine.process import Handle
+    from nvccache.remote_execution.endpoint import Endpoint
+    from nvccache.remote_execution.shipped import ShippedTool
+    from nvccache.remote_execution.work import Work
+    from nvccache.store.store import Store
+
+_PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
+_SCRIPT, _STDOUT, _STDERR = "run", "stdout", "stderr"
+
+
+class LauncherTry:
+    """One stage on its way; `handle` may be ended by another thread."""
+
+    has_answered = True  # as far as anybody can tell
+    allowance = 0.0
+
+    def __init__(
+        self, endpoint: Endpoint, work: Work, directory: str, environ: Mapping[str, str], store: Store,
+        handle: Handle,
+    ) -> None:  # fmt: skip
+        self._endpoint = endpoint
+        self._work = work
+        self._directory = directory
+        self._environ = environ
+        self._store = store
+        self._handle = handle
+        self._folder = ""
+        self._why_ended = ""
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the tool has not begun: its first act is to make the file for what it says."""
+        return bool(self._folder) and not os.path.exists(f"{self._folder}/{_STDOUT}")
+
+    def end(self) -> None:
+        self._handle.end(signal.SIGTERM)
+
+    def run(self) -> CameBack:
+        """Raises AwayError or OSError."""
+        if not _PLAIN.fullmatch(self._directory):
+            raise AwayError(
+                faults.BROKEN, "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
+            )
+        try:
+            started = time.monotonic()
+            os.makedirs(self._directory, 0o700, exist_ok=True)
+            tools = self._tools()
+            self._folder = tempfile.mkdtemp(prefix="away-", dir=self._directory)
+            self._write(tools)
+        except OSError as error:
+            raise AwayError(faults.FULL if error.errno == 28 else faults.BROKEN, str(error)) from None
+        try:
+            return self._carry_out(time.monotonic() - started)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _carry_out(self, send: float) -> CameBack:
+        watching = [
+            threading.Timer(self._endpoint.queue, self._look_at_queue),
+            threading.Timer(self._endpoint.deadline, self._end_because, (faults.TIMEOUT,)),
+        ]
+        for timer in watching:
+            timer.daemon = True
+            timer.start()
+        words = [*self._endpoint.words, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
+        started = time.monotonic()
+        try:
+            done = process.run(words, self._environ, cwd=self._folder, handle=self._handle)
+        except OSError as error:
+            raise AwayError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None
+        finally:
+            for timer in watching:
+                timer.cancel()
+        if self._handle.is_ended:
+            raise AwayError(self._why_ended or faults.OVERTAKEN)
+        return self._take(done.status, done.stderr, send, time.monotonic() - started)
+
+    def _look_at_queue(self) -> None:
+        if self.is_queued:
+            self._end_because(faults.NO_WORKERS)
+
+    def _end_because(self, word: str) -> None:
+        self._why_ended = word
+        self.end()
+
+    def _take(self, status: int, said: bytes, send: float, run: float) -> CameBack:
+        done = time.monotonic()
+        os.listdir(self._folder)  # has a network file system look again
+        if not os.path.exists(f"{self._folder}/{_STDOUT}"):
+            if engine.CHECK_NAME in said:
+                raise engine.failure(status, said)
+            text = said.decode(errors="replace").strip()[-200:]
+            raise AwayError(faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}")
+        if status:
+            raise AwayError(faults.FAILED, f"status {status}")
+        place = os.fsencode(f"{self._folder}/{PLACE}")
+        outputs = {}
+        for name in self._work.outputs:
+            path = f"{self._folder}/{PLACE}/{name}"
+            if not os.path.isfile(path):
+                raise AwayError(faults.FAILED, f"`{name}` did not come back")
+            outputs[name] = _read(path).replace(place, PLACE.encode())
+        stdout, stderr = (
+            _read(f"{self._folder}/{name}").replace(place, PLACE.encode()) for name in (_STDOUT, _STDERR)
+        )
+        sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs.values()))
+        costs = Costs(0.0, send, run, time.monotonic() - done, *sizes)
+        return CameBack(stdout, stderr, outputs, costs)
+
+    def _write(self, tools: str) -> None:
+        """Write the stage's files: its inputs, and the script that runs it."""
+        place = f"{self._folder}/{PLACE}"
+        for name, path in self._work.inputs.items():
+            os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
+            shutil.copyfile(path, f"{place}/{name}")
+        for name in self._work.outputs:
+            os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
+        streams = ("-o", f"{self._folder}/{_STDOUT}", "-e", f"{self._folder}/{_STDERR}")
+        words = [f"{name}={value}" for name, value in self._work.environment]
+        words += self._work.tool.words(f"{tools}/", streams)
+        words += [word.replace(PLACE + "/", place + "/") for word in self._work.arguments]
+        with open(f"{self._folder}/{_SCRIPT}", "xb") as stream:
+            stream.write(b"exec env -i " + os.fsencode(shlex.join(words)) + b"\n")
+
+    def _tools(self) -> str:
+        """The directory with the tool, checked file by file; raises OSError."""
+        tool = self._work.tool
+        named = "\n".join(f"{file.name} {file.digest[0]}" for file in tool.files)
+        folder = f"{self._directory}/tools-{sha256(named.encode(errors='surrogateescape')).hexdigest()[:32]}"
+        if not os.path.isdir(folder):
+            _install(tool, folder)
+        for file in tool.files:
+            if shipped.digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
+                raise AwayError(faults.WRONG_RESULT, f"`{folder}/{file.name}` is not what was put there")
+        return folder
+
+
+def _install(tool: ShippedTool, folder: str) -> None:
+    new = tempfile.mkdtemp(prefix="tools-new-", dir=os.path.dirname(folder))
+    try:
+        for file in tool.files:
+            os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
+            shutil.copyfile(file.path, f"{new}/{file.name}")
+            os.chmod(f"{new}/{file.name}", 0o500)
+        with contextlib.suppress(OSError):  # another call was faster
+            os.rename(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()

@@ -1,0 +1,264 @@
+"""A server of the Remote Execution API in this process, which runs actions here and goes wrong on demand.
+
+It has no sandbox: an action is run in a directory of its own, as some workers do it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+import zstandard
+
+from nvccache.remote_execution import messages
+
+# What can go wrong, by the word that a test gives.
+SILENT = "never answers"
+NO_WORKERS = "stays queued"
+WRONG_DIGEST = "sends other content"
+LOSES_OUTPUT = "names an output that is not there"
+FAILS = "every action ends with status 1"
+FULL = "takes no content"
+OTHER_VERSION = "speaks version 3"
+DIES = "ends the stream in the middle"
+NO_TOKEN = "wants a token"
+OTHER_CLASS = "has another processor"
+
+
+class FakeEngine:
+    """`executed` counts actions that ran; `seen` are the requests by the name of the method."""
+
+    def __init__(
+        self,
+        folder: Path,
+        trouble: str = "",
+        compresses: bool = False,
+        tls: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.trouble = trouble
+        self.compresses = compresses
+        self.blobs: dict[str, bytes] = {}
+        self.results: dict[str, Any] = {}
+        self.executed = 0
+        self.delay = 0.0  # seconds that an action takes longer
+        self.most = 0  # actions that ran at the same time
+        self._running = 0
+        self.cancelled = 0
+        self.seen: list[tuple[str, Any]] = []
+        self.metadata: list[Any] = []
+        self._server = grpc.server(futures.ThreadPoolExecutor(16))
+        self._server.add_generic_rpc_handlers((_Handler(self),))
+        if tls:  # key and certificate, of which that one signs the clients' too
+            credentials = grpc.ssl_server_credentials([tls], tls[1], require_client_auth=True)
+            self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
+        else:
+            self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+        self._stopped = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"grpc://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._server.stop(0)
+
+    def wait(self, context: Any) -> None:
+        """Say nothing until the client has given up."""
+        while context.is_active() and not self._stopped.wait(0.02):
+            pass
+
+    # The methods, by their names.
+
+    def GetCapabilities(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if self.trouble == SILENT:
+            self.wait(context)
+        if self.trouble == NO_TOKEN and ("authorization", "Bearer secret") not in self.metadata:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+        major = 3 if self.trouble == OTHER_VERSION else 2
+        compressors = [1] if self.compresses else []
+        return messages.make(
+            "ServerCapabilities",
+            cache_capabilities={
+                "digest_functions": [1], "supported_compressors": compressors,
+                "supported_batch_update_compressors": compressors, "max_batch_total_size_bytes": 1 << 20,
+            },
+            execution_capabilities={"digest_function": 1, "exec_enabled": True},
+            low_api_version={"major": major},
+            high_api_version={"major": major},
+        )  # fmt: skip
+
+    def FindMissingBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
+        missing = [digest for digest in request.blob_digests if digest.hash not in self.blobs]
+        return messages.make("FindMissingBlobsResponse", missing_blob_digests=missing)
+
+    def BatchUpdateBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
+        answer = messages.make("BatchUpdateBlobsResponse")
+        for part in request.requests:
+            content = zstandard.decompress(part.data) if part.compressor else part.data
+            status = {"code": 8, "message": "full"} if self.trouble == FULL else {}
+            answer.responses.add(digest=part.digest, status=status)
+            self.blobs[messages.digest_of(content)[0]] = content
+        return answer
+
+    def Write(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        content, name = b"", ""
+        for request in requests:
+            name = name or request.resource_name
+            content += request.data
+        if "compressed-blobs" in name:
+            content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+        self.blobs[messages.digest_of(content)[0]] = content
+        return messages.make("WriteResponse", committed_size=len(content))
+
+    def Read(self, request: Any, context: Any) -> Any:  # noqa: N802
+        content = self._content(request.resource_name.split("/")[-2])
+        if "compressed-blobs" in request.resource_name:
+            content = zstandard.compress(content)
+        for start in range(0, len(content), 1 << 16):
+            yield messages.make("ReadResponse", data=content[start : start + (1 << 16)])
+
+    def BatchReadBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
+        answer = messages.make("BatchReadBlobsResponse")
+        for digest in request.digests:
+            content = self._content(digest.hash)
+            if self.trouble == LOSES_OUTPUT or digest.hash not in self.blobs:
+                answer.responses.add(digest=digest, status={"code": 5, "message": "evicted"})
+            elif 1 in request.acceptable_compressors:
+                answer.responses.add(digest=digest, data=zstandard.compress(content), compressor=1)
+            else:
+                answer.responses.add(digest=digest, data=content)
+        return answer
+
+    def GetActionResult(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if request.action_digest.hash not in self.results:
+            context.abort(grpc.StatusCode.NOT_FOUND, "not known")
+        return self.results[request.action_digest.hash]
+
+    def CancelOperation(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.cancelled += 1
+        return messages.make("Empty")
+
+    def WaitExecution(self, request: Any, context: Any) -> Any:  # noqa: N802
+        context.abort(grpc.StatusCode.NOT_FOUND, "no such operation")
+        yield
+
+    def Execute(self, request: Any, context: Any) -> Any:  # noqa: N802
+        yield self._operation(2)
+        if self.trouble == NO_WORKERS:
+            self.wait(context)
+            return
+        yield self._operation(3)
+        if self.trouble == DIES:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        result = self._execute(request.action_digest.hash)
+        if not result.exit_code:
+            self.results[request.action_digest.hash] = result
+        operation = self._operation(4)
+        operation.done = True
+        answer = messages.make("ExecuteResponse", result=result)
+        operation.response.value = answer.SerializeToString()
+        yield operation
+
+    def _content(self, name: str) -> bytes:
+        content = self.blobs.get(name, b"")
+        return content[:-1] + b"?" if self.trouble == WRONG_DIGEST else content
+
+    def _operation(self, stage: int) -> Any:
+        metadata = messages.make("ExecuteOperationMetadata", stage=stage).SerializeToString()
+        return messages.make("Operation", name="operation", metadata={"value": metadata})
+
+    def _execute(self, name: str) -> Any:
+        self.executed += 1
+        action = messages.of("Action").FromString(self.blobs[name])
+        command = messages.of("Command").FromString(self.blobs[action.command_digest.hash])
+        if self.trouble == FAILS:
+            return messages.make("ActionResult", exit_code=1, stderr_raw=b"said by the worker")
+        with tempfile.TemporaryDirectory(dir=self.folder) as root:
+            self._stage(action.input_root_digest.hash, Path(root))
+            for path in command.output_paths:  # as the interface has it
+                os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+            arguments = list(command.arguments)
+            if self.trouble == OTHER_CLASS:
+                arguments = [f"{word}0" if "&" in word else word for word in arguments]
+            began = time.time()
+            self._running += 1
+            self.most = max(self.most, self._running)
+            time.sleep(self.delay)
+            done = subprocess.run(
+                arguments,
+                cwd=root,
+                env={each.name: each.value for each in command.environment_variables},
+                capture_output=True,
+                check=False,
+            )
+            self._running -= 1
+            result = messages.make(
+                "ActionResult", exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
+            )
+            metadata = result.execution_metadata
+            metadata.worker = "fake"
+            _set(metadata.execution_start_timestamp, began)
+            _set(metadata.execution_completed_timestamp, time.time())
+            for path in command.output_paths:
+                if os.path.isfile(f"{root}/{path}"):
+                    content = Path(root, path).read_bytes()
+                    digest = messages.digest_of(content)
+                    self.blobs[digest[0]] = content
+                    result.output_files.add(path=path, digest={"hash": digest[0], "size_bytes": digest[1]})
+            return result
+
+    def _stage(self, name: str, folder: Path) -> None:
+        tree = messages.of("Directory").FromString(self.blobs[name])
+        for file in tree.files:
+            (folder / file.name).write_bytes(self.blobs[file.digest.hash])
+            (folder / file.name).chmod(0o755 if file.is_executable else 0o644)
+        for directory in tree.directories:
+            (folder / directory.name).mkdir()
+            self._stage(directory.digest.hash, folder / directory.name)
+
+
+def _set(timestamp: Any, seconds: float) -> None:
+    timestamp.seconds = int(seconds)
+    timestamp.nanos = int(seconds % 1 * 1e9)
+
+
+# Method -> the message it takes, and which side is a stream.
+_METHODS = {
+    "GetCapabilities": ("GetCapabilitiesRequest", grpc.unary_unary_rpc_method_handler),
+    "FindMissingBlobs": ("FindMissingBlobsRequest", grpc.unary_unary_rpc_method_handler),
+    "BatchUpdateBlobs": ("BatchUpdateBlobsRequest", grpc.unary_unary_rpc_method_handler),
+    "BatchReadBlobs": ("BatchReadBlobsRequest", grpc.unary_unary_rpc_method_handler),
+    "GetActionResult": ("GetActionResultRequest", grpc.unary_unary_rpc_method_handler),
+    "CancelOperation": ("CancelOperationRequest", grpc.unary_unary_rpc_method_handler),
+    "Execute": ("ExecuteRequest", grpc.unary_stream_rpc_method_handler),
+    "WaitExecution": ("WaitExecutionRequest", grpc.unary_stream_rpc_method_handler),
+    "Write": ("WriteRequest", grpc.stream_unary_rpc_method_handler),
+    "Read": ("ReadRequest", grpc.unary_stream_rpc_method_handler),
+}
+
+
+class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    def service(self, details: Any) -> Any:
+        name = details.method.rpartition("/")[2]
+        request, handler = _METHODS[name]
+        self._engine.metadata = [tuple(pair) for pair in details.invocation_metadata]
+        method = getattr(self._engine, name)
+
+        def noted(message: Any, context: Any) -> Any:
+            self._engine.seen.append((name, message))
+            return method(message, context)
+
+        return handler(noted, messages.of(request).FromString, lambda message: message.SerializeToString())

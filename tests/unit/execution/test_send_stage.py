@@ -1,0 +1,74 @@
+"""Taking in what another machine has made of a stage, and what of it cannot be believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
+from nvccache.execution.send_stage import Sending
+from nvccache.machine.process import Handle
+from nvccache.plan.model import Stage
+from nvccache.remote_execution import faults
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE, CameBack, Costs
+
+
+class OfTest(Sending):
+    """Its engine gives back what it is told to."""
+
+    def __init__(self, scratch: Path, back: CameBack, terminal: str = "") -> None:
+        lines = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
+        self.plan = planned(*[line.replace("/s/", f"{scratch}/") for line in lines], scratch=str(scratch))
+        self._back = back
+        self.taken: list[Stage] = []
+        runs = SimpleNamespace(make_inputs=lambda stage: None, take_in=self._take_in)
+        executor = SimpleNamespace(attempt=lambda sent, handle: SimpleNamespace(run=lambda: back))
+        execution = SimpleNamespace(plan=self.plan, runs=runs, terminal=terminal)
+        super().__init__(execution, executor)  # type: ignore[arg-type]
+
+    def _take_in(self, stage: Stage) -> dict[str, object]:
+        self.taken.append(stage)
+        return {}
+
+    def _work(self, stage: Stage) -> None:
+        return None
+
+    def stage(self, kind: str) -> Stage:
+        return next(found for found in self.plan.stages if found.kind == kind)
+
+
+def back_of(stub: bytes = b"stub", ptx: bytes = b"ptx", stderr: bytes = b"") -> CameBack:
+    outputs = {"a.ptx": ptx, "a.cudafe1.stub.c": stub}
+    return CameBack(b"", stderr, outputs, Costs(run=3.0, send=0.1))
+
+
+def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path: Path) -> None:
+    said = f'# 1 "{PLACE}/a.cudafe1.stub.c"\n'.encode()
+    sending = OfTest(tmp_path, back_of(stub=said, stderr=f"{PLACE}/a.cpp1.ii: warning\n".encode()))
+    stage = sending.stage("cicc")
+    told: list[object] = []
+    made = sending.take(stage, sending.run(stage, Handle(), told))
+    assert len(told) == 1
+    assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
+    assert (tmp_path / "a.cudafe1.stub.c").read_text() == f'# 1 "{tmp_path}/a.cudafe1.stub.c"\n'
+    assert made.completed.stderr == f"{tmp_path}/a.cpp1.ii: warning\n".encode()
+    assert (made.completed.status, made.completed.seconds, made.costs.send) == (0, 3.0, 0.1)
+    assert sending.taken == [stage]
+
+
+def test_a_result_that_tells_where_it_was_made_is_not_believed(tmp_path: Path) -> None:
+    sending = OfTest(tmp_path, back_of(ptx=f".file {PLACE}/a".encode()))
+    with pytest.raises(AwayError) as caught:
+        sending.run(sending.stage("cicc"), Handle(), [])
+    assert caught.value.word == faults.FAILED
+
+
+def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(tmp_path: Path) -> None:
+    sending = OfTest(tmp_path, back_of(stderr=b"warning\n"), terminal="80")
+    with pytest.raises(AwayError):
+        sending.run(sending.stage("cicc"), Handle(), [])
+    silent = OfTest(tmp_path, back_of(), terminal="80")
+    assert silent.run(silent.stage("cicc"), Handle(), [])

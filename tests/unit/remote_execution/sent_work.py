@@ -1,0 +1,39 @@
+"""A stage to send: `sort` in the place of a compiler, since it is everywhere and names what it writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nvccache.remote_execution import shipped
+from nvccache.remote_execution.work import PLACE, Work
+from nvccache.store.store import Store
+from nvccache.toolkit import loader
+
+NEEDS_CHECK = pytest.mark.skipif(
+    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+)
+
+
+def copying(folder: Path, cache: Store) -> Work:
+    """A stage that says something: `dd` tells what it has copied."""
+    sorted_one = sorting(folder, cache)
+    program = shutil.which("dd") or "dd"
+    environ = dict(os.environ)
+    tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    words = [f"if={PLACE}/in.txt", f"of={PLACE}/out.txt"]
+    return Work("dd", tool, words, (), sorted_one.inputs, sorted_one.outputs)
+
+
+def sorting(folder: Path, cache: Store, text: str = "b\na\n", options: tuple[str, ...] = ()) -> Work:
+    """A stage that sorts the lines of a text."""
+    program = shutil.which("sort") or "sort"
+    environ = dict(os.environ)
+    tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    source = folder / "in.txt"
+    source.write_text(text)
+    arguments = [*options, f"{PLACE}/in.txt", "-o", f"{PLACE}/out.txt"]
+    return Work("sort", tool, arguments, [("LC_ALL", "C")], {"in.txt": str(source)}, ["out.txt"])

@@ -1,0 +1,100 @@
+"""Encryption, certificates and tokens, by files: with the right ones, with wrong ones and without."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
+
+import fake_engine
+from fake_engine import FakeEngine
+from nvccache.remote_execution import faults
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not here")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("own", "other"):
+        words = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+        ]
+        words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    (folder / "token").write_text("secret\n")
+    (folder / "wrong-token").write_text("sesame\n")
+    return folder
+
+
+@pytest.fixture
+def engine(certificates: Path, tmp_path: Path) -> Iterator[FakeEngine]:
+    tls = (certificates / "own.key").read_bytes(), (certificates / "own.pem").read_bytes()
+    engine = FakeEngine(tmp_path, fake_engine.NO_TOKEN, tls=tls)
+    yield engine
+    engine.stop()
+
+
+ASKING = """import sys
+from nvccache.remote_execution import endpoint
+from nvccache.remote_execution.client import Client
+from nvccache.remote_execution.faults import AwayError
+try:
+    Client(endpoint.parse(sys.argv[1])).check()
+    print("well")
+except AwayError as error:
+    assert "sesame" not in str(error)
+    print(error.word)
+"""
+
+
+def word_of(engine: FakeEngine, folder: Path, **files: str) -> str:
+    """What becomes of a client, in a process of its own that must say nothing else on any stream."""
+    options = "&".join(f"{name}={folder}/{file}" for name, file in files.items())
+    words = [sys.executable, "-c", ASKING, f"grpcs://localhost:{engine.port}?{options}"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+RIGHT = {"ca": "own.pem", "cert": "own.pem", "key": "own.key", "token_file": "token"}
+
+
+def test_certificates_and_a_token_let_us_in(engine: FakeEngine, certificates: Path) -> None:
+    assert word_of(engine, certificates, **RIGHT) == "well"
+
+
+WITHOUT_TOKEN = {name: file for name, file in RIGHT.items() if name != "token_file"}
+NOT_WELCOME = {faults.TLS, faults.UNREACHABLE}  # the server only closes the connection
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        pytest.param({**RIGHT, "token_file": "wrong-token"}, {faults.BAD_CREDENTIALS}, id="wrong token"),
+        pytest.param(WITHOUT_TOKEN, {faults.BAD_CREDENTIALS}, id="no token"),
+        pytest.param({**RIGHT, "token_file": "nothing"}, {faults.BAD_CREDENTIALS}, id="no such file"),
+        pytest.param({**RIGHT, "ca": "other.pem"}, {faults.TLS}, id="unknown server"),
+        pytest.param({"ca": "own.pem", "token_file": "token"}, NOT_WELCOME, id="no certificate"),
+        pytest.param({**RIGHT, "cert": "other.pem", "key": "other.key"}, NOT_WELCOME, id="unknown client"),
+    ],
+)
+def test_whoever_may_not_enter_is_told_why(
+    engine: FakeEngine, certificates: Path, files: dict[str, str], words: set[str]
+) -> None:
+    assert word_of(engine, certificates, **files) in words

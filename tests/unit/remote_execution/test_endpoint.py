@@ -1,0 +1,82 @@
+"""NVCCACHE_EXECUTOR: what it may say, and that nothing secret is told of what it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache import config
+from nvccache.remote_execution import endpoint
+from nvccache.remote_execution.endpoint import EndpointError
+
+
+def test_an_engine_has_host_port_and_options() -> None:
+    found = endpoint.parse(
+        "grpc://build.example:50051?instance=main&toolchain=worker&queue=3&property=pool:gpu"
+    )
+    assert (found.target, found.instance, found.toolchain, found.queue) == (
+        "build.example:50051", "main", "worker", 3.0,
+    )  # fmt: skip
+    assert found.properties == [("pool", "gpu")]
+    assert found.shown == "grpc://build.example:50051/main"
+
+
+def test_files_of_certificates_and_tokens_go_with_tls() -> None:
+    found = endpoint.parse("grpcs://h:443?ca=/etc/ca.pem&cert=/c&key=/k&token_file=/run/token")
+    assert found.files == {"ca": "/etc/ca.pem", "cert": "/c", "key": "/k", "token_file": "/run/token"}
+    assert found.shown == "grpcs://h:443"
+
+
+def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
+    found = endpoint.parse("prefix:srun -n1 --comment 'two words' --")
+    assert found.words == ["srun", "-n1", "--comment", "two words", "--"]
+    assert found.shown == "prefix:srun"
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("host:50051", "neither of the form"),
+        ("http://host:50051", "neither of the form"),
+        ("grpc://host", "a host and a port"),
+        ("grpc://host:99999", "a host and a port"),
+        ("grpc://ho st:5", "a character that a host cannot have"),
+        ("grpc://user:hidden@host:5", "a user or a password"),
+        ("grpc://host:5?hidden=1", "an option that is not known"),
+        ("grpc://host:5?toolchain=hidden", "neither `input` nor `worker`"),
+        ("grpc://host:5?queue=hidden", "not a number of seconds"),
+        ("grpc://host:5?queue=nan", "not a number of seconds"),
+        ("grpc://host:5?instance=", "has no value"),
+        ("grpc://host:5?property=hidden", "name:value"),
+        ("grpc://host:5?token_file=/hidden", "need `grpcs://`"),
+        ("grpcs://host:5?token_file=hidden", "not the path of a file"),
+        ("grpcs://host:5?cert=/hidden", "go together"),
+        ("prefix:", "no words"),
+        ("prefix:srun 'hidden", "a quote that does not end"),
+    ],
+)
+def test_what_is_wrong_is_one_clause_without_what_may_be_secret(text: str, part: str) -> None:
+    with pytest.raises(EndpointError) as caught:
+        endpoint.parse(text)
+    assert part in str(caught.value)
+    assert "hidden" not in str(caught.value)
+    settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR": text})
+    assert settings.executor == ""
+    assert [problem.setting for problem in settings.problems] == ["executor"]
+
+
+def test_each_engine_has_files_of_its_own_on_this_machine() -> None:
+    texts = [
+        "grpc://h:1",
+        "grpc://h:2",
+        "grpcs://h:1",
+        "grpc://h:1?instance=a",
+        "prefix:srun",
+        "prefix:srun -n1",
+    ]
+    assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
+
+
+def test_zero_is_a_number_of_seconds_from_which_stages_are_sent() -> None:
+    settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR_MIN_SECONDS": "0"})
+    assert (settings.executor_min_seconds, settings.problems) == (0.0, [])
+    assert config.load({"HOME": "/nowhere"}).executor_min_seconds == 1.0

@@ -1,0 +1,191 @@
+"""A stage by an engine: what is sent and comes back, and a word for each way in which it goes wrong."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
+
+from remote_execution.sent_work import NEEDS_CHECK, sorting
+
+import fake_engine
+from fake_engine import FakeEngine
+from nvccache.remote_execution import client, endpoint, faults, messages
+from nvccache.remote_execution.engine import EngineTry
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import CameBack, Work
+from nvccache.store.store import Store
+
+pytestmark = NEEDS_CHECK
+Serve = Callable[..., FakeEngine]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    started: list[FakeEngine] = []
+
+    def start(trouble: str = "", compresses: bool = False) -> FakeEngine:
+        started.append(FakeEngine(tmp_path, trouble, compresses))
+        return started[-1]
+
+    yield start
+    for engine in started:
+        engine.stop()
+
+
+def run(engine: FakeEngine, work: Work, options: str = "") -> CameBack:
+    return EngineTry(endpoint.parse(engine.url + options), work, "").run()
+
+
+def word_of(engine: FakeEngine, work: Work, options: str = "") -> str:
+    with pytest.raises(AwayError) as caught:
+        run(engine, work, options)
+    return caught.value.word
+
+
+@pytest.mark.parametrize("compresses", [False, True])
+def test_a_stage_comes_back_with_its_costs(
+    serve: Serve, tmp_path: Path, cache: Store, compresses: bool
+) -> None:
+    back = run(serve(compresses=compresses), sorting(tmp_path, cache))
+    assert back.outputs == {"out.txt": b"a\nb\n"}
+    assert back.costs.worker == "fake"
+    assert 0 < back.costs.run < 5
+    assert back.costs.sent_bytes > 100_000
+    assert back.costs.fetched_bytes > 0
+    assert not back.costs.is_cached
+
+
+def test_what_is_there_is_neither_sent_nor_run_again(serve: Serve, tmp_path: Path, cache: Store) -> None:
+    engine = serve()
+    work = sorting(tmp_path, cache)
+    run(engine, work)
+    again = run(engine, work)
+    assert again.costs.is_cached
+    assert again.costs.sent_bytes == 0
+    run(engine, sorting(tmp_path, cache, "d\nc\n"))
+    assert engine.executed == 2
+    sent = [part.digest.size_bytes for name, request in engine.seen if name == "BatchUpdateBlobs"
+            for part in request.requests]  # fmt: skip
+    assert sum(size > 10_000 for size in sent[-4:]) == 0  # of the second stage: no tool, no library
+
+
+def test_large_content_goes_and_comes_as_a_stream(serve: Serve, tmp_path: Path, cache: Store) -> None:
+    engine = serve()
+    text = "".join(f"{number:08}\n" for number in reversed(range(400_000)))
+    back = run(engine, sorting(tmp_path, cache, text))
+    assert back.outputs["out.txt"].startswith(b"00000000\n00000001\n")
+    assert {"Write", "Read"} <= {name for name, _ in engine.seen}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "word"),
+    [
+        (fake_engine.WRONG_DIGEST, faults.WRONG_RESULT),
+        (fake_engine.LOSES_OUTPUT, faults.BROKEN),
+        (fake_engine.FAILS, faults.FAILED),
+        (fake_engine.FULL, faults.FULL),
+        (fake_engine.OTHER_VERSION, faults.OTHER_VERSION),
+        (fake_engine.OTHER_CLASS, faults.OTHER_MACHINE),
+        (fake_engine.NO_TOKEN, faults.BAD_CREDENTIALS),
+    ],
+)
+def test_each_trouble_has_its_word(
+    serve: Serve, tmp_path: Path, cache: Store, trouble: str, word: str
+) -> None:
+    assert word_of(serve(trouble), sorting(tmp_path, cache)) == word
+
+
+def test_a_stream_that_breaks_is_waited_for_once(serve: Serve, tmp_path: Path, cache: Store) -> None:
+    engine = serve(fake_engine.DIES)
+    word_of(engine, sorting(tmp_path, cache))
+    assert [name for name, _ in engine.seen if name == "WaitExecution"] == ["WaitExecution"]
+
+
+def test_a_queue_that_does_not_move_is_left_and_the_work_cancelled(
+    serve: Serve, tmp_path: Path, cache: Store
+) -> None:
+    engine = serve(fake_engine.NO_WORKERS)
+    began = time.monotonic()
+    assert word_of(engine, sorting(tmp_path, cache), "?queue=0.5") == faults.NO_WORKERS
+    assert time.monotonic() - began < 5
+    assert engine.cancelled >= 1
+
+
+def test_a_server_that_never_answers_costs_a_deadline(
+    serve: Serve, tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
+    began = time.monotonic()
+    assert word_of(serve(fake_engine.SILENT), sorting(tmp_path, cache)) == faults.TIMEOUT
+    assert time.monotonic() - began < 5
+
+
+def test_a_closed_port_is_told_at_once(tmp_path: Path, cache: Store) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(AwayError) as caught:
+        EngineTry(endpoint.parse(f"grpc://127.0.0.1:{port}"), sorting(tmp_path, cache), "").run()
+    assert caught.value.word == faults.UNREACHABLE
+
+
+def test_who_was_overtaken_ends_at_once(serve: Serve, tmp_path: Path, cache: Store) -> None:
+    engine = serve(fake_engine.NO_WORKERS)
+    attempt = EngineTry(endpoint.parse(engine.url), sorting(tmp_path, cache), "")
+    caught: list[AwayError] = []
+
+    def carry_out() -> None:
+        try:
+            attempt.run()
+        except AwayError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=carry_out)
+    thread.start()
+    while not attempt.is_queued:
+        time.sleep(0.01)
+    attempt.end()
+    thread.join(5)
+    assert [error.word for error in caught] == [faults.OVERTAKEN]
+    assert engine.cancelled == 1
+
+
+def test_a_failure_that_an_engine_keeps_is_not_the_last_word(
+    serve: Serve, tmp_path: Path, cache: Store
+) -> None:
+    engine = serve()
+    work = sorting(tmp_path, cache)
+    run(engine, work)
+    for name in engine.results:
+        engine.results[name] = messages.make("ActionResult", exit_code=1)
+    assert run(engine, work).outputs == {"out.txt": b"a\nb\n"}
+    assert engine.executed == 2
+
+
+def test_a_tool_on_the_worker_is_named_by_its_digest(serve: Serve, tmp_path: Path, cache: Store) -> None:
+    engine = serve()
+    work = sorting(tmp_path, cache)
+    assert run(engine, work, "?toolchain=worker").outputs == {"out.txt": b"a\nb\n"}
+    assert work.tool.digest not in engine.blobs
+    (request,) = [request for name, request in engine.seen if name == "Execute"]
+    action = messages.of("Action").FromString(engine.blobs[request.action_digest.hash])
+    asked = {each.name: each.value for each in action.platform.properties}
+    assert asked["nvccache-tool"] == work.tool.digest
+    assert asked["OSFamily"] == "linux"
+
+
+def test_no_secret_is_in_what_is_sent(
+    serve: Serve, tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sesame")
+    engine = serve()
+    run(engine, sorting(tmp_path, cache))
+    assert not any(b"sesame" in content for content in engine.blobs.values())
+    assert not any("sesame" in str(request) for _, request in engine.seen)

@@ -1,0 +1,120 @@
+"""A stage by a launcher: what it starts, what comes back, and what becomes of launchers that fail."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from remote_execution.sent_work import NEEDS_CHECK, copying, sorting
+
+from nvccache.machine.process import Handle
+from nvccache.remote_execution import endpoint, faults
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.prefix import LauncherTry
+from nvccache.remote_execution.work import PLACE, CameBack, Work
+from nvccache.store.store import Store
+
+pytestmark = NEEDS_CHECK
+
+
+def fake_srun(folder: Path, body: str = 'exec "$@"') -> str:
+    """A launcher that has something to say itself, as the one of Slurm does."""
+    path = folder / "srun"
+    path.write_text(f'#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\n{body}\n')
+    path.chmod(0o755)
+    return f"prefix:{shlex.quote(str(path))} -n1 --"
+
+
+def run(prefix: str, work: Work, shared: Path, cache: Store, **options: float) -> CameBack:
+    where = endpoint.parse(prefix)
+    for name, value in options.items():
+        setattr(where, name, value)
+    return LauncherTry(where, work, str(shared), dict(os.environ), cache, Handle()).run()
+
+
+def word_of(prefix: str, work: Work, shared: Path, cache: Store, **options: float) -> str:
+    with pytest.raises(AwayError) as caught:
+        run(prefix, work, shared, cache, **options)
+    return caught.value.word
+
+
+def test_what_the_tool_says_comes_back_without_the_launchers_words(tmp_path: Path, cache: Store) -> None:
+    shared = tmp_path / "shared"
+    back = run(fake_srun(tmp_path), copying(tmp_path, cache), shared, cache)
+    assert back.outputs == {"out.txt": b"b\na\n"}
+    assert b"srun" not in back.stderr
+    assert b"records in" in back.stderr
+    assert (back.costs.sent_bytes, back.costs.fetched_bytes) == (4, 4)
+    assert [path.name[:6] for path in shared.iterdir()] == ["tools-"]
+
+
+def test_only_named_variables_reach_the_tool(tmp_path: Path, cache: Store) -> None:
+    prefix = fake_srun(tmp_path, f'cp "$2" {tmp_path}/script\nexec "$@"')
+    run(prefix, sorting(tmp_path, cache), tmp_path / "shared", cache)
+    assert (tmp_path / "script").read_text().startswith("exec env -i LC_ALL=C ")
+
+
+def test_tools_are_copied_once_and_checked(tmp_path: Path, cache: Store) -> None:
+    shared = tmp_path / "shared"
+    work = sorting(tmp_path, cache)
+    run(fake_srun(tmp_path), work, shared, cache)
+    (folder,) = shared.glob("tools-*")
+    before = (folder / work.tool.program).stat().st_ino
+    run(fake_srun(tmp_path), work, shared, cache)
+    assert (folder / work.tool.program).stat().st_ino == before
+    (folder / work.tool.program).unlink()
+    (folder / work.tool.program).write_bytes(b"another")
+    assert word_of(fake_srun(tmp_path), work, shared, cache) == faults.WRONG_RESULT
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("echo 'srun: error: Unable to contact slurm controller' >&2; exit 1", faults.UNREACHABLE),
+        ("kill -9 $$", faults.UNREACHABLE),
+        ("sleep 30", faults.NO_WORKERS),
+        ('"$@"; sleep 30', faults.TIMEOUT),
+        ('sed -i "s/&\\([0-9a-f]*\\)=/\\&\\1=f/" "$2"; exec "$@"', faults.OTHER_MACHINE),
+        ('sed -i "s/-o \\([^ ]*\\)out.txt/-o \\1other.txt/" "$2"; exec "$@"', faults.FAILED),
+        ('sed -i "s/--inhibit-cache.*/--inhibit-cache \\/nowhere/" "$2"; exec "$@"', faults.FAILED),
+    ],
+)
+def test_each_trouble_has_its_word(tmp_path: Path, cache: Store, body: str, word: str) -> None:
+    work = sorting(tmp_path, cache)
+    shared = tmp_path / "shared"
+    assert word_of(fake_srun(tmp_path, body), work, shared, cache, queue=1.0, deadline=2.0) == word
+    assert not list(shared.glob("away-*"))
+
+
+def test_a_launcher_that_is_not_there_is_told(tmp_path: Path, cache: Store) -> None:
+    work = sorting(tmp_path, cache)
+    assert word_of("prefix:/nowhere/srun", work, tmp_path / "shared", cache) == faults.UNREACHABLE
+
+
+@pytest.mark.parametrize("folder", ["", "with blank", "quote'd"])
+def test_the_shared_directory_has_a_name_that_no_launcher_reads_otherwise(
+    tmp_path: Path, cache: Store, folder: str
+) -> None:
+    work = sorting(tmp_path, cache)
+    shared = tmp_path / folder if folder else Path("relative")
+    assert word_of(fake_srun(tmp_path), work, shared, cache) == faults.BROKEN
+
+
+def test_words_of_any_form_arrive_as_they_are(tmp_path: Path, cache: Store) -> None:
+    """Also through a launcher that joins them, as ssh does."""
+    work = sorting(tmp_path, cache)
+    odd = Work(
+        work.kind, work.tool, ["-t", "$", "--key", "2", f"{PLACE}/in $x'.txt", "-o", f"{PLACE}/out.txt"],
+        work.environment, {"in $x'.txt": work.inputs["in.txt"]}, work.outputs,
+    )  # fmt: skip
+    prefix = fake_srun(tmp_path, 'exec sh -c "$*"')
+    assert run(prefix, odd, tmp_path / "shared", cache).outputs == {"out.txt": b"a\nb\n"}
+
+
+def test_the_place_is_taken_out_of_what_comes_back(tmp_path: Path, cache: Store) -> None:
+    work = sorting(tmp_path, cache, options=("--version-sort",))
+    named = Work(work.kind, work.tool, [*work.arguments, f"{PLACE}/nowhere"], (), work.inputs, work.outputs)
+    prefix = fake_srun(tmp_path, 'd=${2%/*}; "$@"; echo $d/' + PLACE + "/x >$d/" + PLACE + "/out.txt; true")
+    assert run(prefix, named, tmp_path / "shared", cache).outputs == {"out.txt": PLACE.encode() + b"/x\n"}

@@ -1,0 +1,136 @@
+/* Runs a stage on another machine if that one's processor is of the class that the stage was asked for on.
+ *
+ *     class-check [-o FILE -e FILE] CHECK... -- LOADER WORD...
+ *
+ * The tools of a stage fold mathematics by the functions that the C library chooses for the processor, see
+ * toolkit/processor.py. So the dynamic loader that comes with the stage is asked here what it sees; a check is
+ *
+ *     LEAF.REGISTER&MASK=BITS      hexadecimal numbers: these active features of an x86 processor, or
+ *     =LINE                        a line of its answer
+ *
+ * It is sent as it is to machines that may have no other program, and is linked statically. -o and -e are files
+ * for the two streams of the tool, where what starts it may have something to say itself.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OTHER_CLASS = 97, CANNOT_RUN = 98, MOST = 1 << 20 };
+
+static int fail(int status, const char *what)
+{
+    fprintf(stderr, "nvccache class-check: %s\n", what);
+    return status;
+}
+
+/* What the loader says of the machine, or NULL. */
+static char *diagnostics(char *loader)
+{
+    static char said[MOST];
+    size_t length = 0;
+    ssize_t part;
+    int ends[2], status = 0;
+    pid_t child;
+
+    if (pipe(ends) != 0 || (child = fork()) < 0)
+        return NULL;
+    if (child == 0) {
+        char *words[] = {loader, (char *)"--list-diagnostics", NULL};
+        dup2(ends[1], 1);
+        close(ends[0]);
+        close(ends[1]);
+        execv(loader, words);
+        _exit(CANNOT_RUN);
+    }
+    close(ends[1]);
+    while (length < MOST - 1) {
+        part = read(ends[0], said + length, MOST - 1 - length);
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            break;
+        length += (size_t)part;
+    }
+    close(ends[0]);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    said[length] = '\0';
+    return status == 0 && length > 0 ? said : NULL;
+}
+
+/* What follows this text at the start of a line, or NULL. */
+static const char *behind(const char *said, const char *start)
+{
+    size_t length = strlen(start);
+    const char *line = said;
+
+    while (line) {
+        if (strncmp(line, start, length) == 0)
+            return line + length;
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return NULL;
+}
+
+static int holds(const char *said, const char *check)
+{
+    unsigned long leaf, number, mask, bits;
+    const char *value;
+    char start[128];
+
+    if (check[0] == '=') {
+        value = behind(said, check + 1);
+        return value && (*value == '\n' || *value == '\0');
+    }
+    if (sscanf(check, "%lx.%lx&%lx=%lx", &leaf, &number, &mask, &bits) != 4)
+        return 0;
+    snprintf(start, sizeof start, "x86.cpu_features.features[0x%lx].active[0x%lx]=", leaf, number);
+    value = behind(said, start);
+    return value && (strtoul(value, NULL, 16) & mask) == bits;
+}
+
+static int redirect(const char *path, int descriptor)
+{
+    int opened = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+
+    if (opened < 0 || dup2(opened, descriptor) < 0)
+        return 0;
+    close(opened);
+    return 1;
+}
+
+int main(int count, char **words)
+{
+    const char *out = NULL, *error = NULL;
+    char *said;
+    int checks = 1, end;
+
+    for (; checks + 1 < count; checks += 2) {
+        if (strcmp(words[checks], "-o") == 0)
+            out = words[checks + 1];
+        else if (strcmp(words[checks], "-e") == 0)
+            error = words[checks + 1];
+        else
+            break;
+    }
+    for (end = checks; end < count && strcmp(words[end], "--") != 0; end++)
+        ;
+    if (end + 1 >= count || end == checks)
+        return fail(CANNOT_RUN, "usage: class-check [-o FILE -e FILE] CHECK... -- LOADER WORD...");
+    said = diagnostics(words[end + 1]);
+    if (!said)
+        return fail(CANNOT_RUN, "the loader cannot be asked for the class of the processor");
+    for (; checks < end; checks++)
+        if (!holds(said, words[checks]))
+            return fail(OTHER_CLASS, "the processor here is of another class");
+    if ((out && !redirect(out, 1)) || (error && !redirect(error, 2)))
+        return fail(CANNOT_RUN, "the files for the streams cannot be opened");
+    execv(words[end + 1], words + end + 1);
+    return fail(CANNOT_RUN, "the loader cannot be run");
+}
