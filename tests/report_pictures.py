@@ -1,13 +1,15 @@
 """Makes the pictures of docs/how-to/report.md again: the report of a small build, in light and dark.
 
     python tests/report_pictures.py
+    python tests/report_pictures.py --page build.html --name cutlass
 
 Needs an nvcc, and Chromium or Chrome. A project of a dozen sources is built, edited and built once more; what
-is shown is the second build. Colours are reduced to a palette, which keeps the files small.
+is shown is the second build. With --page, pictures are taken of a report that is there. Colours are reduced to a palette, which keeps the files small.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -50,10 +52,23 @@ void run_{name}(float *data, int size) {{ {name}<<<(size + 255) / 256, 256>>>(da
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--page", type=Path, help="a report that is there")
+    parser.add_argument("--name", default="report", help="what the pictures are called")
+    options = parser.parse_args()
     path, nvcc = browsers.find(), find_nvcc(dict(os.environ))
-    if not path or not nvcc:
+    if not path or not (nvcc or options.page):
         print("needs an nvcc, and Chromium or Chrome", file=sys.stderr)
         return 1
+    if options.page:
+        _take_both(path, options.page, options.name)
+    else:
+        assert nvcc
+        _take_of_project(path, nvcc, options.name)
+    return 0
+
+
+def _take_of_project(path: str, nvcc: str, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         cache, page = Path(folder, "cache"), Path(folder, "build.html")
         PROJECT.mkdir()  # fails if it is there: it is removed in the end
@@ -62,11 +77,14 @@ def main() -> int:
             _nvccache(PROJECT, cache, "report", "--since", started, "-o", str(page))
         finally:
             shutil.rmtree(PROJECT)
-        IMAGES.mkdir(exist_ok=True)
-        with browsers.started(path) as browser:
-            for scheme in ("light", "dark"):
-                _take(browser, page, scheme, IMAGES / f"report-{scheme}.png")
-    return 0
+        _take_both(path, page, name)
+
+
+def _take_both(path: str, page: Path, name: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    with browsers.started(path) as browser:
+        for scheme in ("light", "dark"):
+            _take(browser, page, scheme, IMAGES / f"{name}-{scheme}.png")
 
 
 def _built_twice(project: Path, nvcc: str, cache: Path) -> str:
