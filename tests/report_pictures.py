@@ -4,7 +4,8 @@
     python tests/report_pictures.py --page build.html --name cutlass
 
 Needs an nvcc, and Chromium or Chrome. A project of a dozen sources is built, edited and built once more; what
-is shown is the second build. With --page, pictures are taken of a report that is there. Colours are reduced to a palette, which keeps the files small.
+is shown is the second build. With --page, pictures are taken of a report that is there. Colours are reduced
+to a palette, which keeps the files small.
 """
 
 from __future__ import annotations
