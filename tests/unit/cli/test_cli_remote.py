@@ -115,6 +115,12 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
     assert (found["outage"]["word"], found["fault"]) == ("timeout", "bad_credentials")
 
 
+def test_nothing_is_probed_where_nothing_may_be_written(nvccache, far):
+    result = nvccache("remote", "test", "--json", NVCCACHE_READONLY="1")
+    assert [each["right"] for each in told(result)["rights"]] == ["read"]
+    assert not list(far.iterdir())
+
+
 def test_every_right_is_used_and_nothing_is_left(nvccache, far):
     result = nvccache("remote", "test", "--json")
     assert result.exit_code == 0
