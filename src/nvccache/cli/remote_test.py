@@ -48,14 +48,15 @@ class Right:
 def test(as_json: bool) -> None:
     """Read, and where a remote is written to, write, read back, list and delete a probe.
 
-    Ends with status 1 if a right is missing that compiles need.
+    With `NVCCACHE_READONLY` nothing is written. Ends with status 1 if a right is missing that compiles need.
     """
     chosen = remotes.load()
     shown = []
     is_bad = False
     for remote in chosen.remotes:
         with progress.bar(f"asking {remote.shown}", is_long=True):
-            rights = list(tried(remote))
+            is_written = remote.is_writable and not chosen.settings.readonly
+            rights = list(tried(remote, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)
         shown.append(
             {"url": remote.shown, "is_writable": remote.is_writable, "rights": list(map(asdict, rights))}
@@ -68,7 +69,7 @@ def test(as_json: bool) -> None:
         sys.exit(1)
 
 
-def tried(remote: Remote) -> Iterator[Right]:
+def tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     """The rights that a remote needs, used one after the other as far as they go."""
     key = os.urandom(32).hex()
     name, content = envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE)
@@ -80,7 +81,7 @@ def tried(remote: Remote) -> Iterator[Right]:
 
     right = _try(READ, read)
     yield right
-    if not right.is_there or not remote.is_writable:
+    if not right.is_there or not is_written:
         return
     service = clients[0]
     right = _try(WRITE, lambda: service.put(name, content))

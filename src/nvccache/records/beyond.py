@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LARGEST_BUNDLE = 1 << 26  # bytes, as its sender had them
 _LARGEST_ENTRY = 1 << 24
-_LARGEST_BLOB = 1 << 28  # what is compiled within a minute is smaller by far
+LARGEST = 256 << 20  # of what is sent at all; the device code of a large library has tens of MiB
 # The first byte of a blob on a remote: how the cache that sent it keeps it.
 _RAW, _COMPRESSED = b"r", b"c"
 
@@ -46,7 +46,7 @@ class Beyond:
         )
 
     def want_blobs(self, digests: Iterable[str]) -> None:
-        self.tier.prefetch([(store.BLOB, digest, _LARGEST_BLOB) for digest in digests])
+        self.tier.prefetch([(store.BLOB, digest, LARGEST) for digest in digests])
 
     def input_records(self, front_key: str) -> Iterator[tuple[str, bytes]]:
         """The input records that remotes have under a front key, with their keys, as remotes answer.
@@ -73,7 +73,7 @@ class Beyond:
     def blob(self, digest: str) -> tuple[bytes, bool] | None:
         """The content with this digest, and whether it is an intermediate, which is kept compressed."""
         while True:  # another remote may have what this one should
-            received = self.tier.get(store.BLOB, digest, _LARGEST_BLOB)
+            received = self.tier.get(store.BLOB, digest, LARGEST)
             if received is None:
                 return None
             try:
@@ -126,9 +126,10 @@ def to_send(bucket: str, key: str, cache: Store) -> bytes | None:
 
 def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:
     """What was received under a digest, and whether it is kept compressed; raises ValueError."""
-    if received[:1] not in (_RAW, _COMPRESSED) or keys.digest_bytes(received[1:]) != digest:
+    content = received[1:]  # once: it may be a large one
+    if received[:1] not in (_RAW, _COMPRESSED) or keys.digest_bytes(content) != digest:
         raise ValueError("its digest is another one")
-    return received[1:], received[:1] == _COMPRESSED
+    return content, received[:1] == _COMPRESSED
 
 
 def merged(bucket: str, ours: bytes, theirs: bytes | None) -> bytes:

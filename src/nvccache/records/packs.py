@@ -34,6 +34,8 @@ _HEAD = re.compile(rb"nvccache pack-v1 (\d{1,10}) ([0-9a-f]{16,128})\n")
 _LONGEST_HEAD = 256
 _LINE = re.compile(r"([a-z-]{1,40}-v\d{1,4}) ([0-9a-f]{16,128}) (\d{1,10}) ([0-9a-f]{16,128})")
 _LARGEST_INDEX = 1 << 29  # bytes; a line has some 160
+_LONGEST_LINE = 320
+_SMALLEST = 128  # bytes of a sealed object: its key and its digest alone
 _LEVEL = 3
 
 
@@ -106,17 +108,21 @@ def index_of(stream: IO[bytes]) -> list[Packed]:
     compressed = stream.read(int(head[1])) if int(head[1]) <= _LARGEST_INDEX else b""
     if keys.digest_bytes(compressed) != head[2].decode():
         raise PackError("is cut short or damaged")
-    found = list(_parse(_decompressed(compressed), head.end() + len(compressed)))
-    end = found[-1].offset + found[-1].size if found else head.end() + len(compressed)
-    if stream.seek(0, os.SEEK_END) != end:
+    start = head.end() + len(compressed)
+    size = stream.seek(0, os.SEEK_END)
+    # A few kilobytes decompress to lines by the million; the file has to hold what these name.
+    lines = max(0, size - start) // _SMALLEST + 1
+    found = list(_parse(_decompressed(compressed, min(lines * _LONGEST_LINE, _LARGEST_INDEX)), start))
+    end = found[-1].offset + found[-1].size if found else start
+    if size != end:
         raise PackError("is cut short, or has more than its index says")
     return found
 
 
-def _decompressed(compressed: bytes) -> str:
+def _decompressed(compressed: bytes, most: int) -> str:
     try:
         size = zstandard.frame_content_size(compressed)
-        if not 0 <= size <= _LARGEST_INDEX:
+        if not 0 <= size <= most:
             raise PackError("has an index that is too large")
         return zstandard.ZstdDecompressor().decompress(compressed, size).decode("ascii")
     except (zstandard.ZstdError, ValueError):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 BUCKETS = (store.BLOB, store.STAGE, bundle.BUCKET)
-LARGEST = 256 << 20  # bytes of a body; the device code of a large library has tens of MiB
+LARGEST = beyond.LARGEST  # bytes of a body
 _ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
 _MERGES = 4  # of a bundle that others write at the same time
 

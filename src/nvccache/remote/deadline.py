@@ -63,15 +63,27 @@ class Pool:
         self._threads = 0
         self._idle = 0
 
-    def start(self, work: Callable[[], None]) -> None:
-        """Have something done, which must not raise."""
+    def start(self, work: Callable[[], None]) -> bool:
+        """Have something done, which must not raise; False where this process gets no thread for it."""
         with self._condition:
             self._work.append(work)
             if self._idle >= len(self._work) or self._threads >= self._most:
                 self._condition.notify()
-                return
+                return True
             self._threads += 1
-        threading.Thread(target=self._serve, name="nvccache-remote", daemon=True).start()
+        try:
+            threading.Thread(target=self._serve, name="nvccache-remote", daemon=True).start()
+        except RuntimeError:
+            return self._leave_to_others(work)
+        return True
+
+    def _leave_to_others(self, work: Callable[[], None]) -> bool:
+        with self._condition:
+            self._threads -= 1
+            if self._threads or work not in self._work:
+                return True
+            self._work.remove(work)
+            return False
 
     def drop(self) -> None:
         """Forget what nobody has begun."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from nvccache.remote import redis_greeting, service_error, service_options
+from nvccache.remote import client_limits, redis_greeting, service_error, service_options
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 
@@ -106,6 +106,7 @@ class Service:
         return self._writer().stat(entry.path)
 
     def _operator(self, service: str, options: Mapping[str, str]) -> Any:
+        client_limits.prepare()
         try:
             import opendal
             from opendal.layers import TimeoutLayer

@@ -103,6 +103,10 @@ class ServiceError(Exception):
         super().__init__(self.text)
 
 
+class OwnLimitError(ServiceError):
+    """This process lacks what speaks to any remote: nothing is the matter with the remote."""
+
+
 def is_absence(said: str) -> bool:
     """Whether an exception of opendal says that there is no such name: its type does not always."""
     return _kind(said) == "NotFound"

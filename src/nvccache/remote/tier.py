@@ -17,6 +17,7 @@ from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.deadline import Budget, Pool
 from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service_error import OwnLimitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,8 +161,10 @@ class _Source:
     def note_fault(self, error: ServiceError) -> None:
         with self._lock:
             self._count(error.word)
-        if error.word == "not_installed":
+        if error.word == "not_installed" or isinstance(error, OwnLimitError):
             with self._lock:
+                if self.is_out:
+                    return
                 self.is_out = True
             self._tell(f"`{self.remote.shown}` is not used: {error.text}")
         else:
@@ -288,7 +291,8 @@ class Tier:
             for index, source in enumerate(self._sources):
                 if self._budget.left and not self._is_closed and source.may_be_asked():
                     source.counts.asked += 1
-                    self._pools[index].start(self._asking(lookup, index, bucket, key, most))
+                    asking = self._asking(lookup, index, bucket, key, most)
+                    lookup.is_heard[index] = not self._pools[index].start(asking)
                 else:
                     lookup.is_heard[index] = True
         return lookup

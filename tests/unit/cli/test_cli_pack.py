@@ -183,6 +183,15 @@ def test_an_index_that_is_a_bomb_is_refused(nvccache, other, tmp_path, monkeypat
     assert "too large" in nvccache("unpack", str(path), NVCCACHE_DIR=other.root).stderr
 
 
+def test_an_index_names_no_more_than_the_file_can_hold(nvccache, other, tmp_path):
+    line = b"blob-v2 " + b"a" * 64 + b" 0 " + b"b" * 64 + b"\n"
+    index = packs.zstandard.ZstdCompressor().compress(line * 10_000)
+    path = tmp_path / "a.pack"
+    path.write_bytes(b"nvccache pack-v1 %d %s\n%s" % (len(index), keys.digest_bytes(index).encode(), index))
+    result = nvccache("unpack", str(path), NVCCACHE_DIR=other.root)
+    assert (result.exit_code, "too large" in result.stderr) == (1, True)
+
+
 def test_nothing_is_unpacked_into_a_cache_that_is_only_read(nvccache, fill, other, tmp_path):
     fill(*CONTENTS)
     nvccache("pack", str(tmp_path / "a"))

@@ -149,6 +149,12 @@ def test_a_directory_that_is_not_there_is_told_to_who_would_read_it(
     assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
 
 
+def test_nothing_is_probed_where_nothing_may_be_written(nvccache, far):
+    result = nvccache("remote", "test", "--json", NVCCACHE_READONLY="1")
+    assert [each["right"] for each in told(result)["rights"]] == ["read"]
+    assert not list(far.iterdir())
+
+
 def test_every_right_is_used_and_nothing_is_left(nvccache, far):
     result = nvccache("remote", "test", "--json")
     assert result.exit_code == 0

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from nvccache.files import keys, signatures
-from nvccache.records import beyond, bundle, input_records, manifest
+from nvccache.records import beyond, bundle, input_records, manifest, transfer
 from nvccache.records.beyond import Beyond
 from nvccache.records.differences import Present
 from nvccache.records.manifest import Found
+from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, url
 from nvccache.remote.service import Service
 from nvccache.remote.tier import Tier
@@ -57,6 +58,18 @@ def holding(cache: Store, asks_beyond: bool = True) -> list[Found]:
 
 def without_remotes(cache: Store) -> Store:
     return Store(cache.root)
+
+
+def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monkeypatch):
+    place = f"file://{tmp_path}/far"
+    here = Store(str(tmp_path / "here"))
+    there.add_blob(DIGEST, CONTENT, compress=False)
+    Transfer(there).send((store.BLOB, DIGEST), Service(url.parse(place)[0], {}))
+    for most, found in ((len(CONTENT), None), (transfer.LARGEST, CONTENT)):
+        monkeypatch.setattr(beyond, "LARGEST", most)
+        here.beyond = Beyond(Tier(url.parse(place), {}, 2.0, directory=str(tmp_path)))
+        here.beyond.want_blobs([DIGEST])
+        assert here.read_blob(DIGEST) == found
 
 
 def test_a_blob_is_had_from_elsewhere_and_kept(there, here, tier):

@@ -1,0 +1,89 @@
+"""Where this process lacks threads or descriptors, what speaks to remotes is not begun, and says nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from nvccache.remote import client_limits, url
+from nvccache.remote.deadline import Pool
+from nvccache.remote.service import Service
+from nvccache.remote.service_error import OwnLimitError
+from nvccache.remote.tier import Tier
+
+pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
+
+KEY = "ab" * 32
+NOBODY = {"HOME": "/nonexistent"}
+_ASK = """
+import os, resource, sys
+from nvccache.remote import url
+from nvccache.remote.tier import Tier
+import nvccache.remote.service, nvccache.remote.client_limits
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + int(sys.argv[2]),) * 2)
+asked = Tier(url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print, sys.argv[1])
+print(asked.get("blob", "ab" * 32, 1000), flush=True)
+os._exit(0)
+"""
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("more", [2, 4, 8, 12])
+def test_few_descriptors_are_no_panic_on_standard_error(tmp_path: Path, more: int) -> None:
+    asked = subprocess.run(
+        [sys.executable, "-c", _ASK, str(tmp_path), str(more)], capture_output=True, text=True, check=True
+    )
+    assert asked.stderr == ""
+    assert "may open" in asked.stdout
+    assert asked.stdout.endswith("None\n")
+    assert not list(tmp_path.glob("remote-*"))  # other processes ask on
+
+
+def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(OwnLimitError, match="no further thread"):
+        Service(url.parse("http://127.0.0.1:1")[0], NOBODY)
+
+
+def test_a_tier_without_threads_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    asked = Tier(url.parse(f"file://{tmp_path}"), NOBODY, 5.0, None, str(tmp_path))
+    assert asked.get("blob", KEY, 1000) is None
+    assert not asked.has("blob", KEY)
+    assert asked.waited < 1.0
+
+
+def test_a_pool_that_gets_one_thread_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, ready, go, done = Pool(4), threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def first() -> None:
+        ready.set()
+        go.wait(10)
+        done.release()
+
+    assert pool.start(first)
+    assert ready.wait(10)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    assert pool.start(done.release)
+    go.set()
+    assert done.acquire(timeout=10)
+    assert done.acquire(timeout=10)
+
+
+def test_its_threads_are_few_and_tools_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, str] = {}
+    monkeypatch.delenv("TOKIO_WORKER_THREADS", raising=False)
+    monkeypatch.setattr("os.putenv", told.__setitem__)
+    client_limits.prepare()
+    assert told == {"TOKIO_WORKER_THREADS": "2"}
+    monkeypatch.setenv("TOKIO_WORKER_THREADS", "7")
+    told.clear()
+    client_limits.prepare()
+    assert "2" not in told.values()
