@@ -51,7 +51,7 @@ def _from(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
     moved = Moved(remote.shown)
     chosen.root.prepare()
     cache = Store(chosen.root)
-    transfer = Transfer(cache)
+    transfer = Transfer(cache, chosen.settings.max_size)
     with eviction.told_in_one_sentence(chosen.root):
         here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_promise(item)}
     try:
@@ -76,5 +76,6 @@ def _from(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
         return len(content) if is_new else 0
 
     bulk.move(f"fetching from {remote.shown}", fetch, missing, moved)
+    transfer.keep_within_limit()
     moved.present += len(there) - len(missing)
     return moved

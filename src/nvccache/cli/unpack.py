@@ -64,7 +64,7 @@ def unpack(files: tuple[str, ...], as_json: bool) -> None:
 def _unpacked(file: str, settings: Config) -> Unpacked:
     made = Unpacked(file)
     cache = Store(directories.of(settings))
-    transfer = Transfer(cache)
+    transfer = Transfer(cache, settings.max_size)
     try:
         with open(file, "rb") as stream, progress.bar("unpacking") as tell:
             index = packs.index_of(stream)
@@ -81,6 +81,7 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
                 made.objects += is_new
                 made.present += not is_new
                 made.bytes += len(content) if is_new else 0
+        transfer.keep_within_limit()
     except PackError as error:
         raise Failure(f"`{file}` {error}") from None
     except OSError as error:

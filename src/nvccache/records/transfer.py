@@ -7,9 +7,11 @@ or in a pack.
 
 from __future__ import annotations
 
+import threading
+
 from nvccache.records import beyond, bundle, manifest
 from nvccache.remote import envelope
-from nvccache.store import layout, store
+from nvccache.store import eviction, layout, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,14 +32,18 @@ if TYPE_CHECKING:
 BUCKETS = (store.BLOB, store.STAGE, bundle.BUCKET)
 LARGEST = beyond.LARGEST  # bytes of a body
 _ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
+_COUNTED_EVERY = 64 << 20  # bytes
 _MERGES = 4  # of a bundle that others write at the same time
 
 
 class Transfer:
     """From and into one cache; may be used by several threads. ServiceError is left to the caller."""
 
-    def __init__(self, cache: Store) -> None:
+    def __init__(self, cache: Store, max_size: int = 0) -> None:
         self._cache = cache
+        self._max_size = max_size  # bytes of the cache, 0 for no limit
+        self._counted = 0  # bytes of what was taken in
+        self._counting = threading.Lock()
 
     def items(self) -> Iterator[tuple[Item, float]]:
         """What may be shared, and when it was used last: blobs first and bundles last. Raises OSError."""
@@ -89,11 +95,20 @@ class Transfer:
         if bucket not in BUCKETS or not is_key or envelope.name_of(bucket, key) != name:
             raise ValueError("it is not what its name says")
         body = envelope.unseal(content, bucket, key, LARGEST)
+        self.keep_within_limit(_COUNTED_EVERY)
         if bucket == bundle.BUCKET:
             return self._take_bundle(key, body)
         if bucket == store.BLOB:
             return self._take_blob(key, body)
         return self._take_record(bucket, key, body)
+
+    def keep_within_limit(self, added: int = 1) -> None:
+        """Count what was taken in, once that is so many bytes, and evict what is too much."""
+        with self._counting:
+            size = self._cache.added_bytes - self._counted
+            if size >= added:
+                self._counted += size
+                eviction.count_and_limit(self._cache.directory, size, self._max_size)
 
     def _body(self, item: Item) -> bytes | None:
         if item[0] not in BUCKETS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -199,3 +200,17 @@ def test_a_bundle_names_records_by_keys_alone(toolkit, far, other):
         with pytest.raises(ValueError, match="no key"):
             Transfer(other).take_in(envelope.seal(*item, body), envelope.name_of(*item))
     assert not os.path.exists(other.root)
+
+
+def test_what_is_taken_in_keeps_within_the_size_of_the_cache(other):
+    """Content that compresses well is little on a remote."""
+    taking = Transfer(other, max_size=20 << 20)
+    for number in range(30):
+        content = bytes([number]) * (4 << 20)
+        digest = keys.digest_bytes(content)
+        taking.take_in(
+            envelope.seal(store.BLOB, digest, b"r" + content), envelope.name_of(store.BLOB, digest)
+        )
+    taking.keep_within_limit()
+    kept = sum(path.stat().st_size for path in Path(other.root, store.BLOB).rglob("*") if path.is_file())
+    assert 0 < kept <= 20 << 20
