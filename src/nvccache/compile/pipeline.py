@@ -104,16 +104,18 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
     stages, known, report = runner.run(context, around)
     report.products = planned.products
-    recorded = record_call.Recorded(reason_against_record="the compile failed")
-    if not report.leave_to_nvcc and report.status == 0:
-        if _clock_was_set(started):
-            known.reasons_against_record.append("the clock was set while it was compiled")
-        recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
-        recorded = record_call.record(recorder)
+    if _clock_was_set(started):
+        known.reasons_against_record.append("the clock was set while it was compiled")
+    recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
     miss_reason.note(case, cause, recorded, report, cache, stages)
-    report.to_send = _to_send(config, cache)
-    _keep_up(cache, config)
+    _keep_up(cache, config, report)
     return report
+
+
+def _recorded(recorder: record_call.Recorder, report: Report) -> record_call.Recorded:
+    if report.leave_to_nvcc or report.status != 0:
+        return record_call.Recorded(reason_against_record="the compile failed")
+    return record_call.record(recorder)
 
 
 def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) -> Executor | None:
@@ -190,8 +192,9 @@ def _clock_was_set(started: tuple[int, int]) -> bool:
     return abs(now[0] - started[0] - (now[1] - started[1])) > _CLOCK_SLACK
 
 
-def _keep_up(cache: store.Store, config: Config) -> None:
-    """What the store needs after a call: marks of use, its trouble in the log, and its limit."""
+def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
+    """What the store needs after a call: marks of use, its trouble in the log, and its limit; and remotes."""
+    report.to_send = _to_send(config, cache)
     if cache.is_stale:
         basis.mark_used(cache, cache.used)
     if cache.trouble:

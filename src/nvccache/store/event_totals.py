@@ -22,7 +22,7 @@ from nvccache.store.events import FOLDING, KEPT, LARGEST_LOG, JournalError, caus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from typing import TypedDict
 
@@ -307,16 +307,7 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
         "bypass_reasons": amounts("bypass_reasons"),
         "store_faults": amounts("store_faults"),
         "wrong_settings": amounts("wrong_settings"),
-        "stages": {
-            stage: {
-                "hit": int(amount(f"stages.{stage}.hit")),
-                "miss": int(amount(f"stages.{stage}.miss")),
-                "replayed": int(amount(f"stages.{stage}.replayed")),
-                "seconds": round(amount(f"stages.{stage}.seconds"), 6),
-                "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
-            }
-            for stage in stages
-        },
+        "stages": {stage: _of_stage(stage, amount) for stage in stages},
         "remote": {
             "calls": int(amount("remote.calls")),
             "asked": int(amount("remote.asked")),
@@ -329,4 +320,14 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
         "wall_seconds_saved": round(amount("wall_seconds_saved"), 6),
         "seconds": round(amount("seconds"), 6),
         "since": round(amount(_FIRST), 3),
+    }
+
+
+def _of_stage(stage: str, amount: Callable[[str], float]) -> StageTotals:
+    return {
+        "hit": int(amount(f"stages.{stage}.hit")),
+        "miss": int(amount(f"stages.{stage}.miss")),
+        "replayed": int(amount(f"stages.{stage}.replayed")),
+        "seconds": round(amount(f"stages.{stage}.seconds"), 6),
+        "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
     }

@@ -108,9 +108,11 @@ class Store:
     def find_record(self, bucket: str, key: str) -> bytes | None:
         """A record's body, if its first line, the checksum of the body under its key, is right."""
         name = self.name(bucket, key)
-        content = self._read(name, _LARGEST_RECORD)
-        if content is None:
+        try:
+            content, status = self.directory.read(name, _LARGEST_RECORD)
+        except OSError:
             return None
+        self.is_stale |= _is_old(status)
         checksum, _, body = content.partition(b"\n")
         if checksum != _checksum(key, body):
             self.remove_damaged(bucket, key)
@@ -196,14 +198,6 @@ class Store:
         """Count a blob among what this call rests on, though it is not read."""
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
-
-    def _read(self, name: str, most: int) -> bytes | None:
-        try:
-            content, status = self.directory.read(name, most)
-        except OSError:
-            return None
-        self.is_stale |= _is_old(status)
-        return content
 
     def _publish(
         self, name: str, content: bytes, shard: str, replace: bool = False, mode: int = 0o666
