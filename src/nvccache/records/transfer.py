@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
         def get(self, name: str, most: int) -> bytes | None: ...
         def put(self, name: str, content: bytes) -> None: ...
-        def has(self, name: str) -> bool: ...
+        def has(self, name: str, size: int | None = None) -> bool: ...
 
 
 BUCKETS = (store.BLOB, store.STAGE, bundle.BUCKET)
@@ -79,9 +79,10 @@ class Transfer:
         name = envelope.name_of(*item)
         if self.is_promise(item):
             return _merge(item, name, body, service)
-        if len(body) > _ASKED_FOR and service.has(name):
-            return 0
         content = envelope.seal(*item, body)
+        # One of another size has been cut off, or was packed by another zstd: then it is sent once more.
+        if len(body) > _ASKED_FOR and service.has(name, len(content)):
+            return 0
         service.put(name, content)
         return len(content)
 

@@ -60,10 +60,18 @@ class Service:
             return self._directory.get(name, most)
         return self._asked(lambda: self._read(name, most), None)
 
-    def has(self, name: str) -> bool:
+    def has(self, name: str, size: int | None = None) -> bool:
+        """Whether something has this name and, where a size is given and the server tells one, this size."""
         if self._directory:
-            return self._directory.has(name)
-        return self._asked(lambda: bool(self._reader.stat(name)), False)
+            return self._directory.has(name, size)
+        # A web server need not tell the size of what it has; that looks like nothing.
+        is_telling = self.remote.scheme not in ("http", "https")
+
+        def ask() -> bool:
+            its_size = self._reader.stat(name).content_length
+            return size is None or its_size == size or not (its_size or is_telling)
+
+        return self._asked(ask, False)
 
     def put(self, name: str, content: bytes) -> None:
         if self._directory:

@@ -56,12 +56,13 @@ class SharedDirectory:
                 return None
             raise _fault(error) from None
 
-    def has(self, name: str) -> bool:
+    def has(self, name: str, size: int | None = None) -> bool:
         folder, _, last = name.rpartition("/")
         try:
             within = self._enter(folder)
             try:
-                return stat.S_ISREG(os.stat(last, dir_fd=within, follow_symlinks=False).st_mode)
+                found = os.stat(last, dir_fd=within, follow_symlinks=False)
+                return stat.S_ISREG(found.st_mode) and size in (None, found.st_size)
             finally:
                 os.close(within)
         except OSError as error:

@@ -26,8 +26,8 @@ class Remote:
     def get(self, name, most):
         return self.content.get(name)
 
-    def has(self, name):
-        return name in self.content
+    def has(self, name, size=None):
+        return name in self.content and size in (None, len(self.content[name]))
 
     def put(self, name, content):
         meanwhile, self.meanwhile = self.meanwhile, None
@@ -61,6 +61,20 @@ def test_another_machine_answers_a_call_with_what_it_was_sent(toolkit, far, othe
     assert all(take_all(far, other))
     assert toolkit.answer(NVCCACHE_DIR=other.root)
     assert not any(take_all(far, other))
+
+
+def test_a_large_blob_is_sent_again_only_where_it_was_cut_off(toolkit, far):
+    content = os.urandom(100_000)
+    blob = store.BLOB, keys.digest_bytes(content)
+    toolkit.store().add_blob(blob[1], content, compress=False)
+    transfer = Transfer(toolkit.store())
+    name = envelope.name_of(*blob)
+    assert transfer.send(blob, far) == len(far.content[name])
+    assert transfer.send(blob, far) == 0
+    assert far.puts == [name]
+    whole, far.content[name] = far.content[name], far.content[name][:50_000]
+    assert transfer.send(blob, far) == len(whole)
+    assert far.content[name] == whole
 
 
 def test_bundles_come_last_and_nothing_else_is_shared(toolkit):

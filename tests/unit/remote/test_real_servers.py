@@ -65,6 +65,8 @@ def round_trip(service: Service) -> None:
     service.put(NAME, CONTENT)
     service.put(NAME, CONTENT)
     assert service.has(NAME)
+    assert service.has(NAME, len(CONTENT))
+    assert not service.has(NAME, len(CONTENT) - 1)
     assert service.get(NAME, 10**6) == CONTENT
     assert service.get(NAME, 10) is None
 

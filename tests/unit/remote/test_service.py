@@ -65,6 +65,19 @@ def test_has_is_one_request(kind: str) -> None:
         assert [request.partition(" ")[0] for request in server.requests] == ["HEAD"]
 
 
+@pytest.mark.parametrize("kind", ["http", "s3"])
+def test_has_of_a_size(kind: str) -> None:
+    with FaultyServer(says(200, b"content")) as server:
+        assert service(server, kind).has(NAME, 7)
+        assert not service(server, kind).has(NAME, 8)
+
+
+def test_a_web_server_that_tells_no_size_is_believed() -> None:
+    with FaultyServer(says(200)) as server:
+        assert service(server, "http").has(NAME, 8)
+        assert not service(server, "s3").has(NAME, 8)
+
+
 @pytest.mark.parametrize(
     "answer", [says(404), says(403), s3_error(403, "AccessDenied"), s3_error(404, "NoSuchKey")]
 )

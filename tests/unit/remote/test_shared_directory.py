@@ -45,6 +45,8 @@ def test_round_trip(shared: SharedDirectory) -> None:
     shared.put(NAME, b"content")
     assert shared.get(NAME, 7) == b"content"
     assert shared.has(NAME)
+    assert shared.has(NAME, 7)
+    assert not shared.has(NAME, 6)
     ((name, size, changed),) = shared.list("1/")
     assert (name, size) == (NAME, 7)
     assert abs(changed - time.time()) < 60

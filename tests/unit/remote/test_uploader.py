@@ -38,9 +38,9 @@ class Remote:
         self._ask("get", name)
         return self.content.get(name)
 
-    def has(self, name):
+    def has(self, name, size=None):
         self._ask("has", name)
-        return name in self.content
+        return name in self.content and size in (None, len(self.content[name]))
 
     def put(self, name, content):
         self._ask("put", name)
@@ -103,7 +103,7 @@ def test_what_is_queued_is_sent_and_leaves_the_queue(put, sender, cache, remote,
 def test_only_a_large_blob_is_asked_for_and_none_is_sent_twice(put, sender, far):
     items = put(BLOB, LARGE)
     names = [envelope.name_of(*item) for item in items]
-    far.content[names[1]] = b"there"
+    far.content[names[1]] = envelope.seal(*items[1], b"r" + LARGE)
     put(BLOB)
     made = sender()
     made.drain()
