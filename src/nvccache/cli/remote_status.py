@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from nvccache.remote.url import Remote
     from nvccache.store.directory import Directory
 
+_SECONDS = 5.0  # for an answer: a compile does not wait that long
+_LIST_SECONDS = 30.0
 _ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
 
 
@@ -77,7 +79,7 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     found.uploads = of_uploads(remote, root)
     name = envelope.name_of(*_ABSENT)
     try:
-        service = remotes.service(remote)
+        service = remotes.service(remote, _LIST_SECONDS if lists else _SECONDS)
         service.has(name)  # the first answer pays for the connection
         started = time.monotonic()
         service.has(name)

@@ -76,15 +76,18 @@ def load() -> Chosen:
     return Chosen(settings, url.parse(settings.remote))
 
 
-def service(remote: Remote) -> Service:
-    """A client of a remote, which is asked also during an outage; raises ServiceError."""
+def service(remote: Remote, seconds: float = _SECONDS) -> Service:
+    """A client of a remote, which is asked also during an outage; raises ServiceError.
+
+    `seconds` are for one answer, or a part of one.
+    """
     from nvccache.remote.service import Service
     from nvccache.remote.service_error import ServiceError
 
     if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
         # To a compile it is empty; it may be about to be made, or mounted.
         raise ServiceError("unreachable", "there is no such directory")
-    return Service(remote, os.environ, _SECONDS)
+    return Service(remote, os.environ, seconds)
 
 
 def failure(remote: Remote, error: ServiceError) -> Failure:

@@ -66,6 +66,18 @@ def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):
     assert found()[0].mend == ("pip install 'nvccache[remote]'",)
 
 
+def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeypatch):
+    waited = []
+
+    def asked(remote, environ, seconds):
+        waited.append(seconds)
+        raise ServiceError("timeout")
+
+    monkeypatch.setattr("nvccache.remote.service.Service", asked)
+    assert found()[0].state == BAD
+    assert waited == [5]
+
+
 @pytest.mark.parametrize("for_writing", [False, True])
 def test_an_outage_that_compiles_still_heed_is_told(far, for_writing):
     breaker.Breaker(far.identity, for_writing=for_writing).trip("timeout", "no answer in time")
