@@ -30,6 +30,7 @@ def main() -> int:
         folder = chosen.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         url = stack.enter_context(casd.serving(folder, chosen.jobs))
         print(f"export NVCCACHE_EXECUTOR={url}", flush=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends as well
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
     return 0

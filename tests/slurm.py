@@ -114,6 +114,7 @@ def main() -> int:
         conf = stack.enter_context(serving(folder, chosen.cores))
         print(f"export SLURM_CONF={conf} NVCCACHE_EXECUTOR_DIR={folder}/away")
         print("export NVCCACHE_EXECUTOR='prefix:srun -Q -n1 --input=none --'", flush=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends as well
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
     return 0
