@@ -26,7 +26,8 @@ def seconds_of(stage: Stage, cwd: str, input_bytes: int, store: Store) -> float:
 
 
 def remember(stage: Stage, cwd: str, seconds: float, store: Store) -> None:
-    if stage.tool.may_run_elsewhere:
+    # An engine need not say how long it took to make a result that it has kept.
+    if stage.tool.may_run_elsewhere and seconds > 0:
         store.add_memo(_key(stage, cwd), f"{seconds:.3f}")
 
 

@@ -92,6 +92,14 @@ def test_two_bundles_together_have_the_newer_ones_first_and_no_end_of_them(cache
     assert list(bundle.decode(many.encode()).records) == [f"{number:064x}" for number in range(16)]
 
 
+def test_a_bundle_of_more_records_than_anybody_sends_is_refused(cache, tmp_path):
+    record = cache.find_record(store.INPUT_RECORD, add(cache, tmp_path / "x.h", "int x;\n"))
+    parts = [part for number in range(17) for part in (f"{number:064x}".encode(), record, b"")]
+    assert len(bundle.decode(sections.pack("bundle-1", parts[3:])).records) == 16
+    with pytest.raises(ValueError):
+        bundle.decode(sections.pack("bundle-1", parts))
+
+
 def test_a_bundle_is_kept_small(cache, tmp_path):
     record = cache.find_record(store.INPUT_RECORD, add(cache, tmp_path / "x.h", "int x;\n"))
     large = Bundle({name: (record, bytes(20 << 20)) for name in "abc"})

@@ -16,12 +16,16 @@ from nvccache.store.store import Store
 
 
 class Remote:
-    """What stands for a service; `meanwhile` is done once, between a get and the put that follows."""
+    """What stands for a service.
+
+    `meanwhile` is done once, between a get and the put that follows, and `afterwards` once after a put.
+    """
 
     def __init__(self):
         self.content = {}
         self.puts = []
         self.meanwhile = None
+        self.afterwards = None
 
     def get(self, name, most):
         return self.content.get(name)
@@ -35,6 +39,9 @@ class Remote:
             meanwhile()
         self.puts.append(name)
         self.content[name] = content
+        afterwards, self.afterwards = self.afterwards, None
+        if afterwards:
+            afterwards(name)
 
 
 @pytest.fixture
@@ -129,6 +136,17 @@ def test_what_another_writes_at_the_same_time_is_not_lost(toolkit, far, other):
         Transfer(other).send(item, far)
         found = bundle.decode(envelope.unseal(far.content[name], *item, 1 << 26)).records
         assert found.keys() == {*manifest.keys_of(item[1], cache), *manifest.keys_of(item[1], other)}
+
+
+def test_what_another_writes_over_ours_is_merged_once_more(toolkit, far):
+    toolkit.compile()
+    cache = toolkit.store()
+    item = next(item for item, _ in Transfer(cache).items() if item[0] == bundle.BUCKET)
+    theirs = envelope.seal(*item, bundle.Bundle().encode())
+    far.afterwards = lambda name: far.content.update({name: theirs})  # read before we wrote
+    Transfer(cache).send(item, far)
+    found = bundle.decode(envelope.unseal(far.content[envelope.name_of(*item)], *item, 1 << 26)).records
+    assert found.keys() == set(manifest.keys_of(item[1], cache))
 
 
 def test_a_bundle_that_is_there_is_not_written_again(toolkit, far):

@@ -174,6 +174,17 @@ def test_an_item_that_fails_by_itself_is_given_up_after_some_tries(put, sender, 
         assert envelope.name_of(*good) in far.content
 
 
+def test_nothing_is_promised_that_could_not_be_sent(put, sender, cache, far, monkeypatch):
+    blob, promise = put(BLOB, LARGE)
+    monkeypatch.setattr(Transfer, "is_promise", lambda self, item: item == promise)
+    far.faults[envelope.name_of(*blob)] = ServiceError("broken")
+    sender().drain()
+    assert [name for _, name in far.asked] == [envelope.name_of(*blob)]
+    far.faults.clear()
+    sender().drain()
+    assert len(far.content) == 2
+
+
 def test_a_bug_in_sending_costs_one_item(put, sender, cache, remote, far, monkeypatch):
     bad, _good = put(BLOB, LARGE)
     real = Transfer.send

@@ -100,6 +100,8 @@ def test_a_stage_is_expected_to_take_what_it_took_the_last_time(cache: Store) ->
     assert by_size == pytest.approx(4 * tool_of("cicc").seconds_per_mib)
     expectations.remember(found, "/work", 17.5, cache)
     assert expectations.seconds_of(found, "/work", 4 << 20, cache) == 17.5
+    expectations.remember(found, "/work", 0.0, cache)  # of a result that an engine has kept
+    assert expectations.seconds_of(found, "/work", 4 << 20, cache) == 17.5
     assert expectations.seconds_of(found, "/other", 4 << 20, cache) == by_size
     assert expectations.seconds_of(stage("ptxas", planned()), "/work", 1 << 20, cache) != 17.5
 
