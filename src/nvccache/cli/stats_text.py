@@ -9,7 +9,7 @@ from nvccache import config, outcomes
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words, seconds_words, size_words
 from nvccache.remote_execution import faults
-from nvccache.store import event_totals
+from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
@@ -248,7 +248,7 @@ def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
         if stage.architecture:
             outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
             alone = Event(outcome, started=event.started + stage.start)
-            alone.seconds = 0.0 if stage.is_hit else stage.seconds
+            alone.seconds = events.tool_spent(stage)
             if stage.is_hit:
                 alone.wall_saved, alone.tool_saved = stage.wall, stage.seconds
             alone.stages = [stage]

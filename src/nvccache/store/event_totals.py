@@ -259,8 +259,11 @@ def _amounts(event: Event) -> list[tuple[str, float]]:
     is_replayed = event.outcome == outcomes.DIRECT_HIT
     for stage in event.stages:
         result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
-        seconds = "seconds_saved" if stage.is_hit else "seconds"
-        amounts += ((f"stages.{stage.kind}.{result}", 1), (f"stages.{stage.kind}.{seconds}", stage.seconds))
+        amounts += [
+            (f"stages.{stage.kind}.{result}", 1),
+            (f"stages.{stage.kind}.seconds_saved", stage.seconds if stage.is_hit else 0),
+            (f"stages.{stage.kind}.seconds", events.tool_spent(stage)),
+        ]
         amounts += _amounts_of_executor(stage)
     return amounts
 

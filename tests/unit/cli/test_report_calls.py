@@ -35,6 +35,7 @@ def test_a_stage_that_was_away_lasted_until_it_was_back():
     stages = [made_builds.away(), made_builds.away(is_cached=True), made_builds.stage(why_here="no_workers")]
     found = calls.from_json(made_builds.call(*stages)).stages
     assert [stage.lasted for stage in found] == [46.0, 6.0, 2.0]
+    assert [stage.spent for stage in found] == [40.0, 0.0, 2.0]
     assert [stage.why_here for stage in found] == ["", "", "no_workers"]
     assert found[0].away == made_builds.AWAY
 

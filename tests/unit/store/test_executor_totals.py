@@ -73,6 +73,12 @@ def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir):
     assert event_totals.read(cache_dir)["executor"] == NOTHING
 
 
+def test_what_the_engine_had_is_no_tool_time(cache_dir):
+    event_line.append(cache_dir, made())
+    cicc = event_totals.read(cache_dir, ["cicc"])["stages"]["cicc"]
+    assert (cicc["miss"], cicc["seconds"], cicc["hit"], cicc["seconds_saved"]) == (6, 5 * 6.5, 2, 2 * 6.5)
+
+
 def test_they_add_up_where_nothing_can_be_folded(cache_dir):
     event_line.append(cache_dir, made())
     event_totals.read(cache_dir)

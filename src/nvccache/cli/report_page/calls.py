@@ -60,6 +60,12 @@ class Stage:
         return moved if self.away["is_cached"] else moved + self.away["run"]
 
     @property
+    def spent(self) -> float:
+        """The seconds that its tool ran for this call, on whatever machine."""
+        is_made = self.result in (RAN, FAILED) and not (self.away and self.away["is_cached"])
+        return self.seconds if is_made else 0.0
+
+    @property
     def is_found(self) -> bool:
         """Whether it did not run here: `seconds` are saved, and `start` is when it was found."""
         return self.result in (HIT, SHARED)
@@ -90,7 +96,7 @@ class Call:
 
     @property
     def tool_spent(self) -> float:
-        return sum(stage.seconds for stage in self.stages if stage.result in (RAN, FAILED))
+        return sum(stage.spent for stage in self.stages)
 
 
 def from_json(event: object) -> Call:

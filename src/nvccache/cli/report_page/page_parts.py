@@ -95,11 +95,11 @@ def source_table(figures: Figures) -> str:
 
 
 def slowest_stage_table(figures: Figures) -> str:
-    most = max((slow.stage.seconds for slow in figures.slowest_stages), default=0.0)
+    most = max((slow.stage.spent for slow in figures.slowest_stages), default=0.0)
     rows: list[list[Cell]] = [
         [
             Text(_with_place(slow.stage), mark=slow.stage.result),
-            _bar(slow.stage.seconds, most, slow.stage.result),
+            _bar(slow.stage.spent, most, slow.stage.result),
             Text(slow.call.source or slow.call.product, code=True),
             Text(slow.stage.why),
         ]
