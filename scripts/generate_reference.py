@@ -18,6 +18,7 @@ from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
 from nvccache.remote import url
+from nvccache.remote_execution import faults
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "reference")
 NOTICE = "<!-- Written by scripts/generate_reference.py; edit the code it reads instead. -->\n"
@@ -285,6 +286,12 @@ def outcome_page() -> str:
         "The compile is right, and went on without the remote, which is then left alone for a while.",
         "",
         *table("reason", outcomes.REMOTE_FAULTS),
+        "",
+        "## Stages that were sent and ran here",
+        "",
+        "Why a stage ran here though it was sent to another machine; `nvccache stats` counts these stages.",
+        "",
+        *table("reason", faults.SENTENCES),
         "",
         "## Wrong settings",
         "",

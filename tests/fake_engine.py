@@ -30,6 +30,9 @@ OTHER_VERSION = "speaks version 3"
 DIES = "ends the stream in the middle"
 NO_TOKEN = "wants a token"
 OTHER_CLASS = "has another processor"
+EXECUTES_NOTHING = "stores content and no more"
+OTHER_DIGESTS = "names content by BLAKE3"
+NO_TIMES = "does not tell when an action began"
 
 
 class FakeEngine:
@@ -86,13 +89,16 @@ class FakeEngine:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
         major = 3 if self.trouble == OTHER_VERSION else 2
         compressors = [1] if self.compresses else []
+        function = 9 if self.trouble == OTHER_DIGESTS else 1
         return messages.make(
             "ServerCapabilities",
             cache_capabilities={
-                "digest_functions": [1], "supported_compressors": compressors,
+                "digest_functions": [function], "supported_compressors": compressors,
                 "supported_batch_update_compressors": compressors, "max_batch_total_size_bytes": 1 << 20,
             },
-            execution_capabilities={"digest_function": 1, "exec_enabled": True},
+            execution_capabilities={
+                "digest_function": function, "exec_enabled": self.trouble != EXECUTES_NOTHING,
+            },
             low_api_version={"major": major},
             high_api_version={"major": major},
         )  # fmt: skip
@@ -207,7 +213,8 @@ class FakeEngine:
             )
             metadata = result.execution_metadata
             metadata.worker = "fake"
-            _set(metadata.execution_start_timestamp, began)
+            if self.trouble != NO_TIMES:
+                _set(metadata.execution_start_timestamp, began)
             _set(metadata.execution_completed_timestamp, time.time())
             for path in command.output_paths:
                 if os.path.isfile(f"{root}/{path}"):

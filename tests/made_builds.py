@@ -41,6 +41,15 @@ def stage(**changes: object) -> Event:
     } | changes
 
 
+AWAY = {"queue": 1, "send": 2, "run": 40, "fetch": 3, "sent_bytes": 2048, "fetched_bytes": 6, "is_cached": 0}
+
+
+def away(is_cached: bool = False, **changes: object) -> Event:
+    """A stage that ran on another machine, or whose result the engine had."""
+    costs = {"away": {**AWAY, "is_cached": int(is_cached)}, "where": "grpc://host:1"}
+    return stage(**{"slot": -1, "seconds": 40.0, "why_here": ""} | costs | changes)
+
+
 def hit(**changes: object) -> Event:
     return stage(**{"result": "hit", "slot": -1, "where": ""} | changes)
 
@@ -73,6 +82,7 @@ def hostile() -> list[Event]:
     """Calls with all in them that others could have written, each text another."""
     texts = {name: f"{name} {HOSTILE}" for name in ("reason", "directory", "product", "cause", "store_fault")}
     odd = stage(kind=f"kind {HOSTILE}", architecture=HOSTILE, why=f"why {HOSTILE}", where=f"where {HOSTILE}")
+    odd["why_here"] = f"here {HOSTILE}"
     return [
         call(odd, hit(), sources=[f"source {HOSTILE}"], wrong_settings=[HOSTILE], **texts),
         bypass(**{**texts, "reason": HOSTILE}),

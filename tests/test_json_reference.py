@@ -16,8 +16,10 @@ LINES = [
     *("config unset jobs", "config path", "explain a.o", "install shims", "doctor", "verify --recompile 1"),
     *("remote status --list", "remote test", "remote push --all", "remote pull"),
     *("remote prune --max-size 1T", "pack a.pack", "unpack a.pack"),
+    *("stats", "stats --sizes", "stats --by source"),
     *("completion bash", "--version", "--version --verbose", "explain --diff last-build 0s"),
 ]
+BY_NAME = ("settings", "calls", "bypass_reasons", "stages", "kinds")
 
 
 def section_of(line: str) -> set[str]:
@@ -29,12 +31,12 @@ def section_of(line: str) -> set[str]:
 
 
 def names_in(document: object, name: str = "") -> set[str]:
-    """All names of fields, but for those that are names of settings or stages."""
+    """All names of fields, but for those that are words or names of settings, stages or the like."""
     if isinstance(document, list):
         return {found for element in document for found in names_in(element)}
     if not isinstance(document, dict):
         return set()
-    if name == "settings":
+    if name in BY_NAME:
         return {found for value in document.values() for found in names_in(value)}
     return {*document, *(found for key, value in document.items() for found in names_in(value, key))}
 

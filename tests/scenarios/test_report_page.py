@@ -9,6 +9,7 @@ import pytest
 
 import made_builds
 from nvccache.cli.report_page import calls, kept, page
+from nvccache.remote_execution import faults
 
 pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")
 pytest.importorskip("axe_playwright_python", reason="needs the extra `browser`")
@@ -26,6 +27,13 @@ FAILED = [made_builds.call(made_builds.stage(result="failed"), outcome="failed",
 BUILDS = {
     "usual": made_builds.build(300),
     "none": [],
+    "away": [
+        made_builds.call(
+            made_builds.away(start=0.5, why="its input changed"),
+            made_builds.stage(kind="ptxas", why_here="no_workers"),
+            seconds=50.0,
+        )
+    ],
     "one": [made_builds.call(made_builds.stage())],
     "failed": FAILED,
     "hostile": made_builds.hostile(),
@@ -207,6 +215,23 @@ def test_a_pointer_is_told_the_same(browser, pages):
         assert text(opened, "#tip").startswith("cicc compute_80\nran 2.00 s, at 100 ms\n../src/a.cu")
         opened.mouse.move(box["x"] + 10, box["y"] + 30)
         opened.wait_for_selector("#tip", state="hidden")
+
+
+def test_what_was_away_is_told_with_its_costs(browser, pages):
+    with browsers.opened(browser, pages("away")) as opened:
+        opened.focus("#lanes")
+        told = []
+        for key in ("Home", "ArrowDown", "ArrowUp"):
+            opened.keyboard.press(key)
+            told.append(text(opened, "#told"))
+        costs = "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"
+        assert any("on grpc://host:1" in each and each.endswith(costs) for each in told)
+        here = f"sent to another machine, and run here: {faults.SENTENCES['no_workers']}"
+        assert any(each.startswith("ptxas") and each.endswith(here) for each in told)
+        assert "cicc compute_80 on grpc://host:1" in text(opened, "section[aria-labelledby=slowest]")
+        opened.locator("#list button").first.click()
+        listed = text(opened, "#list tr.more")
+        assert f"its input changed; {costs}" in listed and here in listed
 
 
 def test_it_is_dragged_and_zoomed_by_a_pointer(browser, pages):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import tempfile
 import time
 
+from nvccache import config
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.since import moment
 from nvccache.real_nvcc import is_program
-from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import endpoint, faults, shipped
+from nvccache.remote.breaker import LONGEST, Breaker
+from nvccache.remote_execution import endpoint, faults, prefix, shipped
 from nvccache.remote_execution.client import Client
 from nvccache.remote_execution.executor import BREAKER
 from nvccache.remote_execution.faults import AwayError
@@ -20,9 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nvccache.config import Config
+    from nvccache.remote.breaker import Outage
     from nvccache.remote_execution.endpoint import Endpoint
 
 _TOPIC = "executor"
+_ADVICE = {
+    faults.UNREACHABLE: "see whether the server runs, and whether it can be reached from here",
+    faults.TIMEOUT: "see whether the server is overloaded, or something on the way takes what is sent",
+    faults.TLS: "name the file with the certificate of its authority by `ca=` in NVCCACHE_EXECUTOR",
+    faults.DENIED: "have the server permit it to this token or certificate, or name another instance",
+    faults.BAD_CREDENTIALS: "name a file with a token by `token_file=`, or certificates by `cert=`, `key=`",
+    faults.FULL: "wait, or give the server more room",
+    faults.OTHER_VERSION: "name an instance that executes by `instance=`, or another server",
+    faults.BROKEN: "see whether the address is that of an engine, and its `instance=` right",
+}
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:
@@ -33,14 +47,23 @@ def of_executor(settings: Config) -> Iterator[Finding]:
         text = "nothing is sent: nvccache was built without a static C library"
         yield Finding(BAD, _TOPIC, text, (), ("pip install --force-reinstall --no-binary nvccache nvccache",))
     where = endpoint.parse(settings.executor)
-    yield from _of_launcher(where, settings.executor_dir) if where.is_launcher else _of_engine(where)
-    outage = Breaker(BREAKER.format(where.identity)).outage()
-    if outage and outage.until > time.time():
+    yield _of_launcher(where, settings) if where.is_launcher else _of_engine(where, settings)
+    outage = outage_of(settings)
+    if outage:
         until = moment(outage.until, "%H:%M:%S")
         yield Finding(ODD, _TOPIC, f"compiles send nothing until {until}: {outage.word}", (outage.text,))
 
 
-def _of_engine(where: Endpoint) -> Iterator[Finding]:
+def outage_of(settings: Config) -> Outage | None:
+    """Why compiles send nothing at present; None if they do, or nothing is set."""
+    if not settings.executor:
+        return None
+    outage = Breaker(BREAKER.format(endpoint.parse(settings.executor).identity)).outage()
+    now = time.time()
+    return outage if outage and now < outage.until <= now + LONGEST else None
+
+
+def _of_engine(where: Endpoint, settings: Config) -> Finding:
     began = time.monotonic()
     try:
         client = Client(where)
@@ -49,20 +72,64 @@ def _of_engine(where: Endpoint) -> Iterator[Finding]:
         finally:
             client.connection.close()
     except AwayError as error:
-        mend = ("pip install 'nvccache[exec]'",) if error.word == faults.NOT_INSTALLED else ()
-        yield Finding(BAD, _TOPIC, f"`{where.shown}` cannot be used: {error.word}", (str(error),), mend)
-        return
-    yield Finding(GOOD, _TOPIC, f"`{where.shown}` answers in {(time.monotonic() - began) * 1e3:.0f} ms")
+        return _of_trouble(where, error, settings)
+    answers = f"`{where.shown}` answers in {(time.monotonic() - began) * 1e3:.0f} ms"
+    return Finding(GOOD, _TOPIC, f"{answers}; it executes, and names content by SHA-256")
 
 
-def _of_launcher(where: Endpoint, directory: str) -> Iterator[Finding]:
-    program = where.words[0]
+def _of_trouble(where: Endpoint, error: AwayError, settings: Config) -> Finding:
+    text = f"`{where.shown}` cannot be used: {error.word}"
+    if error.word == faults.NOT_INSTALLED:
+        return Finding(BAD, _TOPIC, text, (str(error),), ("pip install 'nvccache[exec]'",))
+    details = [str(error)]
+    if error.word in _ADVICE:
+        details.append(f"to mend it: {_ADVICE[error.word]}; or do without")
+    return Finding(BAD, _TOPIC, text, tuple(details), (_without(settings),))
+
+
+def _without(settings: Config) -> str:
+    """The command by which nothing is sent any more."""
+    origin = settings.origins["executor"]
+    return "nvccache config unset executor" if origin == config.FILE else f"unset {origin}"
+
+
+def _of_launcher(where: Endpoint, settings: Config) -> Finding:
+    program, folder = where.words[0], settings.executor_dir
     if not shutil.which(program):
-        yield Finding(BAD, _TOPIC, f"there is no program `{program}`")
-    elif not directory:
+        details = ("to mend it: install it, or put its directory on PATH; or do without",)
+        return Finding(BAD, _TOPIC, f"there is no program `{program}`", details, (_without(settings),))
+    if not folder:
         text = "`NVCCACHE_EXECUTOR_DIR` is not set: a launcher needs a directory that all machines see"
-        yield Finding(BAD, _TOPIC, text)
-    elif os.path.isdir(directory) and not os.access(directory, os.W_OK | os.X_OK):
-        yield Finding(BAD, _TOPIC, f"`{directory}` cannot be written to")
-    else:
-        yield Finding(GOOD, _TOPIC, f"`{program}` starts stages, whose files lie in `{directory}`")
+        return Finding(BAD, _TOPIC, text, (), (_set_folder(settings, "/PATH/ON/ALL/MACHINES"),))
+    if not prefix.PLAIN.fullmatch(folder):
+        text = f"`{folder}` has a character that a launcher may take for something else"
+        return Finding(BAD, _TOPIC, text, (), (_set_folder(settings, "/ANOTHER/PATH"),))
+    why = _why_not_written(folder)
+    if why:
+        owned = f'sudo install -d -o "$(id -un)" -m 700 {shlex.quote(folder)}'
+        mend = (owned, _set_folder(settings, "/ANOTHER/PATH"))
+        return Finding(BAD, _TOPIC, f"`{folder}` cannot be written to: {why}", (), mend)
+    text = f"`{program}` starts stages, whose files lie in `{folder}`"
+    later = "" if os.path.isdir(folder) else "; it is made when the first one is sent"
+    return Finding(GOOD, _TOPIC, text + later)
+
+
+def _set_folder(settings: Config, path: str) -> str:
+    is_of_file = settings.origins["executor_dir"] in ("default", config.FILE)
+    return (
+        f"nvccache config set executor_dir {path}" if is_of_file else f"export NVCCACHE_EXECUTOR_DIR={path}"
+    )
+
+
+def _why_not_written(folder: str) -> str:
+    """Why a launcher's directory cannot be written to, or made; empty if it can.
+
+    Tried, since on a file server rights do not tell. One that is not there yet is not made for that.
+    """
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    try:
+        with tempfile.TemporaryDirectory(prefix="doctor-", dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)

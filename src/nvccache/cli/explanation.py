@@ -10,6 +10,7 @@ from nvccache.cli.output import GREEN, RED, YELLOW
 from nvccache.cli.units import count_words, seconds_words, size_words
 from nvccache.compile import miss_reason
 from nvccache.plan.stages import tool_of
+from nvccache.remote_execution import faults
 from nvccache.store import events
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
 
@@ -28,6 +29,7 @@ _FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
 _ELSEWHERE = "another process ran it meanwhile"
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
+_PREFIX = "prefix:"  # of where a stage ran that a launcher took away
 # Not within a path, which may hold anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 _MORE = re.compile(r"and (\d+) more$")
@@ -183,6 +185,7 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
             yield [f"  {name}  ran  {_first(why, is_verbose)}"]
         return
     width = max(len(_name(stage)) for stage in stages)
+    is_any_sent = any(events.costs_away(stage) or events.why_here(stage) for stage in stages)
     units = dict(_sources_of_stages(found.call)) if found.call else {}
     source = ""
     for number, stage in enumerate(stages):
@@ -191,28 +194,43 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
             if source:
                 yield [f"  {source}"]
         indent = "    " if source else "  "
-        yield [f"{indent}{_name(stage):<{width}}  ", *_result(stage, is_verbose)]
+        yield [f"{indent}{_name(stage):<{width}}  ", *_result(stage, is_verbose, is_any_sent)]
 
 
-def _result(stage: StageEvent, is_verbose: bool) -> Line:
+def _result(stage: StageEvent, is_verbose: bool, says_here: bool) -> Line:
+    """Result, seconds, where it ran if `says_here` or it was sent, and why."""
     tail = f" {stage.seconds:8.2f} s"
     if stage.result == HIT:
         tail += " saved"
     elif stage.result == SHARED:
         tail += f"  {_ELSEWHERE}"
     else:
-        tail += _place(stage)
+        tail += _place(stage, is_verbose) or ("  here" if says_here else "")
         tail += f"  {_first(stage.why, is_verbose)}" if stage.why else ""
     return [(f"{stage.result:<6}", _COLOURS.get(stage.result, "")), tail]
 
 
-def _place(stage: StageEvent) -> str:
-    """Where a stage ran, if not here as it should."""
-    costs = events.costs_away(stage)
-    if costs:
-        return f"  on {stage.where}, {seconds_words(costs['queue'] + costs['send'] + costs['fetch'])} more"
+def _place(stage: StageEvent, is_verbose: bool) -> str:
+    """Where a stage ran that was sent, and what that cost, or why it ran here after all."""
     word = events.why_here(stage)
-    return f"  here, though it was sent: {word.replace('_', ' ')}" if word else ""
+    if word:
+        return f"  here, though it was sent: {faults.SENTENCES.get(word, word)}"
+    costs = events.costs_away(stage)
+    if not costs:
+        return ""
+    size = f", {size_words(int(costs['sent_bytes']))} sent, {size_words(int(costs['fetched_bytes']))} fetched"
+    bytes_too = size if is_verbose else ""
+    if costs["is_cached"]:
+        more = seconds_words(costs["send"] + costs["fetch"])
+        return f"  from the action cache of {stage.where}, fetched in {more}{bytes_too}"
+    more = seconds_words(costs["queue"] + costs["send"] + costs["fetch"])
+    parts = ", ".join(f"{part} {costs[part]:.2f}" for part in ("queue", "send", "fetch"))
+    on = (
+        f"behind {stage.where.removeprefix(_PREFIX)}"
+        if stage.where.startswith(_PREFIX)
+        else f"on {stage.where}"
+    )
+    return f"  {on}, {more} more ({parts}){bytes_too}"
 
 
 def _name(stage: StageEvent) -> str:

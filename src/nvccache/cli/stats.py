@@ -138,7 +138,19 @@ def _statistics(
         "last_build": stats_text.build(last) if last else None,
         "store": size,
         "uploads": uploads.summary(settings.dir),
+        "executor_outage": _outage(settings),
     }
+
+
+def _outage(settings: config.Config) -> dict[str, object] | None:
+    """Since and until when nothing is sent to other machines, and why; None if they are in use."""
+    if not settings.executor:
+        return None
+    from nvccache.cli import executor_checks
+
+    outage = executor_checks.outage_of(settings)
+    names = ("since", "until", "word", "text", "trips")
+    return {name: getattr(outage, name) for name in names} if outage else None
 
 
 def _last_build(root: str, totals: event_totals.Totals) -> list[Event]:

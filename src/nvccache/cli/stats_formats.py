@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nvccache.cli import stats_text
 from nvccache.cli.units import seconds_words, size_words
 
 TYPE_CHECKING = False
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nvccache.cli.stats_text import Statistics
+
+    Sample = tuple[tuple[tuple[str, str], ...], float]
 
 
 def prometheus(statistics: Statistics) -> list[str]:
@@ -36,6 +39,7 @@ def prometheus(statistics: Statistics) -> list[str]:
             _by("fault", statistics["store_faults"]),
         ),
         *_of_remotes(statistics),
+        *_of_executor(statistics),
         *_metric("stages_total", "counter", "Stages of compiles.", results),
         *_metric("call_seconds_total", "counter", "Wall time of all calls.", [((), statistics["seconds"])]),
         *_metric(
@@ -67,13 +71,33 @@ def _of_remotes(statistics: Statistics) -> list[str]:
     return [*found, *_metric("remote_faults_total", "counter", "Calls with a fault of a remote.", faults)]
 
 
-def _by(label: str, counts: Mapping[str, float]) -> list[tuple[tuple[tuple[str, str], ...], float]]:
+def _of_executor(statistics: Statistics) -> list[str]:
+    executor = statistics["executor"]
+    seconds = _by("part", stats_text.seconds_away(executor))
+    here = _by("reason", executor["reasons"])
+    metrics: tuple[tuple[str, str, list[Sample]], ...] = (
+        ("executor_stages_sent_total", "Stages sent to other machines.", [((), executor["sent"])]),
+        ("executor_stages_returned_total", "Stages that came back.", [((), executor["came_back"])]),
+        (
+            "executor_action_cache_hits_total",
+            "Stages that the engine had the result of.",
+            [((), executor["from_action_cache"])],
+        ),
+        ("executor_stages_run_here_total", "Stages that were sent and ran here.", here),
+        ("executor_seconds_total", "Time that stages spent elsewhere.", seconds),
+        ("executor_sent_bytes_total", "Bytes sent with stages.", [((), executor["bytes_sent"])]),
+        ("executor_received_bytes_total", "Bytes received of stages.", [((), executor["bytes_received"])]),
+    )
+    found = [line for name, words, samples in metrics for line in _metric(name, "counter", words, samples)]
+    is_alone = [((), float(statistics["executor_outage"] is not None))]
+    return [*found, *_metric("executor_left_alone", "gauge", "Whether nothing is sent now.", is_alone)]
+
+
+def _by(label: str, counts: Mapping[str, float]) -> list[Sample]:
     return [(((label, name),), count) for name, count in counts.items()]
 
 
-def _metric(
-    name: str, kind: str, sentence: str, samples: Iterable[tuple[tuple[tuple[str, str], ...], float]]
-) -> list[str]:
+def _metric(name: str, kind: str, sentence: str, samples: Iterable[Sample]) -> list[str]:
     found = [f"# HELP nvccache_{name} {sentence}", f"# TYPE nvccache_{name} {kind}"]
     for labels, value in samples:
         shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)

@@ -8,7 +8,8 @@ import time
 from nvccache import config, outcomes
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.store import event_totals
+from nvccache.remote_execution import faults
+from nvccache.store import event_totals, events
 from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         calls: int
         seconds: float
         wall_seconds_saved: float
+        sent: int
 
     class Group(Build):
         name: str
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         version: str
         store: StoreSize
         uploads: dict[str, int]
+        executor_outage: dict[str, object] | None
         rates: Rates
         last_build: Build | None
 
@@ -72,6 +75,7 @@ def build(found: Sequence[Event]) -> Build:
         "calls": len(found),
         "seconds": totals["seconds"],
         "wall_seconds_saved": totals["wall_seconds_saved"],
+        "sent": totals["executor"]["sent"],
     }
 
 
@@ -87,6 +91,7 @@ def lines(statistics: Statistics) -> list[str]:
         *_reasons("calls with a setting that is wrong", statistics["wrong_settings"], _wrong_settings()),
         *_stages(statistics["stages"]),
         *_remotes(statistics["remote"], statistics["uploads"]),
+        *_executor(statistics["executor"], statistics["executor_outage"]),
         "",
         f"{'wall time':<12}{saved_words(statistics['wall_seconds_saved'])}",
         f"{'tool time':<12}{seconds_words(statistics['seconds_saved'])} saved",
@@ -181,6 +186,39 @@ def _remotes(remote: event_totals.RemoteTotals, uploads: dict[str, int]) -> list
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 
 
+def _executor(executor: event_totals.ExecutorTotals, outage: dict[str, object] | None) -> list[str]:
+    """What became of stages that were sent to other machines; nothing where none was."""
+    if not executor["sent"] and not outage:
+        return []
+    cached = executor["from_action_cache"]
+    had = f", {cached} of them from the action cache" if cached else ""
+    stages = count_words(executor["sent"], "stage")
+    found = ["", "other machines", f"  {'sent':<16}{stages}: {executor['came_back']} came back{had}"]
+    if executor["came_back"]:
+        seconds = [f"{part} {seconds_words(amount)}" for part, amount in seconds_away(executor).items()]
+        found.append(f"  {'spent':<16}{', '.join(seconds)}")
+        sent, received = size_words(executor["bytes_sent"]), size_words(executor["bytes_received"])
+        found.append(f"  {'bytes':<16}{sent} sent, {received} received")
+    if cached:
+        saved = seconds_words(executor["seconds_saved"])
+        found.append(f"  {'action cache':<16}{saved} that no worker had to run")
+    if outage:
+        until = moment(float(str(outage["until"])), "%H:%M:%S")
+        why = f"{outage['word']}: {outage['text']}"
+        found.append(f"  {'left alone':<16}nothing is sent until {until}, {why}")
+    return [*found, *_reasons("why stages ran here that were sent", executor["reasons"], faults.SENTENCES)]
+
+
+def seconds_away(executor: event_totals.ExecutorTotals) -> dict[str, float]:
+    """The seconds that stages spent which came back, by what they were spent on."""
+    return {
+        "queue": executor["seconds_queued"],
+        "send": executor["seconds_sending"],
+        "run": executor["seconds_running"],
+        "fetch": executor["seconds_fetching"],
+    }
+
+
 def _sizes(kinds: dict[str, dict[str, int]]) -> list[str]:
     found = []
     for kind, size in kinds.items():
@@ -210,7 +248,7 @@ def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
         if stage.architecture:
             outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
             alone = Event(outcome, started=event.started + stage.start)
-            alone.seconds = 0.0 if stage.is_hit else stage.seconds
+            alone.seconds = events.tool_spent(stage)
             if stage.is_hit:
                 alone.wall_saved, alone.tool_saved = stage.wall, stage.seconds
             alone.stages = [stage]
@@ -247,10 +285,13 @@ def grouped(found: Iterable[Event], by: str) -> list[Group]:
 
 def table(groups: Sequence[Group], by: str) -> list[str]:
     counted = "stages" if by == "architecture" else "calls"
-    found = [f"{counted:>9}{'hits':>9}{'spent':>14}{'wall saved':>14}  {by}"]
+    is_any_sent = any(group["sent"] for group in groups)
+    sent_head = f"{'sent':>9}" if is_any_sent else ""
+    found = [f"{counted:>9}{'hits':>9}{sent_head}{'spent':>14}{'wall saved':>14}  {by}"]
     for group in groups[:_MOST_GROUPS]:
         spent, saved = seconds_words(group["seconds"]), seconds_words(max(0.0, group["wall_seconds_saved"]))
-        found.append(f"{group['calls']:>9}{group['hits']:>9}{spent:>14}{saved:>14}  {group['name']}")
+        counts = f"{group['calls']:>9}{group['hits']:>9}" + (f"{group['sent']:>9}" if is_any_sent else "")
+        found.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
     if len(groups) > _MOST_GROUPS:
         found.append(f"and {len(groups) - _MOST_GROUPS} more; --json has all of them")
     return found

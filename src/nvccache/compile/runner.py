@@ -73,7 +73,7 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
     ids_choice = shared_ids.first_choice(context)
     before = tried = None
-    ran: set[str] = set()
+    ran: dict[str, StageEvent] = {}
     clock = StageClock()
     while True:
         execution = Execution(context, relies_on_ids, ignores_lines, ids_choice)
@@ -102,7 +102,7 @@ class _Run:
     """One way through the plan. `ran` are the stages, by what they write, that have run for this call."""
 
     def __init__(
-        self, execution: Execution, surroundings: Surroundings, ran: set[str], clock: StageClock
+        self, execution: Execution, surroundings: Surroundings, ran: dict[str, StageEvent], clock: StageClock
     ) -> None:
         self._execution = execution
         self._invocation = surroundings.invocation
@@ -131,7 +131,9 @@ class _Run:
             if is_wanted:
                 self._store_what_ended()
             self._schedule.finish(is_wanted, begins_again=is_wanted)
-            self._ran.update(_written_by(task) for task in self._ended() if not task.is_hit)
+            self._ran |= {
+                _written_by(task): self._event_of(task) for task in self._ended() if not task.is_hit
+            }
             raise
         self._schedule.finish()
         for task in self._ended():
@@ -147,7 +149,8 @@ class _Run:
         """What became of a stage. One that ran in an earlier way through the plan has run."""
         assert task.completed
         clock, entry = self._schedule.clock, task.lookup.entry if task.lookup else None
-        is_hit = task.is_hit and _written_by(task) not in self._ran
+        earlier = self._ran.get(_written_by(task)) if task.is_hit else None
+        is_hit = task.is_hit and not earlier
         found = SHARED if task.was_elsewhere else HIT
         event = StageEvent(
             task.stage.kind,
@@ -161,6 +164,8 @@ class _Run:
         if costs and self._execution.sending:
             event.where, event.slot = self._execution.sending.executor.shown, -1
             event.away = costs.text()
+        elif earlier:
+            event.where, event.slot, event.away = earlier.where, earlier.slot, earlier.away
         elif not is_hit:
             event.away = task.why_here
         return event

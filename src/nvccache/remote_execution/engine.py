@@ -193,4 +193,6 @@ def failure(status: int, stderr: bytes) -> AwayError:
 
 
 def _between(start: Any, end: Any) -> float:
+    if not start.seconds or not end.seconds:
+        return 0.0  # it is not told
     return float((end.seconds - start.seconds) + (end.nanos - start.nanos) / 1e9)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nvccache.remote_execution.work import Work
     from nvccache.store.store import Store
 
-_PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
+PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
 _SCRIPT, _STDOUT, _STDERR = "run", "stdout", "stderr"
 
 
@@ -69,7 +69,7 @@ class LauncherTry:
 
     def run(self) -> CameBack:
         """Raises AwayError or OSError."""
-        if not _PLAIN.fullmatch(self._directory):
+        if not PLAIN.fullmatch(self._directory):
             raise AwayError(
                 faults.BROKEN, "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
             )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import TypedDict
 
-    from nvccache.store.event_line import RemoteUse
+    from nvccache.store.event_line import RemoteUse, StageEvent
 
     class StageTotals(TypedDict):
         hit: int
@@ -43,6 +43,20 @@ if TYPE_CHECKING:
         seconds_waited: float
         faults: dict[str, int]
 
+    class ExecutorTotals(TypedDict):
+        sent: int
+        came_back: int
+        from_action_cache: int
+        ran_here: int
+        reasons: dict[str, int]
+        seconds_queued: float
+        seconds_sending: float
+        seconds_running: float
+        seconds_fetching: float
+        seconds_saved: float
+        bytes_sent: int
+        bytes_received: int
+
     class Totals(TypedDict):
         calls: dict[str, int]
         bypass_reasons: dict[str, int]
@@ -50,6 +64,7 @@ if TYPE_CHECKING:
         wrong_settings: dict[str, int]
         stages: dict[str, StageTotals]
         remote: RemoteTotals
+        executor: ExecutorTotals
         seconds_saved: float
         wall_seconds_saved: float
         seconds: float
@@ -244,8 +259,12 @@ def _amounts(event: Event) -> list[tuple[str, float]]:
     is_replayed = event.outcome == outcomes.DIRECT_HIT
     for stage in event.stages:
         result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
-        seconds = "seconds_saved" if stage.is_hit else "seconds"
-        amounts += ((f"stages.{stage.kind}.{result}", 1), (f"stages.{stage.kind}.{seconds}", stage.seconds))
+        amounts += [
+            (f"stages.{stage.kind}.{result}", 1),
+            (f"stages.{stage.kind}.seconds_saved", stage.seconds if stage.is_hit else 0),
+            (f"stages.{stage.kind}.seconds", events.tool_spent(stage)),
+        ]
+        amounts += _amounts_of_executor(stage)
     return amounts
 
 
@@ -257,6 +276,29 @@ def _amounts_of_remote(use: RemoteUse) -> list[tuple[str, float]]:
         ("remote.bytes_received", use.bytes),
         ("remote.seconds_waited", use.seconds),
         *((f"remote_faults.{word}", 1) for word in use.faults),
+    ]
+
+
+def _amounts_of_executor(stage: StageEvent) -> list[tuple[str, float]]:
+    """What a stage that was sent to another machine adds; nothing for others."""
+    word = events.why_here(stage)
+    if word:
+        return [("executor.sent", 1), ("executor.ran_here", 1), (f"executor_reasons.{word}", 1)]
+    costs = events.costs_away(stage)
+    if not costs:
+        return []
+    is_cached = costs["is_cached"] > 0
+    return [
+        ("executor.sent", 1),
+        ("executor.came_back", 1),
+        ("executor.from_action_cache", int(is_cached)),
+        ("executor.seconds_queued", costs["queue"]),
+        ("executor.seconds_sending", costs["send"]),
+        # What the engine had took its time when it ran, for whoever sent it then.
+        ("executor.seconds_saved" if is_cached else "executor.seconds_running", costs["run"]),
+        ("executor.seconds_fetching", costs["fetch"]),
+        ("executor.bytes_sent", costs["sent_bytes"]),
+        ("executor.bytes_received", costs["fetched_bytes"]),
     ]
 
 
@@ -316,6 +358,7 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
             "seconds_waited": round(amount("remote.seconds_waited"), 6),
             "faults": amounts("remote_faults"),
         },
+        "executor": _of_executor(amount, amounts("executor_reasons")),
         "seconds_saved": round(amount("seconds_saved"), 6),
         "wall_seconds_saved": round(amount("wall_seconds_saved"), 6),
         "seconds": round(amount("seconds"), 6),
@@ -330,4 +373,21 @@ def _of_stage(stage: str, amount: Callable[[str], float]) -> StageTotals:
         "replayed": int(amount(f"stages.{stage}.replayed")),
         "seconds": round(amount(f"stages.{stage}.seconds"), 6),
         "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
+    }
+
+
+def _of_executor(amount: Callable[[str], float], reasons: dict[str, int]) -> ExecutorTotals:
+    return {
+        "sent": int(amount("executor.sent")),
+        "came_back": int(amount("executor.came_back")),
+        "from_action_cache": int(amount("executor.from_action_cache")),
+        "ran_here": int(amount("executor.ran_here")),
+        "reasons": reasons,
+        "seconds_queued": round(amount("executor.seconds_queued"), 6),
+        "seconds_sending": round(amount("executor.seconds_sending"), 6),
+        "seconds_running": round(amount("executor.seconds_running"), 6),
+        "seconds_fetching": round(amount("executor.seconds_fetching"), 6),
+        "seconds_saved": round(amount("executor.seconds_saved"), 6),
+        "bytes_sent": int(amount("executor.bytes_sent")),
+        "bytes_received": int(amount("executor.bytes_received")),
     }

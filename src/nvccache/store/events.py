@@ -205,6 +205,12 @@ def why_here(stage: StageEvent) -> str:
     return stage.away if stage.where == LOCAL else ""
 
 
+def tool_spent(stage: StageEvent) -> float:
+    """The seconds that a tool ran for a stage, on whatever machine; none where the engine had the result."""
+    costs = costs_away(stage)
+    return 0.0 if stage.is_hit or (costs and costs["is_cached"]) else stage.seconds
+
+
 def names(root: Directory) -> list[str]:
     """The files of the log's folder; raises JournalError."""
     try:

@@ -13,6 +13,8 @@ from made_events import event
 from nvccache import outcomes
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
+from nvccache.remote_execution import faults
+from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store
 from nvccache.store.event_line import RemoteUse, StageEvent
 from nvccache.store.store import Store
@@ -208,6 +210,47 @@ def test_a_compile_that_failed_on_its_way_has_stages_of_which_source_it_cannot_b
     calls = {"product": "/b/a", "sources": ["b.cpp", "a.cu"], "directory": "/b"}  # with -x cu
     logged(cache_dir, outcomes.FAILED, [PASS], **calls)
     assert len(said(nvccache("explain", "/b/a"))) == 2
+
+
+def test_it_is_told_where_each_stage_ran_and_what_that_cost(nvccache, cache_dir):
+    engine, launcher = "grpc://h:1", "prefix:srun"
+    found = [stage("cicc", "ran", seconds, f"compute_{name}", "`a.h` changed") for name, seconds in
+             (("70", 6.5), ("75", 30.0), ("80", 6.0), ("86", 2.0), ("90", 1.5), ("100", 1.0))]  # fmt: skip
+    found[0].where, found[0].away = engine, Costs(0.25, 0.125, 6.5, 0.5, 2048, 1024).text()
+    found[1].where, found[1].away = engine, Costs(0, 0, 30.0, 0.25, 0, 1024, is_cached=True).text()
+    found[2].where, found[2].away = launcher, Costs(0, 0.5, 6.0, 0.25, 1, 2).text()
+    found[3].away, found[4].away = "no_workers", "of_tomorrow"
+    found.append(stage("ptxas", "hit", 1.0, "sm_90"))
+    logged(cache_dir, outcomes.MISS, found, product=os.path.abspath("a.o"), cause=FIRST)
+    expected = [
+        f"  cicc compute_70   ran        6.50 s  on {engine}, 0.88 s more"
+        " (queue 0.25, send 0.12, fetch 0.50)",
+        f"  cicc compute_75   ran       30.00 s  from the action cache of {engine}, fetched in 0.25 s",
+        "  cicc compute_80   ran        6.00 s  behind srun, 0.75 s more (queue 0.00, send 0.50, fetch 0.25)",
+        f"  cicc compute_86   ran        2.00 s  here, though it was sent: {faults.SENTENCES['no_workers']}",
+        "  cicc compute_90   ran        1.50 s  here, though it was sent: of_tomorrow",
+        "  cicc compute_100  ran        1.00 s  here",
+    ]
+    why = "  `a.h` changed"
+    lines = said(nvccache("explain", "a.o"))[1:]
+    assert lines == [*(line + why for line in expected), "  ptxas sm_90       hit        1.00 s saved"]
+    verbose = said(nvccache("explain", "-v", "a.o"))[1:]
+    assert verbose[0] == f"{expected[0]}, 2.0 KiB sent, 1.0 KiB fetched{why}"
+    told = json.loads(nvccache("explain", "a.o", "--json").output)["stages"]
+    assert [(each["where"], each["why_here"]) for each in told] == [
+        (engine, ""), (engine, ""), (launcher, ""), ("local", "no_workers"), ("local", "of_tomorrow"),
+        ("local", ""), ("", ""),
+    ]  # fmt: skip
+    assert told[0]["away"] == {
+        "queue": 0.25, "send": 0.125, "run": 6.5, "fetch": 0.5, "sent_bytes": 2048, "fetched_bytes": 1024,
+        "is_cached": 0,
+    }  # fmt: skip
+    assert [each["away"] and each["away"]["is_cached"] for each in told] == [0, 1, 0, None, None, None, None]
+
+
+def test_where_nothing_was_sent_no_stage_says_that_it_ran_here(nvccache, cache_dir):
+    logged(cache_dir, outcomes.MISS, [stage("cicc", "ran", 1.0)], product=os.path.abspath("a.o"), cause=FIRST)
+    assert said(nvccache("explain", "a.o"))[1:] == ["  cicc  ran        1.00 s"]
 
 
 def test_of_a_call_that_the_event_log_forgot_the_record_tells_which_stages_ran(nvccache, cache_dir):

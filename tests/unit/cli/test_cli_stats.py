@@ -9,7 +9,12 @@ import pytest
 
 from made_events import event
 from nvccache import __version__, outcomes
+from nvccache.machine import slots
 from nvccache.remote import uploads, url
+from nvccache.remote.breaker import Breaker
+from nvccache.remote_execution import endpoint, faults
+from nvccache.remote_execution.executor import BREAKER
+from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store
 from nvccache.store.directory import Directory
 from nvccache.store.event_line import HIT, RAN, StageEvent
@@ -35,6 +40,7 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     assert set(statistics) == {
         "version", "calls", "bypass_reasons", "store_faults", "wrong_settings", "stages", "seconds_saved",
         "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build", "remote", "uploads",
+        "executor", "executor_outage",
     }  # fmt: skip
     assert nvccache("stats", "--json").output == nvccache("stats", "--format", "json").output
     assert statistics["version"] == __version__
@@ -283,3 +289,102 @@ def test_what_was_asked_of_remotes_and_sent_to_them(nvccache, used_remote):
 
 def test_nothing_is_said_of_remotes_where_there_are_none(nvccache, used_cache):
     assert "\nremotes\n" not in nvccache("stats").output
+
+
+@pytest.fixture
+def used_executor(cache_dir, tmp_path, monkeypatch):
+    """Two stages came back, one of them from the action cache, and one ran here though it was sent."""
+    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
+    stages = [StageEvent("cicc", RAN, 2.0, architecture="compute_80") for _ in range(4)]
+    for stage in stages[:2]:
+        stage.where = "grpc://h:1"
+    stages[0].away = Costs(1.5, 0.25, 2.0, 0.5, 2048, 1024).text()
+    stages[1].away = Costs(0.0, 0.0, 30.0, 0.25, 0, 1024, is_cached=True).text()
+    stages[2].away = "overtaken"
+    for sources, made in ((["a.cu"], stages), (["b.cu"], stages[3:])):
+        call = event(outcomes.MISS, directory="/build", sources=sources, started=time.time() - 5)
+        call.stages = made
+        event_line.append(cache_dir, call)
+    return cache_dir
+
+
+def words_of(result):
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.output.splitlines()]
+
+
+@pytest.mark.parametrize("since", [(), ("--since", "last-build"), ("--since", "1h")])
+def test_what_became_of_stages_that_were_sent(nvccache, used_executor, since):
+    told = json.loads(nvccache("stats", "--json", *since).output)
+    assert told["executor"] == {
+        "sent": 3, "came_back": 2, "from_action_cache": 1, "ran_here": 1, "reasons": {"overtaken": 1},
+        "seconds_queued": 1.5, "seconds_sending": 0.25, "seconds_running": 2.0, "seconds_fetching": 0.75,
+        "seconds_saved": 30.0, "bytes_sent": 2048, "bytes_received": 2048,
+    }  # fmt: skip
+    assert told["executor_outage"] is None
+    lines = words_of(nvccache("stats", *since))
+    start = lines.index("other machines")
+    assert lines[start + 1 : start + 5] == [
+        "sent 3 stages: 2 came back, 1 of them from the action cache",
+        "spent queue 1.50 s, send 0.25 s, run 2.00 s, fetch 0.75 s",
+        "bytes 2.0 KiB sent, 2.0 KiB received",
+        "action cache 30.00 s that no worker had to run",
+    ]
+    assert f"overtaken 1 {faults.SENTENCES['overtaken']}" in lines
+
+
+def test_stages_that_were_sent_count_for_their_groups(nvccache, used_executor):
+    for by, wanted in (("source", {"/build/a.cu": 3, "/build/b.cu": 0}), ("architecture", {"compute_80": 3})):
+        groups = json.loads(nvccache("stats", "--by", by, "--json").output)
+        assert {group["name"]: group["sent"] for group in groups} == wanted
+    assert words_of(nvccache("stats", "--by", "source"))[:2] == [
+        "calls hits sent spent wall saved source",
+        "1 0 3 0.00 s 0.00 s /build/a.cu",
+    ]
+    assert json.loads(nvccache("stats", "--json").output)["last_build"]["sent"] == 3
+
+
+def test_what_became_of_stages_that_were_sent_is_a_metric(nvccache, used_executor):
+    lines = nvccache("stats", "--format", "prometheus").output.splitlines()
+    for wanted in (
+        "nvccache_executor_stages_sent_total 3",
+        "nvccache_executor_stages_returned_total 2",
+        "nvccache_executor_action_cache_hits_total 1",
+        'nvccache_executor_stages_run_here_total{reason="overtaken"} 1',
+        'nvccache_executor_seconds_total{part="queue"} 1.5',
+        'nvccache_executor_seconds_total{part="run"} 2',
+        "nvccache_executor_sent_bytes_total 2048",
+        "nvccache_executor_left_alone 0",
+    ):
+        assert wanted in lines
+
+
+def test_an_executor_that_is_left_alone_is_told(nvccache, used_cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
+    url = "grpc://127.0.0.1:1"
+    assert "other machines" not in words_of(nvccache("stats", NVCCACHE_EXECUTOR=url))
+    Breaker(BREAKER.format(endpoint.parse(url).identity)).trip("full", "no room")
+    told = json.loads(nvccache("stats", "--json", NVCCACHE_EXECUTOR=url).output)["executor_outage"]
+    assert (told["word"], told["text"], told["trips"]) == ("full", "no room", 1)
+    assert told["since"] < time.time() < told["until"] < told["since"] + 61
+    lines = words_of(nvccache("stats", NVCCACHE_EXECUTOR=url))
+    assert any(
+        re.fullmatch(r"left alone nothing is sent until \d\d:\d\d:\d\d, full: no room", line)
+        for line in lines
+    )
+    metrics = nvccache("stats", "--format", "prometheus", NVCCACHE_EXECUTOR=url).output
+    assert "nvccache_executor_left_alone 1\n" in metrics
+    assert "other machines" not in words_of(nvccache("stats"))  # of this executor alone
+
+
+def test_an_outage_that_is_over_is_not_told(nvccache, used_cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
+    url = "grpc://127.0.0.1:1"
+    Breaker(BREAKER.format(endpoint.parse(url).identity)).trip("full", "no room")
+    later = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert json.loads(nvccache("stats", "--json", NVCCACHE_EXECUTOR=url).output)["executor_outage"] is None
+
+
+def test_nothing_is_said_of_other_machines_where_nothing_was_sent(nvccache, used_cache):
+    assert "other machines" not in nvccache("stats").output

@@ -30,6 +30,16 @@ def test_tool_time_is_spent_by_what_ran_and_failed_alone():
     assert calls.from_json(made_builds.call(*stages)).tool_spent == 4.0
 
 
+def test_a_stage_that_was_away_lasted_until_it_was_back():
+    """What the engine had took no worker's time, whatever it took when it ran."""
+    stages = [made_builds.away(), made_builds.away(is_cached=True), made_builds.stage(why_here="no_workers")]
+    found = calls.from_json(made_builds.call(*stages)).stages
+    assert [stage.lasted for stage in found] == [46.0, 6.0, 2.0]
+    assert [stage.spent for stage in found] == [40.0, 0.0, 2.0]
+    assert [stage.why_here for stage in found] == ["", "", "no_workers"]
+    assert found[0].away == made_builds.AWAY
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -52,6 +62,10 @@ def test_tool_time_is_spent_by_what_ran_and_failed_alone():
         {"stages": [3]},
         {"stages": [made_builds.stage(result="eaten")]},
         {"stages": [made_builds.stage(seconds=-1)]},
+        {"stages": [made_builds.stage(away=3)]},
+        {"stages": [made_builds.stage(away={**made_builds.AWAY, "queue": -1})]},
+        {"stages": [made_builds.stage(away={**made_builds.AWAY, "sent_bytes": 1e16})]},
+        {"stages": [made_builds.stage(why_here=3)]},
         {"stages": [made_builds.stage(slot=1 << 40)]},
     ],
     ids=str,

@@ -8,6 +8,7 @@ import made_builds
 from made_builds import call, hit, stage
 from nvccache.cli.report_page import columns
 from nvccache.cli.report_page.calls import builds, from_json
+from nvccache.remote_execution import faults
 
 
 def encode(*events):
@@ -28,6 +29,20 @@ def test_columns_hold_times_in_tenths_of_milliseconds():
     assert made["calls"]["stages"] == [2, 0]
     assert (made["stages"]["start"][0], made["stages"]["seconds"][0]) == (5_000, 12_500)
     assert [made["texts"][number] for number in made["stages"]["result"]] == ["ran", "hit"]
+
+
+def test_what_was_sent_is_told_by_the_number_of_the_stage():
+    made = decode(
+        call(stage(), made_builds.away()),
+        call(made_builds.away(is_cached=True), stage(why_here="no_workers"), started=made_builds.BEGUN + 2),
+    )
+    assert [(number, lasted, made["texts"][told]) for number, lasted, told in made["away"]] == [
+        (1, 460_000, "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"),
+        (2, 60_000, "from the action cache of the engine: send 2.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes"
+                    " fetched"),
+        (3, 20_000, f"sent to another machine, and run here: {faults.SENTENCES['no_workers']}"),
+    ]  # fmt: skip
+    assert decode(call(stage()))["away"] == []
 
 
 def test_each_text_is_there_once():

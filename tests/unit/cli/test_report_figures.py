@@ -53,6 +53,17 @@ def test_stages_are_counted_by_kind_in_the_order_of_the_pipeline():
     assert told.stage_hit_rate == pytest.approx(2 / 4)
 
 
+def test_what_an_engine_had_was_not_spent_and_is_not_slow():
+    had = made_builds.away(is_cached=True, kind="ptxas", seconds=90.0)
+    told = of(call(made_builds.away(), had, stage(seconds=2)))
+    assert (told.tool_spent, told.stages["ptxas"].spent, told.stages["ptxas"].saved) == (42, 0, 0)
+    assert [slow.stage.spent for slow in told.slowest_stages] == [40, 2, 0]
+    made = figures.to_json(told)["slowest_stages"]
+    assert [(each["where"], each["away"] is None) for each in made] == [
+        ("grpc://host:1", False), ("local", True), ("grpc://host:1", False),
+    ]  # fmt: skip
+
+
 def test_what_is_slow_comes_first():
     told = of(
         call(stage(seconds=1), sources=["quick.cu"], seconds=2),

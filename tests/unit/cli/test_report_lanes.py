@@ -42,6 +42,19 @@ def test_other_machines_have_slots_of_their_own():
     assert [lane.where for lane in found.lanes[:2]] == ["", "build7"]
 
 
+def test_what_is_away_has_a_lane_until_it_is_back():
+    """Three at once for 46, 46 and 6 seconds, and one that begins when the last of these is back."""
+    found = lay_out(
+        call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),
+        call(made_builds.away(start=0), started=made_builds.BEGUN + 6),
+    )
+    assert [lane.name for lane in found.lanes[:3]] == [
+        f"no slot, {row} on grpc://host:1" for row in (1, 2, 3)
+    ]
+    assert sorted(found.of_stages[0]) == [0, 1, 2]
+    assert found.of_stages[1] == [found.of_stages[0][2]]
+
+
 def test_nothing_overlaps_in_a_lane():
     events = [from_json(event) for event in made_builds.build(300)]
     # Two at once in a slot, as in a log of two machines.

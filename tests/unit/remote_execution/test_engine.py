@@ -76,6 +76,17 @@ def test_what_is_there_is_neither_sent_nor_run_again(serve: Serve, tmp_path: Pat
     assert sum(size > 10_000 for size in sent[-4:]) == 0  # of the second stage: no tool, no library
 
 
+def test_what_an_engine_does_not_tell_is_no_time_since_1970(
+    serve: Serve, tmp_path: Path, cache: Store
+) -> None:
+    engine = serve(fake_engine.NO_TIMES)
+    work = sorting(tmp_path, cache)
+    first, again = run(engine, work).costs, run(engine, work).costs
+    assert (first.is_cached, again.is_cached) == (False, True)
+    assert 0 < first.run < 60
+    assert again.run == 0
+
+
 def test_large_content_goes_and_comes_as_a_stream(serve: Serve, tmp_path: Path, cache: Store) -> None:
     engine = serve()
     text = "".join(f"{number:08}\n" for number in reversed(range(400_000)))

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 
 from nvccache.escaping import printable
+from nvccache.store.event_line import AWAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ VERSION = 1  # of the events that are understood
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
 RESULTS = (HIT, RAN, SHARED, FAILED)
 PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
-_LARGEST_SECONDS, _LARGEST_TIME = 1e9, 1e11
+_LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _LARGEST_SLOT = 1 << 20
 _LONGEST_TEXT = 1000  # characters
 _LONGEST_LINE = 1 << 23  # bytes; what a call writes is far shorter
@@ -33,7 +34,11 @@ class NewerVersionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held."""
+    """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held.
+
+    `away` is what it cost on another machine (event_line.AWAY), or None; `why_here` why it ran here though it
+    was sent.
+    """
 
     kind: str
     architecture: str
@@ -43,6 +48,22 @@ class Stage:
     seconds: float
     slot: int
     where: str
+    away: Mapping[str, float] | None = None
+    why_here: str = ""
+
+    @property
+    def lasted(self) -> float:
+        """The seconds from its start to its end, which a result that the engine had did not take to make."""
+        if not self.away:
+            return self.seconds
+        moved = self.away["queue"] + self.away["send"] + self.away["fetch"]
+        return moved if self.away["is_cached"] else moved + self.away["run"]
+
+    @property
+    def spent(self) -> float:
+        """The seconds that its tool ran for this call, on whatever machine."""
+        is_made = self.result in (RAN, FAILED) and not (self.away and self.away["is_cached"])
+        return self.seconds if is_made else 0.0
 
     @property
     def is_found(self) -> bool:
@@ -75,7 +96,7 @@ class Call:
 
     @property
     def tool_spent(self) -> float:
-        return sum(stage.seconds for stage in self.stages if stage.result in (RAN, FAILED))
+        return sum(stage.spent for stage in self.stages)
 
 
 def from_json(event: object) -> Call:
@@ -167,7 +188,20 @@ def _stage(stage: Mapping[str, object]) -> Stage:
         _number(stage, "seconds"),
         int(_number(stage, "slot", _LARGEST_SLOT, may_be_negative=True)),
         _text(stage, "where"),
+        _away(stage),
+        _text(stage, "why_here"),
     )
+
+
+def _away(stage: Mapping[str, object]) -> Mapping[str, float] | None:
+    """What it cost on another machine; events of before there were any do not say."""
+    if stage.get("away") is None:
+        return None
+    costs = _mapping(stage["away"])
+    return {
+        name: _number(costs, name, _LARGEST_BYTES if name.endswith("_bytes") else _LARGEST_SECONDS)
+        for name in AWAY
+    }
 
 
 def _mapping(value: object) -> Mapping[str, object]:

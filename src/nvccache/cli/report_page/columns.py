@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from nvccache.cli.report_page import page_parts
 from nvccache.cli.report_page.lanes import lay_out
 
 TYPE_CHECKING = False
@@ -57,6 +58,11 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "seconds": [_units(stage.seconds) for call in calls for stage in call.stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
+        "away": [
+            [number, _units(stage.lasted), texts.number(page_parts.away_words(stage))]
+            for number, stage in enumerate(stage for call in calls for stage in call.stages)
+            if stage.away or stage.why_here
+        ],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
         "builds": _spans(builds, begun),
         "sentences": sentences,

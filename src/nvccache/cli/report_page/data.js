@@ -20,6 +20,10 @@ const callOf = (item) => (isCall(item) ? item - stageCount : stageCall[item]);
 const isFound = (item) => !isCall(item) && ['hit', 'shared'].includes(word(stages.result, item));
 const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(stages.result, item));
 
+// What stages cost that were sent to other machines, by the stage: how long it was until it was back, and words.
+const away = new Map(data.away.map(([stage, lasted, told]) => [stage, { lasted: lasted * UNIT, told: data.texts[told] }]));
+const lasted = (stage) => away.get(stage)?.lasted ?? stages.seconds[stage] * UNIT;
+
 const lanes = data.lanes.map(([group, name]) => ({ group, name, items: [], bars: [], ticks: [] }));
 
 for (let call = 0, stage = 0; call < callCount; call++) {
@@ -35,7 +39,7 @@ for (let call = 0, stage = 0; call < callCount; call++) {
       begun[stage] = ended[stage] = Math.min(start + stages.start[stage] * UNIT, ended[item]);
     } else {
       begun[stage] = start + stages.start[stage] * UNIT;
-      ended[stage] = begun[stage] + stages.seconds[stage] * UNIT;
+      ended[stage] = begun[stage] + lasted(stage);
     }
   }
   firstStage[call + 1] = stage;
@@ -119,5 +123,6 @@ function linesOf(item) {
     sourceOf(call),
     word(stages.why, item),
     [place, where !== 'local' && where && `on ${where}`].filter(Boolean).join(', '),
+    away.get(item)?.told,
   ].filter(Boolean);
 }

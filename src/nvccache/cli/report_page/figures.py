@@ -72,7 +72,7 @@ def of(calls: Sequence[Call]) -> Figures:
     for call in calls:
         by_outcome[call.outcome] = by_outcome.get(call.outcome, 0) + 1
     ran = [SlowStage(stage, call) for call in calls for stage in call.stages if stage.result in (RAN, FAILED)]
-    ran.sort(key=lambda slow: -slow.stage.seconds)
+    ran.sort(key=lambda slow: -slow.stage.spent)
     return Figures(
         calls=len(calls),
         by_outcome=by_outcome,
@@ -153,9 +153,8 @@ def _whys(calls: Iterable[Call]) -> dict[str, Tally]:
 def _add(tally: Tally, stage: Stage) -> None:
     tally.count += 1
     tally.results[stage.result] += 1
-    if stage.result in (RAN, FAILED):
-        tally.spent += stage.seconds
-    else:
+    tally.spent += stage.spent
+    if stage.is_found:
         tally.saved += stage.seconds
 
 

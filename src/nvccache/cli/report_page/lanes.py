@@ -47,7 +47,7 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
             if not stage.is_found:
                 where = "" if stage.where in LOCAL else stage.where
                 begun = call.started - first + stage.start
-                entry = (begun, begun + stage.seconds, number, index)
+                entry = (begun, begun + stage.lasted, number, index)
                 keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
     lanes: list[Lane] = []
     of_stages = [[-1] * len(call.stages) for call in calls]

@@ -117,7 +117,7 @@ function stagesOf(call) {
       element('td', duration(stages.start[stage] * UNIT), { className: 'n' }),
       element('td', duration(stages.seconds[stage] * UNIT), { className: 'n' }),
       element('td', isFound(stage) ? 'none' : lane.name),
-      element('td', word(stages.why, stage)),
+      element('td', [word(stages.why, stage), away.get(stage)?.told].filter(Boolean).join('; ')),
     );
   }
   const row = element('tr', '', { className: 'more' });

@@ -6,11 +6,13 @@ from nvccache import outcomes
 from nvccache.cli.report_page.figures import LONGEST_LIST
 from nvccache.cli.report_page.html import Cell, Number, Text, mark, table, text
 from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.remote_execution import faults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nvccache.cli.report_page.calls import Stage
     from nvccache.cli.report_page.figures import Figures, Tally
     from nvccache.cli.report_page.kept import Kept, Size
 
@@ -93,17 +95,39 @@ def source_table(figures: Figures) -> str:
 
 
 def slowest_stage_table(figures: Figures) -> str:
-    most = max((slow.stage.seconds for slow in figures.slowest_stages), default=0.0)
+    most = max((slow.stage.spent for slow in figures.slowest_stages), default=0.0)
     rows: list[list[Cell]] = [
         [
-            Text(f"{words(slow.stage.kind)} {slow.stage.architecture}".strip(), mark=slow.stage.result),
-            _bar(slow.stage.seconds, most, slow.stage.result),
+            Text(_with_place(slow.stage), mark=slow.stage.result),
+            _bar(slow.stage.spent, most, slow.stage.result),
             Text(slow.call.source or slow.call.product, code=True),
             Text(slow.stage.why),
         ]
         for slow in figures.slowest_stages
     ]
     return table("Slowest stages", ("stage", "tool time", "source", "why it ran"), rows)
+
+
+def _with_place(stage: Stage) -> str:
+    """`cicc compute_80 on grpc://host:50051`."""
+    name = f"{words(stage.kind)} {stage.architecture}".strip()
+    return f"{name} on {stage.where}" if stage.away else name
+
+
+def away_words(stage: Stage) -> str:
+    """What a stage cost on another machine, or why it ran here though it was sent; empty for others."""
+    if stage.why_here:
+        return (
+            f"sent to another machine, and run here: {faults.SENTENCES.get(stage.why_here, stage.why_here)}"
+        )
+    costs = stage.away
+    if not costs:
+        return ""
+    parts = ("send", "fetch") if costs["is_cached"] else ("queue", "send", "run", "fetch")
+    spent = ", ".join(f"{part} {duration(costs[part])}" for part in parts)
+    sizes = f"{size_words(int(costs['sent_bytes']))} sent, {size_words(int(costs['fetched_bytes']))} fetched"
+    source = "from the action cache of the engine: " if costs["is_cached"] else ""
+    return f"{source}{spent}; {sizes}"
 
 
 def cause_table(figures: Figures) -> str:

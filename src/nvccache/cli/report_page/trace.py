@@ -121,11 +121,14 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
         "slot": stage.slot,
         "where": stage.where,
     }
+    if stage.away:
+        args |= stage.away
+    args["why_here"] = stage.why_here
     args["saved" if stage.is_found else "seconds"] = stage.seconds
     title = f"{stage.kind} {stage.architecture}".strip()
     # What was found takes no time of its own, and may not reach beyond its call.
     start = min(stage.start, call.seconds) if stage.is_found else stage.start
-    when = (call.started - begun + start, 0.0 if stage.is_found else stage.seconds, process, thread)
+    when = (call.started - begun + start, 0.0 if stage.is_found else stage.lasted, process, thread)
     return {**_complete(title, f"stage,{stage.result}", when, args), "cname": _COLOURS[stage.result]}
 
 

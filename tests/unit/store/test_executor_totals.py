@@ -1,0 +1,127 @@
+"""What stages on other machines add up to, in the totals and in a log that is not folded yet."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from made_events import event
+from nvccache.remote_execution.work import Costs
+from nvccache.store import event_line, event_totals, events
+from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, Event, StageEvent
+from unprivileged import read_only
+
+NOTHING = {
+    "sent": 0, "came_back": 0, "from_action_cache": 0, "ran_here": 0, "reasons": {},
+    "seconds_queued": 0, "seconds_sending": 0, "seconds_running": 0, "seconds_fetching": 0,
+    "seconds_saved": 0, "bytes_sent": 0, "bytes_received": 0,
+}  # fmt: skip
+# Of a call of `made`.
+OF_ONE = {
+    "sent": 5, "came_back": 2, "from_action_cache": 1, "ran_here": 3,
+    "reasons": {"no_workers": 2, "overtaken": 1},
+    "seconds_queued": 0.25, "seconds_sending": 0.125, "seconds_running": 6.5, "seconds_fetching": 0.75,
+    "seconds_saved": 40.0, "bytes_sent": 1201, "bytes_received": 5034,
+}  # fmt: skip
+
+
+def stage(away: str = "", where: str = "grpc://h:1", result: str = RAN) -> StageEvent:
+    found = StageEvent("cicc", result, 6.5)
+    found.where, found.away = where, away
+    return found
+
+
+def made(started: float = 1000.0) -> Event:
+    """A call with two stages that came back, three that ran here though they were sent, and others."""
+    call = event("miss", started=started)
+    call.stages = [
+        stage(Costs(0.25, 0.125, 6.5, 0.5, 1200, 34).text()),
+        stage(Costs(0.0, 0.0, 40.0, 0.25, 1, 5000, is_cached=True).text()),
+        *(stage(word, LOCAL) for word in ("no_workers", "overtaken", "no_workers")),
+        stage("", LOCAL),
+        stage("", "", HIT),
+        stage("", "", SHARED),
+    ]
+    return call
+
+
+def times(count: int) -> dict[str, object]:
+    """What so many such calls add up to."""
+    sums: dict[str, object] = {name: value * count for name, value in OF_ONE.items() if name != "reasons"}  # type: ignore[operator]
+    return {**sums, "reasons": {"no_workers": 2 * count, "overtaken": count}}
+
+
+@pytest.fixture
+def cache_dir(tmp_path):
+    return str(tmp_path / "cache")
+
+
+def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir):
+    assert event_totals.read(cache_dir)["executor"] == event_totals.nothing()["executor"] == NOTHING
+    for count in (1, 2, 3):
+        event_line.append(cache_dir, made())
+        assert event_totals.of_events(events.read(cache_dir))["executor"] == times(count)
+        assert event_totals.read(cache_dir)["executor"] == times(count)
+    # Nothing but the totals is left to read it from.
+    for name in os.listdir(os.path.join(cache_dir, "journal")):
+        if name.startswith("events-"):
+            os.unlink(os.path.join(cache_dir, "journal", name))
+    assert event_totals.read(cache_dir)["executor"] == times(3)
+    event_totals.reset(cache_dir)
+    assert event_totals.read(cache_dir)["executor"] == NOTHING
+
+
+def test_what_the_engine_had_is_no_tool_time(cache_dir):
+    event_line.append(cache_dir, made())
+    cicc = event_totals.read(cache_dir, ["cicc"])["stages"]["cicc"]
+    assert (cicc["miss"], cicc["seconds"], cicc["hit"], cicc["seconds_saved"]) == (6, 5 * 6.5, 2, 2 * 6.5)
+
+
+def test_they_add_up_where_nothing_can_be_folded(cache_dir):
+    event_line.append(cache_dir, made())
+    event_totals.read(cache_dir)
+    event_line.append(cache_dir, made())
+    with read_only(cache_dir) as copy:
+        assert event_totals.read(copy)["executor"] == times(2)
+
+
+def test_many_sums_of_tenths_stay_exact_to_the_microsecond(cache_dir):
+    for _ in range(1000):
+        call = event("miss", started=1.0)
+        call.stages = [stage(Costs(0.1, 0.0, 0.3, 0.0, 1, 2).text())]
+        event_line.append(cache_dir, call)
+    found = event_totals.read(cache_dir)["executor"]
+    assert (found["seconds_queued"], found["seconds_running"]) == (100.0, 300.0)
+    assert (found["sent"], found["bytes_sent"], found["bytes_received"]) == (1000, 1000, 2000)
+
+
+def test_totals_of_before_there_were_any_go_on(cache_dir):
+    event_line.append(cache_dir, made())
+    before = event_totals.read(cache_dir)
+    path = os.path.join(cache_dir, "journal", "totals-v1.json")
+    with open(path) as stream:
+        stored = json.load(stream)
+    stored["counters"] = {
+        name: value for name, value in stored["counters"].items() if not name.startswith("executor")
+    }
+    with open(path, "w") as stream:
+        json.dump(stored, stream)
+    assert event_totals.read(cache_dir) == {**before, "executor": NOTHING}
+    event_line.append(cache_dir, made())
+    after = event_totals.read(cache_dir)
+    assert (after["calls"]["miss"], after["executor"]) == (2, OF_ONE)
+
+
+def test_only_calls_since_then_count(cache_dir):
+    for started in (1000.0, 2000.0):
+        event_line.append(cache_dir, made(started))
+    assert event_totals.of_events(events.read(cache_dir, since=1500.0))["executor"] == OF_ONE
+
+
+def test_costs_that_are_none_count_for_nothing(cache_dir):
+    call = event("miss", started=1.0)
+    call.stages = [stage(text) for text in ("", "1 2", "1 2 3 4 5 6 x", "1 2 3 4 5 6 nan")]
+    event_line.append(cache_dir, call)
+    assert event_totals.read(cache_dir)["executor"] == NOTHING
