@@ -5,7 +5,8 @@
 miss    a compile with nothing cached anywhere, with a remote and without, in turn, at 0, 20 and 100 ms
 hit     a machine with an empty cache that takes all from the remote, beside plain nvcc: at 0 and 100 ms, and
         over 50 Mbit/s
-build   CUTLASS examples by CMake and Ninja on a second machine with another checkout, beside plain nvcc
+build   CUTLASS examples by CMake and Ninja on a second machine with another checkout, beside plain nvcc, and
+        on a third one for one architecture fewer
 peers   the hits of `hit` beside those of sccache (`--sccache PATH`) with the same server
 
 The server is redis, or with `--kind rgw` S3. Printed are medians of pairs as ratios, with their spread, and
@@ -158,30 +159,33 @@ def by_sccache(bench: Bench, program: str, at: Place, argv: list[str], directory
 
 
 def build(bench: Bench) -> None:
-    """Two checkouts below the base directories of two machines; the second is built from the remote."""
-    plain: list[float] = []
-    ours: list[float] = []
+    """Checkouts below the base directories of three machines; the first one fills the remote."""
     with place(bench.options.kind, bench.work / "server", bench.options.round_trip / 1000, 0) as at:
-        for name in ("one", "two"):
+        for name, architectures in (("first", "80;90"), ("second", "80;90"), ("third", "80")):
             checkout = checkouts.make(bench.work, name, bench.options.examples)
             time.sleep(SETTLED)
-            if name == "two":
-                plain.append(_build(bench, checkout, bench.machine("plain", None), is_plain=True))
+            plain = 0.0
+            if name != "first":
+                plain = _build(bench, checkout, bench.machine("plain", None), architectures, is_plain=True)
                 at.line.forget()
-            machine = bench.machine(name, at, ",rw" if name == "one" else "")
+            machine = bench.machine(name, at, ",rw" if name == "first" else "")
             machine.environ["NVCCACHE_BASE_DIR"] = str(checkout)
-            ours.append(_build(bench, checkout, machine, is_plain=False))
+            taken = _build(bench, checkout, machine, architectures)
             machine.deliver()
-        note = f"{machine.outcomes}; {traffic(at, bench.options.examples)}"
-    shown(f"build of {bench.options.examples} on a second machine", plain, ours[1:], note)
+            if plain:
+                note = f"{machine.outcomes}, ran {machine.ran}; {traffic(at, bench.options.examples)}"
+                title = f"{name} machine, {bench.options.examples} units, {architectures}"
+                shown(title, [plain], [taken], note)
 
 
-def _build(bench: Bench, checkout: Path, machine: Machine, is_plain: bool) -> float:
+def _build(
+    bench: Bench, checkout: Path, machine: Machine, architectures: str, is_plain: bool = False
+) -> float:
     directory = checkout / "build"
     shutil.rmtree(directory, ignore_errors=True)
     launcher = "" if is_plain else ";".join(machine.argv[:-1])
     settings = [f"-DCMAKE_CUDA_COMPILER={bench.nvcc}", f"-DCMAKE_CUDA_COMPILER_LAUNCHER={launcher}"]
-    settings += ["-DCMAKE_CUDA_ARCHITECTURES=80;90", "-DCMAKE_BUILD_TYPE=Release"]
+    settings += [f"-DCMAKE_CUDA_ARCHITECTURES={architectures}", "-DCMAKE_BUILD_TYPE=Release"]
     configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
     subprocess.run(configure, check=True, env=machine.environ, stdout=subprocess.DEVNULL)
     return seconds_of(["ninja", "-C", str(directory), "--quiet"], checkout, machine.environ)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
+from nvccache.plan import stages
 from nvccache.remote import uploads
 from nvccache.store import event_totals
 from support import servers_redis, servers_s3
@@ -89,6 +90,12 @@ class Machine:
     def outcomes(self) -> dict[str, int]:
         calls = event_totals.read(str(self.cache))["calls"]
         return {name: count for name, count in calls.items() if count}
+
+    @property
+    def ran(self) -> dict[str, int]:
+        """How many stages of each kind have run."""
+        totals = event_totals.read(str(self.cache), stages.counted())
+        return {name: counts["miss"] for name, counts in totals["stages"].items() if counts["miss"]}
 
 
 def seconds_of(argv: list[str], directory: Path, environ: Mapping[str, str]) -> float:
