@@ -1,6 +1,6 @@
 /* Runs a stage on another machine if that one's processor is of the class that the stage was asked for on.
  *
- *     class-check [-o FILE -e FILE] CHECK... -- LOADER WORD...
+ *     class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER WORD...
  *
  * The tools of a stage fold mathematics by the functions that the C library chooses for the processor, see
  * toolkit/processor.py. So the dynamic loader that comes with the stage is asked here what it sees; a check is
@@ -9,14 +9,22 @@
  *     =LINE                        a line of its answer
  *
  * It is sent as it is to machines that may have no other program, and is linked statically. -o and -e are files
- * for the two streams of the tool, where what starts it may have something to say itself.
+ * for the two streams of the tool, where what starts it may have something to say itself. -r is a file for a report
+ * on what came of it, where nothing else tells whether it is whole when it arrives:
+ *
+ *     STATUS
+ *     CRC-32 SIZE      of each file of -w, in this order, in hexadecimal and decimal digits
+ *     end
  */
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,24 +113,83 @@ static int redirect(const char *path, int descriptor)
     return 1;
 }
 
+/* A line with checksum and size of a regular file, or a dash: that one will not be taken. */
+static void describe(FILE *report, const char *path)
+{
+    static unsigned char part[1 << 16];
+    unsigned long crc = 0xffffffff;
+    long long size = 0;
+    ssize_t length, at;
+    struct stat status;
+    int bit, opened = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+
+    if (opened < 0 || fstat(opened, &status) != 0 || !S_ISREG(status.st_mode)) {
+        fprintf(report, "-\n");
+        if (opened >= 0)
+            close(opened);
+        return;
+    }
+    while ((length = read(opened, part, sizeof part)) > 0) {
+        size += length;
+        for (at = 0; at < length; at++)
+            for (crc ^= part[at], bit = 0; bit < 8; bit++)
+                crc = crc & 1 ? crc >> 1 ^ 0xedb88320 : crc >> 1;
+    }
+    close(opened);
+    if (length < 0)
+        fprintf(report, "-\n");
+    else
+        fprintf(report, "%08lx %lld\n", crc ^ 0xffffffff, size);
+}
+
+/* Runs the tool, and says what came of it. */
+static int run_and_report(char **tool, const char *path, char **options, int count)
+{
+    pid_t child = fork();
+    int status = 0, each;
+    FILE *report;
+
+    if (child < 0)
+        return fail(CANNOT_RUN, "the loader cannot be run");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execv(tool[0], tool);
+        _exit(fail(CANNOT_RUN, "the loader cannot be run"));
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!(report = fopen(path, "w")))
+        return fail(CANNOT_RUN, "the report cannot be written");
+    fprintf(report, "%d\n", status);
+    for (each = 1; each < count; each += 2)
+        if (strcmp(options[each], "-w") == 0)
+            describe(report, options[each + 1]);
+    fprintf(report, "end\n");
+    return fclose(report) == 0 ? status : fail(CANNOT_RUN, "the report cannot be written");
+}
+
 int main(int count, char **words)
 {
-    const char *out = NULL, *error = NULL;
+    const char *out = NULL, *error = NULL, *report = NULL;
     char *said;
-    int checks = 1, end;
+    int checks = 1, end, options;
 
     for (; checks + 1 < count; checks += 2) {
         if (strcmp(words[checks], "-o") == 0)
             out = words[checks + 1];
         else if (strcmp(words[checks], "-e") == 0)
             error = words[checks + 1];
-        else
+        else if (strcmp(words[checks], "-r") == 0)
+            report = words[checks + 1];
+        else if (strcmp(words[checks], "-w") != 0)
             break;
     }
+    options = checks;
     for (end = checks; end < count && strcmp(words[end], "--") != 0; end++)
         ;
     if (end + 1 >= count || end == checks)
-        return fail(CANNOT_RUN, "usage: class-check [-o FILE -e FILE] CHECK... -- LOADER WORD...");
+        return fail(CANNOT_RUN, "usage: class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER WORD...");
     said = diagnostics(words[end + 1]);
     if (!said)
         return fail(CANNOT_RUN, "the loader cannot be asked for the class of the processor");
@@ -131,6 +198,8 @@ int main(int count, char **words)
             return fail(OTHER_CLASS, "the processor here is of another class");
     if ((out && !redirect(out, 1)) || (error && !redirect(error, 2)))
         return fail(CANNOT_RUN, "the files for the streams cannot be opened");
+    if (report)
+        return run_and_report(words + end + 1, report, words, options);
     execv(words[end + 1], words + end + 1);
     return fail(CANNOT_RUN, "the loader cannot be run");
 }

@@ -3,7 +3,7 @@
 Below NVCCACHE_EXECUTOR_DIR, which all machines have to have under the same name:
 
     tools-<digest>/bin/…, lib/…     a tool with what it needs, made once
-    away-<random>/                  one stage: its inputs, a script, what the tool says, its outputs
+    away-<random>/                  one stage: its inputs, a script, what the tool says, its outputs, a report
 
 The script says all there is to say, so that no launcher has to pass on words or variables.
 """
@@ -22,7 +22,7 @@ import time
 from hashlib import sha256
 
 from nvccache.machine import process
-from nvccache.remote_execution import engine, faults, shipped
+from nvccache.remote_execution import engine, faults, landing, shipped
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE, CameBack, Costs
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
-_SCRIPT, _STDOUT, _STDERR = "run", "stdout", "stderr"
+_SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
 
 
 class LauncherTry:
@@ -126,18 +126,16 @@ class LauncherTry:
         if status:
             raise AwayError(faults.FAILED, f"status {status}")
         place = os.fsencode(f"{self._folder}/{PLACE}")
-        outputs = {}
-        for name in self._work.outputs:
-            path = f"{self._folder}/{PLACE}/{name}"
-            if not os.path.isfile(path):
-                raise AwayError(faults.FAILED, f"`{name}` did not come back")
-            outputs[name] = _read(path).replace(place, PLACE.encode())
-        stdout, stderr = (
-            _read(f"{self._folder}/{name}").replace(place, PLACE.encode()) for name in (_STDOUT, _STDERR)
-        )
-        sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs.values()))
+        contents = landing.take(f"{self._folder}/{_REPORT}", self._reported())
+        stdout, stderr, *outputs = (content.replace(place, PLACE.encode()) for content in contents)
+        sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs))
         costs = Costs(0.0, send, run, time.monotonic() - done, *sizes)
-        return CameBack(stdout, stderr, outputs, costs)
+        return CameBack(stdout, stderr, dict(zip(self._work.outputs, outputs, strict=True)), costs)
+
+    def _reported(self) -> list[str]:
+        """The files that the worker reports on, in this order."""
+        outputs = [f"{PLACE}/{name}" for name in self._work.outputs]
+        return [f"{self._folder}/{name}" for name in (_STDOUT, _STDERR, *outputs)]
 
     def _write(self, tools: str) -> None:
         """Write the stage's files: its inputs, and the script that runs it."""
@@ -147,7 +145,9 @@ class LauncherTry:
             shutil.copyfile(path, f"{place}/{name}")
         for name in self._work.outputs:
             os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
-        streams = ("-o", f"{self._folder}/{_STDOUT}", "-e", f"{self._folder}/{_STDERR}")
+        streams = ["-o", f"{self._folder}/{_STDOUT}", "-e", f"{self._folder}/{_STDERR}"]
+        streams += ["-r", f"{self._folder}/{_REPORT}"]
+        streams += [word for path in self._reported() for word in ("-w", path)]
         words = [f"{name}={value}" for name, value in self._work.environment]
         words += self._work.tool.words(f"{tools}/", streams)
         words += [word.replace(PLACE + "/", place + "/") for word in self._work.arguments]
@@ -179,7 +179,3 @@ def _install(tool: ShippedTool, folder: str) -> None:
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as stream:
-        return stream.read()

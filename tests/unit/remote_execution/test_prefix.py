@@ -114,7 +114,40 @@ def test_words_of_any_form_arrive_as_they_are(tmp_path: Path, cache: Store) -> N
 
 
 def test_the_place_is_taken_out_of_what_comes_back(tmp_path: Path, cache: Store) -> None:
-    work = sorting(tmp_path, cache, options=("--version-sort",))
-    named = Work(work.kind, work.tool, [*work.arguments, f"{PLACE}/nowhere"], (), work.inputs, work.outputs)
-    prefix = fake_srun(tmp_path, 'd=${2%/*}; "$@"; echo $d/' + PLACE + "/x >$d/" + PLACE + "/out.txt; true")
-    assert run(prefix, named, tmp_path / "shared", cache).outputs == {"out.txt": PLACE.encode() + b"/x\n"}
+    prefix = fake_srun(tmp_path, f'd=${{2%/*}}/{PLACE}; echo $d/x >$d/in.txt; "$@"')
+    back = run(prefix, sorting(tmp_path, cache), tmp_path / "shared", cache)
+    assert back.outputs == {"out.txt": PLACE.encode() + b"/x\n"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        ('truncate -s 1 "$out"', faults.WRONG_RESULT),
+        (': >"$out"', faults.WRONG_RESULT),
+        ('echo x >>"$out"', faults.WRONG_RESULT),
+        ('printf "b\na\n" >"$out"', faults.WRONG_RESULT),
+        ('mv "$out" "$out.x"; ln -s "$out.x" "$out"', faults.WRONG_RESULT),
+        ('rm "$out"; mkfifo "$out"', faults.FAILED),
+        ('rm "$out"; mkdir "$out"', faults.FAILED),
+        ('rm "$out"', faults.FAILED),
+        ('echo "srun: warning" >>"$folder/stderr"', faults.WRONG_RESULT),
+        ('rm "$folder/stderr"; mkfifo "$folder/stderr"', faults.FAILED),
+        ('rm "$folder/report"', faults.FAILED),
+        ('rm "$folder/report"; mkfifo "$folder/report"', faults.FAILED),
+        ('truncate -s 9 "$folder/report"', faults.FAILED),
+        ('sed -i 1s/0/137/ "$folder/report"', faults.FAILED),
+    ],
+)
+def test_what_is_not_as_the_worker_made_it_is_not_taken(
+    tmp_path: Path, cache: Store, damage: str, word: str
+) -> None:
+    body = f'folder=${{2%/*}}; out=$folder/{PLACE}/out.txt; "$@"; {damage}; exit 0'
+    shared = tmp_path / "shared"
+    assert word_of(fake_srun(tmp_path, body), sorting(tmp_path, cache), shared, cache) == word
+    assert not list(shared.glob("away-*"))
+
+
+def test_a_launcher_that_hides_how_the_tool_ended_is_not_believed(tmp_path: Path, cache: Store) -> None:
+    work = sorting(tmp_path, cache, options=("--no-such-option",))
+    found = word_of(fake_srun(tmp_path, '"$@"; exit 0'), work, tmp_path / "shared", cache)
+    assert found == faults.FAILED
