@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class FakeEngine:
         self.results: dict[str, Any] = {}
         self.executed = 0
         self.delay = 0.0  # seconds that an action takes longer
+        self.altered: Callable[[Any], None] = lambda result: None  # changes what an action has come to
         self.most = 0  # actions that ran at the same time
         self._running = 0
         self.cancelled = 0
@@ -86,7 +88,7 @@ class FakeEngine:
         if self.trouble == SILENT:
             self.wait(context)
         if self.trouble == NO_TOKEN and ("authorization", "Bearer secret") not in self.metadata:
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, f"no token among {self.metadata}")
         major = 3 if self.trouble == OTHER_VERSION else 2
         compressors = [1] if self.compresses else []
         function = 9 if self.trouble == OTHER_DIGESTS else 1
@@ -167,6 +169,7 @@ class FakeEngine:
         if self.trouble == DIES:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         result = self._execute(request.action_digest.hash)
+        self.altered(result)
         if not result.exit_code:
             self.results[request.action_digest.hash] = result
         operation = self._operation(4)

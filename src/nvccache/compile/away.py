@@ -148,8 +148,9 @@ class Away:
 
     def note_time(self, task: Task) -> None:
         """Remember what a stage took, for the next time."""
-        if task.completed and task.completed.status == 0:
-            self._sending.note_time(task.stage, task.completed.seconds)
+        completed = task.completed
+        if completed and completed.status == 0 and completed.seconds > 0:  # an engine may not tell it
+            self._sending.note_time(task.stage, completed.seconds)
 
     def take(self, task: Task) -> Any:
         """What a stage has made elsewhere, taken in as if it had run here; raises OSError."""

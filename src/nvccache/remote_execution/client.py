@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from nvccache.remote_execution import connection, faults, messages
+from nvccache.remote_execution import faults, messages
 from nvccache.remote_execution.connection import Connection
 from nvccache.remote_execution.faults import AwayError
 from nvccache.values import dataclass
@@ -151,8 +151,8 @@ class Client:
         found: dict[str, bytes] = {}
         small: list[Digest] = []
         for digest in dict.fromkeys(digests):
-            if digest[1] == 0:
-                found[digest[0]] = b""
+            if digest[1] <= 0:  # also a server that leaves sizes out
+                found[digest[0]] = _checked(b"", digest)
             elif digest[1] > self._batch_bytes:
                 found[digest[0]] = self._read(digest)
             elif sum(size for _, size in small) + digest[1] > self._batch_bytes:
@@ -167,15 +167,15 @@ class Client:
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
         for operation in self.connection.read(path, request, "Operation", seconds):
-            names.append(operation.name)
+            names[:] = [operation.name]
             watch(operation)
             if not operation.done:
                 continue
             if operation.WhichOneof("result") == "error":
-                raise connection.of_status(operation.error)
+                raise self.connection.of_status(operation.error)
             answer = messages.of("ExecuteResponse").FromString(operation.response.value)
             if answer.status.code:
-                raise connection.of_status(answer.status)
+                raise self.connection.of_status(answer.status)
             return answer
         raise AwayError(faults.UNREACHABLE, "the stream ended before the work did")
 
@@ -188,7 +188,7 @@ class Client:
         seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
         for part in self.connection.ask(path, request, "BatchUpdateBlobsResponse", seconds).responses:
             if part.status.code:
-                raise connection.of_status(part.status)
+                raise self.connection.of_status(part.status)
 
     def _stream(self, blob: Blob) -> None:
         """Send a large blob in parts."""
@@ -250,7 +250,7 @@ class Client:
         found = {}
         for part in answer.responses:
             if part.status.code:
-                raise connection.of_status(part.status)
+                raise self.connection.of_status(part.status)
             size = sizes.get(part.digest.hash)
             if size is None:
                 raise AwayError(faults.WRONG_RESULT, "it sends what it was not asked for")

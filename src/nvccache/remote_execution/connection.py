@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 
+from nvccache.files import untrusted
 from nvccache.remote_execution import faults, messages
 from nvccache.remote_execution.faults import AwayError
 
@@ -28,7 +29,8 @@ class Connection:
     def __init__(self, endpoint: Endpoint, version: str = "") -> None:
         self._grpc = _load_grpc()
         self._channel = _channel(self._grpc, endpoint)
-        self._metadata = _metadata(endpoint, version)
+        self._token = _content_of(endpoint.files, "token_file").strip().decode(errors="replace")
+        self._metadata = _metadata(self._token, version)
         self._call: Any = None
         self.is_cancelled = False
 
@@ -60,7 +62,7 @@ class Connection:
         try:
             yield from call
         except self._grpc.RpcError as error:
-            raise _of_error(error) from None
+            raise self._of_error(error) from None
         finally:
             self._call = None
 
@@ -78,9 +80,25 @@ class Connection:
         except self._grpc.RpcError as error:
             if or_none and error.code().name == "NOT_FOUND":
                 return None
-            raise _of_error(error) from None
+            raise self._of_error(error) from None
         finally:
             self._call = None
+
+    def of_status(self, status: Any) -> AwayError:
+        """What a status says that is part of an answer."""
+        return self._as_trouble(_CODES.get(status.code, f"code {status.code}"), status.message)
+
+    def _of_error(self, error: Any) -> AwayError:
+        name = error.code().name if error.code() else "UNKNOWN"
+        return self._as_trouble(name, str(error.details() or ""))
+
+    def _as_trouble(self, name: str, details: str) -> AwayError:
+        word = _WORDS.get(name, faults.BROKEN)
+        if word == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
+            word = faults.TLS
+        if self._token:  # there are servers that repeat what they do not accept
+            details = details.replace(self._token, "(token)")
+        return AwayError(word, f"{name}: {details[:_LONGEST_TEXT]}")
 
 
 def _full(path: str) -> str:
@@ -124,13 +142,12 @@ def _channel(grpc: Any, endpoint: Endpoint) -> Any:
     return grpc.secure_channel(endpoint.target, credentials, options)
 
 
-def _metadata(endpoint: Endpoint, version: str) -> list[tuple[str, Any]]:
+def _metadata(token: str, version: str) -> list[tuple[str, Any]]:
     details = {"tool_name": "nvccache", "tool_version": version}
     told = messages.make("RequestMetadata", tool_details=details).SerializeToString()
     found: list[tuple[str, Any]] = [("build.bazel.remote.execution.v2.requestmetadata-bin", told)]
-    token = _content_of(endpoint.files, "token_file").strip()
     if token:
-        found.append(("authorization", f"Bearer {token.decode(errors='replace')}"))
+        found.append(("authorization", f"Bearer {token}"))
     return found
 
 
@@ -138,8 +155,11 @@ def _content_of(files: Mapping[str, str], name: str) -> bytes:
     if name not in files:
         return b""
     try:
-        with open(files[name], "rb") as stream:
-            return stream.read()
+        descriptor = untrusted.open_named(files[name], _LARGEST_FILE)
+        try:
+            return untrusted.read_all(descriptor, _LARGEST_FILE)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise AwayError(faults.BAD_CREDENTIALS, f"the file of `{name}`: {error.strerror}") from None
 
@@ -160,17 +180,4 @@ _WORDS = {
 _CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
           12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
 _LONGEST_TEXT = 200
-
-
-def _of_error(error: Any) -> AwayError:
-    name = error.code().name if error.code() else "UNKNOWN"
-    details = str(error.details() or "")
-    word = _WORDS.get(name, faults.BROKEN)
-    if word == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
-        word = faults.TLS
-    return AwayError(word, f"{name}: {details[:_LONGEST_TEXT]}")
-
-
-def of_status(status: Any) -> AwayError:
-    name = _CODES.get(status.code, f"code {status.code}")
-    return AwayError(_WORDS.get(name, faults.BROKEN), f"{name}: {status.message[:_LONGEST_TEXT]}")
+_LARGEST_FILE = 1 << 20  # of certificates, or of a token

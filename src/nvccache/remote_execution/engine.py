@@ -25,6 +25,7 @@ CHECK_NAME = b"nvccache class-check:"
 _LARGE = 4 << 20  # bytes that two calls do not send at the same time
 _SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
 _MOST_OUTPUT = 1 << 32
+_MOST_SAID = 1 << 26  # on a stream
 
 
 class EngineTry:
@@ -153,6 +154,10 @@ class EngineTry:
         digests = {file.path: (file.digest.hash, file.digest.size_bytes) for file in result.output_files}
         wanted = {name: f"{PLACE}/{name}" for name in self._work.outputs}
         further = [(digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw]
+        if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
+            size > _MOST_SAID for _, size in further
+        ):
+            raise AwayError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
             said = engine.fetch(further) if further else {}
             stderr = result.stderr_raw or said.get(result.stderr_digest.hash, b"")
@@ -160,8 +165,6 @@ class EngineTry:
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
             raise AwayError(faults.FAILED, f"`{missing[0]}` did not come back")
-        if any(size > _MOST_OUTPUT for _, size in digests.values()):
-            raise AwayError(faults.WRONG_RESULT, "an output is too large")
         contents = engine.fetch([*further, *(digests[path] for path in wanted.values())])
         stdout, stderr = (raw or contents.get(digest.hash, b"") for raw, digest in streams)
         queue, run = self._spent(result.execution_metadata, is_cached, since, done)
@@ -175,8 +178,8 @@ class EngineTry:
     def _spent(self, told: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
         """Seconds in the queue and at work, as the worker tells them or as we saw them."""
         run = _between(told.execution_start_timestamp, told.execution_completed_timestamp)
-        if is_cached:
-            return 0.0, max(0.0, run)
+        if is_cached:  # no clock of ours can contradict
+            return 0.0, run if 0 < run <= self._endpoint.deadline else 0.0
         if run <= 0:
             run = done - (self._executing or since)
         run = min(run, done - since)

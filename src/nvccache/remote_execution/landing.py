@@ -1,7 +1,7 @@
 """Files that a stage on another machine has left in a shared directory, compared with the worker's report.
 
-A launcher may end with success and have run nothing, or only a part, and a file that has come over a network may
-be there before its content: what was not reported, or is not as reported, is not taken.
+A launcher may end with success and have run nothing, or only a part, and a file that has come over a network
+may be there before its content: what was not reported, or is not as reported, is not taken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_BYTES = 1 << 32  # of one file
+_MOST_BYTES = 1 << 32  # of one file
 _MOST_REPORT = 1 << 20
 _END = "end"
 
@@ -33,9 +33,10 @@ def take(report: str, paths: Sequence[str]) -> list[bytes]:
     for line, path in zip(lines[1:], paths, strict=False):
         if line == "-":
             raise AwayError(faults.FAILED, f"`{os.path.basename(path)}` was not made")
-        content = _read(path, MOST_BYTES)
+        content = _read(path, _MOST_BYTES)
         if f"{zlib.crc32(content):08x} {len(content)}" != line:
-            raise AwayError(faults.WRONG_RESULT, f"`{os.path.basename(path)}` is not as the worker reported it")
+            name = os.path.basename(path)
+            raise AwayError(faults.WRONG_RESULT, f"`{name}` is not as the worker reported it")
         contents.append(content)
     return contents
 

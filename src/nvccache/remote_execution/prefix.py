@@ -178,4 +178,3 @@ def _install(tool: ShippedTool, folder: str) -> None:
             os.rename(new, folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def word_of(engine: FakeEngine, folder: Path, **files: str) -> str:
     """What becomes of a client, in a process of its own that must say nothing else on any stream."""
     options = "&".join(f"{name}={folder}/{file}" for name, file in files.items())
     words = [sys.executable, "-c", ASKING, f"grpcs://localhost:{engine.port}?{options}"]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
@@ -98,3 +99,15 @@ def test_whoever_may_not_enter_is_told_why(
     engine: FakeEngine, certificates: Path, files: dict[str, str], words: set[str]
 ) -> None:
     assert word_of(engine, certificates, **files) in words
+
+
+@pytest.mark.parametrize("name", ["token_file", "ca", "cert"])
+def test_a_file_that_never_ends_keeps_nobody_waiting(
+    engine: FakeEngine, certificates: Path, tmp_path: Path, name: str
+) -> None:
+    for file in certificates.iterdir():
+        shutil.copy(file, tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for file in ("fifo", "zero"):
+        assert word_of(engine, tmp_path, **{**RIGHT, name: file}) == faults.BAD_CREDENTIALS

@@ -6,7 +6,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,6 +113,48 @@ def test_each_trouble_has_its_word(
     serve: Serve, tmp_path: Path, cache: Store, trouble: str, word: str
 ) -> None:
     assert word_of(serve(trouble), sorting(tmp_path, cache)) == word
+
+
+def test_an_output_of_another_size_than_its_digest_says_is_not_taken(
+    serve: Serve, tmp_path: Path, cache: Store
+) -> None:
+    """Nor one whose size is left out."""
+    for size in (0, -1, -2, 3, 5, 1 << 40):
+        engine = serve()
+        engine.altered = partial(_resized, size)
+        assert word_of(engine, sorting(tmp_path, cache)) == faults.WRONG_RESULT, size
+
+
+def _resized(size: int, result: Any) -> None:
+    result.output_files[0].digest.size_bytes = size
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_message_without_end_is_not_fetched(
+    serve: Serve, tmp_path: Path, cache: Store, status: int
+) -> None:
+    def altered(result: Any) -> None:
+        result.exit_code = status
+        result.stderr_digest.hash = "0" * 64
+        result.stderr_digest.size_bytes = 1 << 40
+
+    engine = serve()
+    engine.altered = altered
+    assert word_of(engine, sorting(tmp_path, cache)) == faults.WRONG_RESULT
+    assert not any(name == "Read" for name, _ in engine.seen)
+
+
+def test_times_that_cannot_be_are_not_believed_of_a_result_that_was_there(
+    serve: Serve, tmp_path: Path, cache: Store
+) -> None:
+    """A stage that is thought to take years would never be tried here."""
+    engine = serve()
+    work = sorting(tmp_path, cache)
+    run(engine, work)
+    for result in engine.results.values():
+        result.execution_metadata.execution_start_timestamp.seconds = 0
+    back = run(engine, work)
+    assert (back.costs.is_cached, back.costs.run) == (True, 0.0)
 
 
 def test_a_stream_that_breaks_is_waited_for_once(serve: Serve, tmp_path: Path, cache: Store) -> None:
