@@ -274,6 +274,23 @@ def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("patient")
+def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace: Workspace, tmp_path: Path) -> None:
+    """It ends with success, and the file ends between two lines: ptxas would take it."""
+    launcher = tmp_path / "launcher"
+    cut = """find "${2%/*}" -name '*.ptx' -exec sed -i '/^.visible .entry/,$d' {} +"""
+    launcher.write_text(f'#!/bin/sh\n"$@"\n{cut}\nexit 0\n')
+    launcher.chmod(0o755)
+    use(workspace, f"prefix:{shlex.quote(str(launcher))}")
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert_same_as_plain(workspace, *TWO)
+    assert places(workspace)["cicc"] == ["local"] * 2
+    workspace.forget_calls()
+    workspace.cached("-c", "a.cu", "-o", "again.o", *TWO)
+    made, again = ((workspace.directory / name).read_bytes() for name in ("a.o", "again.o"))
+    assert again == made
+
+
+@pytest.mark.usefixtures("patient")
 @pytest.mark.skipif(
     not os.environ.get("NVCCACHE_TEST_SLURM") or bool(slurm.missing()),
     reason="NVCCACHE_TEST_SLURM=1 starts a Slurm here; it needs root, slurm-wlm and munge",

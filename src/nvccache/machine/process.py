@@ -169,16 +169,17 @@ def run(
     cwd: str | None = None,
     handle: Handle | None = None,
     on_terminal: bool = False,
+    stdin: int | None = None,
 ) -> Completed:
     """Run one tool to its end; raises OSError when it cannot be started.
 
     `words[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
-    a terminal like ours for its standard error.
+    a terminal like ours for its standard error; `stdin` is what it has in the place of ours.
     """
     started = time.monotonic()
     terminal = _terminal_like_ours() if on_terminal else None
     stderr = terminal.tools if terminal else subprocess.PIPE
-    with _start(argv, executable, environ, cwd, stderr) as child:
+    with _start(argv, executable, environ, cwd, stderr, stdin) as child:
         try:
             if handle:
                 handle.hold(child)
@@ -197,7 +198,12 @@ def run(
 
 
 def _start(
-    argv: Sequence[str], executable: str | None, environ: Mapping[str, str], cwd: str | None, stderr: int
+    argv: Sequence[str],
+    executable: str | None,
+    environ: Mapping[str, str],
+    cwd: str | None,
+    stderr: int,
+    stdin: int | None,
 ) -> subprocess.Popen[bytes]:
     """Start a tool with the descriptors that it would have from nvcc; raises OSError."""
 
@@ -208,6 +214,7 @@ def _start(
             executable=executable,
             env=dict(environ),
             cwd=cwd,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             close_fds=False,

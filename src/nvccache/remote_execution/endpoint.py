@@ -111,7 +111,7 @@ def _prefix(text: str) -> Endpoint:
         endpoint.words = shlex.split(text)
     except ValueError:
         raise EndpointError("its words have a quote that does not end") from None
-    if not endpoint.words:
+    if not endpoint.words or not endpoint.words[0]:
         raise EndpointError("it has no words after `prefix:`")
     return endpoint
 

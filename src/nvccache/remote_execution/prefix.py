@@ -16,6 +16,8 @@ import re
 import shlex
 import shutil
 import signal
+import stat
+import subprocess
 import tempfile
 import threading
 import time
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
+_STAGE, _NEW_TOOL = "away-", "tools-new-"
+_LEFT_SECONDS = 2 * 86400  # twice the longest deadline: nobody uses any more what is older
+_swept: set[str] = set()  # directories, by this process
 
 
 class LauncherTry:
@@ -76,8 +81,10 @@ class LauncherTry:
         try:
             started = time.monotonic()
             os.makedirs(self._directory, 0o700, exist_ok=True)
+            _check_owner(self._directory)
             tools = self._tools()
-            self._folder = tempfile.mkdtemp(prefix="away-", dir=self._directory)
+            self._folder = tempfile.mkdtemp(prefix=_STAGE, dir=self._directory)
+            _sweep(self._directory, os.stat(self._folder).st_mtime)
             self._write(tools)
         except OSError as error:
             raise AwayError(faults.FULL if error.errno == 28 else faults.BROKEN, str(error)) from None
@@ -94,10 +101,16 @@ class LauncherTry:
         for timer in watching:
             timer.daemon = True
             timer.start()
-        words = [*self._endpoint.words, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
+        program, *further = self._endpoint.words
+        if "/" in program:
+            program = os.path.abspath(program)  # in the build's directory, not in the one below
+        words = [program, *further, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
         started = time.monotonic()
         try:
-            done = process.run(words, self._environ, cwd=self._folder, handle=self._handle)
+            # There are launchers that read all of a standard input, and it is the build's.
+            done = process.run(
+                words, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL
+            )
         except OSError as error:
             raise AwayError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None
         finally:
@@ -168,7 +181,7 @@ class LauncherTry:
 
 
 def _install(tool: ShippedTool, folder: str) -> None:
-    new = tempfile.mkdtemp(prefix="tools-new-", dir=os.path.dirname(folder))
+    new = tempfile.mkdtemp(prefix=_NEW_TOOL, dir=os.path.dirname(folder))
     try:
         for file in tool.files:
             os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
@@ -178,3 +191,24 @@ def _install(tool: ShippedTool, folder: str) -> None:
             os.rename(new, folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _check_owner(directory: str) -> None:
+    """Whoever may write there may have anything run: raises AwayError if that is everybody, OSError."""
+    status = os.stat(directory)
+    if status.st_uid != os.geteuid():
+        raise AwayError(faults.BROKEN, f"`{directory}` is somebody else's")
+    if status.st_mode & stat.S_IWOTH:
+        raise AwayError(faults.BROKEN, f"everybody may write to `{directory}`")
+
+
+def _sweep(directory: str, now: float) -> None:
+    """Remove what calls have left that were killed; `now` is by the clock of the file system."""
+    if directory in _swept:
+        return
+    _swept.add(directory)
+    for name in os.listdir(directory):
+        path = f"{directory}/{name}"
+        with contextlib.suppress(OSError):
+            if name.startswith((_STAGE, _NEW_TOOL)) and os.lstat(path).st_mtime < now - _LEFT_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)

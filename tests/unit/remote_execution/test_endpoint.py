@@ -51,6 +51,7 @@ def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
         ("grpcs://host:5?token_file=hidden", "not the path of a file"),
         ("grpcs://host:5?cert=/hidden", "go together"),
         ("prefix:", "no words"),
+        ("prefix:'' -n1", "no words"),
         ("prefix:srun 'hidden", "a quote that does not end"),
     ],
 )

@@ -93,6 +93,60 @@ def test_a_launcher_that_is_not_there_is_told(tmp_path: Path, cache: Store) -> N
     assert word_of("prefix:/nowhere/srun", work, tmp_path / "shared", cache) == faults.UNREACHABLE
 
 
+def test_a_launcher_is_found_from_where_the_build_is(
+    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_srun(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run("prefix:./srun -n1 --", sorting(tmp_path, cache), tmp_path / "shared", cache).outputs
+
+
+def test_a_launcher_does_not_read_what_the_build_reads(
+    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = os.pipe()
+    os.write(ends[1], b"for the build")
+    os.close(ends[1])
+    before = os.dup(0)
+    os.dup2(ends[0], 0)
+    try:
+        prefix = fake_srun(tmp_path, 'cat >/dev/null; exec "$@"')
+        assert run(prefix, sorting(tmp_path, cache), tmp_path / "shared", cache).outputs
+        assert os.read(0, 99) == b"for the build"
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(ends[0])
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
+def test_a_directory_that_everybody_may_write_to_is_not_used(tmp_path: Path, cache: Store, mode: int) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    assert word_of(fake_srun(tmp_path), sorting(tmp_path, cache), shared, cache) == faults.BROKEN
+    assert not list(shared.iterdir())
+
+
+def test_a_directory_of_somebody_else_is_not_used(
+    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    work = sorting(tmp_path, cache)
+    assert word_of(fake_srun(tmp_path), work, tmp_path / "shared", cache) == faults.BROKEN
+
+
+def test_what_killed_calls_have_left_goes_after_two_days(tmp_path: Path, cache: Store) -> None:
+    shared = tmp_path / "shared"
+    names = ["away-old", "away-new", "tools-new-old", "tools-old", "mine"]
+    for name in names:
+        (shared / name / "below").mkdir(parents=True)
+        if name != "away-new":
+            os.utime(shared / name, (1, 1))
+    run(fake_srun(tmp_path), sorting(tmp_path, cache), shared, cache)
+    assert [name for name in names if (shared / name).exists()] == ["away-new", "tools-old", "mine"]
+
+
 @pytest.mark.parametrize("folder", ["", "with blank", "quote'd"])
 def test_the_shared_directory_has_a_name_that_no_launcher_reads_otherwise(
     tmp_path: Path, cache: Store, folder: str
