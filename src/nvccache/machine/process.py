@@ -170,11 +170,13 @@ def run(
     handle: Handle | None = None,
     on_terminal: bool = False,
     stdin: int | None = None,
+    most_said: int = 0,
 ) -> Completed:
     """Run one tool to its end; raises OSError when it cannot be started.
 
     `words[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
     a terminal like ours for its standard error; `stdin` is what it has in the place of ours.
+    Of each stream the last `most_said` bytes are kept, if given.
     """
     started = time.monotonic()
     terminal = _terminal_like_ours() if on_terminal else None
@@ -187,7 +189,7 @@ def run(
                 terminal.begin()
             assert child.stdout
             told_on = terminal.ours if terminal else child.stderr.fileno() if child.stderr else -1
-            written = _written_by(child, (child.stdout.fileno(), told_on))
+            written = _written_by(child, (child.stdout.fileno(), told_on), most_said)
         except BaseException:
             child.terminate()
             raise
@@ -229,8 +231,8 @@ def _start(
     return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as the shell of nvcc starts it
 
 
-def _written_by(child: subprocess.Popen[bytes], descriptors: Sequence[int]) -> list[bytes]:
-    """What a tool writes until it ends.
+def _written_by(child: subprocess.Popen[bytes], descriptors: Sequence[int], most: int) -> list[bytes]:
+    """What a tool writes until it ends, or the last `most` bytes of it, if given.
 
     What it leaves behind, such as a compile server, may keep the descriptors open for ever; nvcc does not
     wait for that.
@@ -250,6 +252,8 @@ def _written_by(child: subprocess.Popen[bytes], descriptors: Sequence[int]) -> l
                 if not _read_into(written[descriptor], descriptor, has_ended):
                     still_open.discard(descriptor)
                     waiting.unregister(descriptor)
+                if most:
+                    del written[descriptor][:-most]
             if has_ended:
                 break
     finally:

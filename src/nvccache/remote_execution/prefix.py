@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
+_MOST_SAID = 1 << 16  # bytes of a launcher's own messages
 _STAGE, _NEW_TOOL = "away-", "tools-new-"
 _LEFT_SECONDS = 2 * 86400  # twice the longest deadline: nobody uses any more what is older
 _swept: set[str] = set()  # directories, by this process
@@ -109,8 +110,9 @@ class LauncherTry:
         try:
             # There are launchers that read all of a standard input, and it is the build's.
             done = process.run(
-                words, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL
-            )
+                words, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL,
+                most_said=_MOST_SAID,
+            )  # fmt: skip
         except OSError as error:
             raise AwayError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None
         finally:
