@@ -30,6 +30,7 @@ FULL = "takes no content"
 OTHER_VERSION = "speaks version 3"
 DIES = "ends the stream in the middle"
 NO_TOKEN = "wants a token"
+TALKS = "tells of an action without end"
 OTHER_CLASS = "has another processor"
 EXECUTES_NOTHING = "stores content and no more"
 OTHER_DIGESTS = "names content by BLAKE3"
@@ -166,6 +167,8 @@ class FakeEngine:
             self.wait(context)
             return
         yield self._operation(3)
+        while self.trouble == TALKS and context.is_active() and not self._stopped.is_set():
+            yield self._operation(3)
         if self.trouble == DIES:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         result = self._execute(request.action_digest.hash)

@@ -108,10 +108,11 @@ class Away:
                 task.back = job.result
             return task
         task.stays = True
-        self._sending.executor.failed(self._as_trouble(job.error))
+        trouble = self._as_trouble(job.error)
+        self._sending.executor.failed(trouble)
         if task.state == State.AWAY:
             task.state = State.RUNNING if task.job else State.READY
-            task.why_here = "failed" if not isinstance(job.error, AwayError) else job.error.word
+            task.why_here = trouble.word
         return task
 
     def _as_trouble(self, error: BaseException) -> AwayError:

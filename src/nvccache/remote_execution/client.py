@@ -27,6 +27,7 @@ _CALL_SECONDS = 5.0  # for an answer that takes no work
 _SLOWEST_BYTES = 1 << 20  # a second, of what is sent or fetched
 _BATCH_BYTES = 3 << 20  # below gRPC's usual limit of 4 MiB for a message
 _CHUNK = 1 << 20
+_MOST_UPDATES = 10_000  # of one operation
 QUEUED, EXECUTING = (1, 2), 3  # stages of an execution; CACHE_CHECK counts as waiting
 
 
@@ -166,7 +167,10 @@ class Client:
     def _follow(
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
-        for operation in self.connection.read(path, request, "Operation", seconds):
+        stream = self.connection.read(path, request, "Operation", seconds)
+        for told, operation in enumerate(stream):
+            if told > _MOST_UPDATES:  # which cost this process the time of what it runs itself
+                raise AwayError(faults.BROKEN, "it says more of an operation than there can be")
             names[:] = [operation.name]
             watch(operation)
             if not operation.done:

@@ -11,6 +11,7 @@ The script says all there is to say, so that no launcher has to pass on words or
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shlex
@@ -88,7 +89,8 @@ class LauncherTry:
             _sweep(self._directory, os.stat(self._folder).st_mtime)
             self._write(tools)
         except OSError as error:
-            raise AwayError(faults.FULL if error.errno == 28 else faults.BROKEN, str(error)) from None
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise AwayError(faults.FULL if is_full else faults.BROKEN, str(error)) from None
         try:
             return self._carry_out(time.monotonic() - started)
         finally:

@@ -103,6 +103,7 @@ def test_large_content_goes_and_comes_as_a_stream(serve: Serve, tmp_path: Path, 
         (fake_engine.WRONG_DIGEST, faults.WRONG_RESULT),
         (fake_engine.LOSES_OUTPUT, faults.BROKEN),
         (fake_engine.FAILS, faults.FAILED),
+        (fake_engine.TALKS, faults.BROKEN),
         (fake_engine.FULL, faults.FULL),
         (fake_engine.OTHER_VERSION, faults.OTHER_VERSION),
         (fake_engine.OTHER_CLASS, faults.OTHER_MACHINE),
@@ -112,7 +113,7 @@ def test_large_content_goes_and_comes_as_a_stream(serve: Serve, tmp_path: Path, 
 def test_each_trouble_has_its_word(
     serve: Serve, tmp_path: Path, cache: Store, trouble: str, word: str
 ) -> None:
-    assert word_of(serve(trouble), sorting(tmp_path, cache)) == word
+    assert word_of(serve(trouble), sorting(tmp_path, cache), "?deadline=30") == word
 
 
 def test_an_output_of_another_size_than_its_digest_says_is_not_taken(

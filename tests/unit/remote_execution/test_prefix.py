@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,19 @@ def test_each_trouble_has_its_word(tmp_path: Path, cache: Store, body: str, word
     shared = tmp_path / "shared"
     assert word_of(fake_srun(tmp_path, body), work, shared, cache, queue=1.0, deadline=2.0) == word
     assert not list(shared.glob("away-*"))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_directory_that_is_full_is_told(
+    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    work = sorting(tmp_path, cache)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    assert word_of(fake_srun(tmp_path), work, tmp_path / "shared", cache) == faults.FULL
+    assert not list((tmp_path / "shared").iterdir())
 
 
 def test_a_launcher_that_is_not_there_is_told(tmp_path: Path, cache: Store) -> None:
