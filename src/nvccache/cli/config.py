@@ -157,6 +157,6 @@ def _words(kind: str, value: object) -> str:
         return size_words(value) if value else "no limit"
     if kind == "mask" and isinstance(value, int):
         return f"{value:03o}"
-    if kind == "seconds":
+    if kind in ("seconds", "least"):
         return f"{value:g} s"
     return str(value or "-")

@@ -105,10 +105,11 @@ def _of_launcher(where: Endpoint, settings: Config) -> Finding:
         text = f"`{folder}` has a character that a launcher may take for something else"
         return Finding(BAD, _TOPIC, text, (), (_set_folder(settings, "/ANOTHER/PATH"),))
     why = _why_not_written(folder)
-    if why:
+    objection = f"`{folder}` cannot be written to: {why}" if why else prefix.objection_to(folder)
+    if objection:
         owned = f'sudo install -d -o "$(id -un)" -m 700 {shlex.quote(folder)}'
         mend = (owned, _set_folder(settings, "/ANOTHER/PATH"))
-        return Finding(BAD, _TOPIC, f"`{folder}` cannot be written to: {why}", (), mend)
+        return Finding(BAD, _TOPIC, objection, (), mend)
     text = f"`{program}` starts stages, whose files lie in `{folder}`"
     later = "" if os.path.isdir(folder) else "; it is made when the first one is sent"
     return Finding(GOOD, _TOPIC, text + later)

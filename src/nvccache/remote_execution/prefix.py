@@ -47,6 +47,22 @@ _LEFT_SECONDS = 2 * 86400  # twice the longest deadline: nobody uses any more wh
 _swept: set[str] = set()  # directories, by this process
 
 
+def objection_to(directory: str) -> str:
+    """Why stages cannot have their files there, a clause, or empty; it may not be there yet. Raises OSError."""
+    if not PLAIN.fullmatch(directory):
+        return "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
+    try:
+        status = os.stat(directory)
+    except FileNotFoundError:
+        return ""
+    if not stat.S_ISDIR(status.st_mode):
+        return f"`{directory}` is no directory"
+    # Whoever may write there may have anything run.
+    if status.st_uid != os.geteuid():
+        return f"`{directory}` is somebody else's"
+    return f"everybody may write to `{directory}`" if status.st_mode & stat.S_IWOTH else ""
+
+
 class LauncherTry:
     """One stage on its way; `handle` may be ended by another thread."""
 
@@ -76,14 +92,9 @@ class LauncherTry:
 
     def run(self) -> CameBack:
         """Raises AwayError or OSError."""
-        if not PLAIN.fullmatch(self._directory):
-            raise AwayError(
-                faults.BROKEN, "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
-            )
         try:
             started = time.monotonic()
-            os.makedirs(self._directory, 0o700, exist_ok=True)
-            _check_owner(self._directory)
+            self._make_directory()
             tools = self._tools()
             self._folder = tempfile.mkdtemp(prefix=_STAGE, dir=self._directory)
             _sweep(self._directory, os.stat(self._folder).st_mtime)
@@ -95,6 +106,14 @@ class LauncherTry:
             return self._carry_out(time.monotonic() - started)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _make_directory(self) -> None:
+        for is_made in (False, True):
+            objection = objection_to(self._directory)
+            if objection:
+                raise AwayError(faults.BROKEN, objection)
+            if not is_made:
+                os.makedirs(self._directory, 0o700, exist_ok=True)
 
     def _carry_out(self, send: float) -> CameBack:
         watching = [
@@ -195,15 +214,6 @@ def _install(tool: ShippedTool, folder: str) -> None:
             os.rename(new, folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-
-
-def _check_owner(directory: str) -> None:
-    """Whoever may write there may have anything run: raises AwayError if that is everybody, OSError."""
-    status = os.stat(directory)
-    if status.st_uid != os.geteuid():
-        raise AwayError(faults.BROKEN, f"`{directory}` is somebody else's")
-    if status.st_mode & stat.S_IWOTH:
-        raise AwayError(faults.BROKEN, f"everybody may write to `{directory}`")
 
 
 def _sweep(directory: str, now: float) -> None:

@@ -171,6 +171,14 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_directory_that_everybody_may_write_to_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (finding,) = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(folder))
+    assert finding == (BAD, f"everybody may write to `{folder}`")
+
+
 def test_an_outage_is_told(tmp_path: Path) -> None:
     where = endpoint.parse("prefix:env")
     Breaker(BREAKER.format(where.identity)).trip("no_workers", "it waited 10 s")
