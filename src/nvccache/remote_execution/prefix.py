@@ -48,7 +48,7 @@ _swept: set[str] = set()  # directories, by this process
 
 
 def objection_to(directory: str) -> str:
-    """Why stages cannot have their files there, a clause, or empty; it may not be there yet. Raises OSError."""
+    """Why stages cannot have their files there, a clause or empty; it may have to be made. Raises OSError."""
     if not PLAIN.fullmatch(directory):
         return "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
     try:
