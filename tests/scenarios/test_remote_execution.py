@@ -230,6 +230,18 @@ def test_the_next_calls_leave_an_engine_alone_that_is_down(
     assert len(engine.seen) == asked
 
 
+def test_an_engine_on_which_all_fails_is_left_alone_as_well(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve(fake_engine.FAILS)
+    asked = []
+    for number in range(3):
+        workspace.write("a.cu", SOURCE.replace("1.5", f"{number}.5"))
+        assert workspace.cached("-c", "a.cu", "-o", "a.o", *TWO).status == 0
+        asked.append(engine.executed)
+    assert 4 < asked[1] == asked[2] < 8
+
+
 def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
     workspace: Workspace, serve: Callable[..., FakeEngine]
 ) -> None:

@@ -134,6 +134,8 @@ class Away:
         if trip.seconds > _UNMOVED_SECONDS and trip.has_not_moved:
             word = faults.NO_WORKERS if trip.is_queued else faults.TIMEOUT
             self._sending.executor.failed(AwayError(word, f"nothing has begun after {trip.seconds:.1f} s"))
+        elif not trip.has_not_moved:
+            self._sending.executor.lost()
         task.why_here = faults.OVERTAKEN
         trip.job.handle.end()
 
@@ -148,10 +150,12 @@ class Away:
         self._trips.clear()
 
     def note_time(self, task: Task) -> None:
-        """Remember what a stage took, for the next time."""
+        """Remember what a stage took, for the next time, and that it failed elsewhere if only there."""
         completed = task.completed
-        if completed and completed.status == 0 and completed.seconds > 0:  # an engine may not tell it
+        if completed and completed.status == 0:
             self._sending.note_time(task.stage, completed.seconds)
+            if task.why_here == faults.FAILED:
+                self._sending.executor.lost()
 
     def take(self, task: Task) -> Any:
         """What a stage has made elsewhere, taken in as if it had run here; raises OSError."""

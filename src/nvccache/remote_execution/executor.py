@@ -10,6 +10,7 @@ from nvccache import log
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
 from nvccache.remote_execution import endpoint, expectations, faults, work
+from nvccache.remote_execution.losses import Losses
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 BREAKER = "executor-{}"  # by the identity of the endpoint
 _JOBS = 64  # away at once where nothing else is set
+_MOST_LOST = 5  # stages in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Executor:
         self._locks = slots.pool_directory()
         self._breaker = Breaker(BREAKER.format(where.identity))
         self._pool = slots.Pool(self._locks, settings.jobs or _JOBS, f"away-{where.identity}")
+        self._losses = Losses(self._locks, where.identity)
         self._is_open: bool | None = None
 
     @property
@@ -97,6 +100,14 @@ class Executor:
 
     def succeeded(self) -> None:
         self._breaker.close()
+        self._losses.forget()
+
+    def lost(self) -> None:
+        """Note that a stage was made here which the engine had begun: too many in a row end the sending."""
+        count = self._losses.add()
+        if count >= _MOST_LOST:
+            self._losses.forget()
+            self._leave_alone(faults.FAILED, f"{count} stages in a row failed there, or were faster here")
 
     def failed(self, error: AwayError) -> None:
         """Note why a stage has to run here; what others would meet as well ends the sending for a while."""
@@ -104,8 +115,11 @@ class Executor:
             return
         log.write(self._settings.log, f"{self.shown}: {error.word}: {error}")
         if error.word in faults.OPEN_BREAKER:
-            self._breaker.trip(error.word, str(error))
-            self._is_open = False
+            self._leave_alone(error.word, str(error))
+
+    def _leave_alone(self, word: str, text: str) -> None:
+        self._breaker.trip(word, text)
+        self._is_open = False
 
 
 def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> Executor | None:

@@ -90,6 +90,9 @@ class FakeSending:
     def succeeded(self) -> None:
         self.events.append("the engine is well")
 
+    def lost(self) -> None:
+        self.events.append("one is lost")
+
     def failed(self, error: AwayError) -> None:
         self.words.append(error.word)
 
@@ -172,6 +175,17 @@ def test_what_did_not_come_back_runs_here_once() -> None:
     assert sending.places == 9
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_failed_only_elsewhere_is_a_loss(status: int) -> None:
+    """An error of the user's is none of the engine's."""
+    sending = FakeSending(error=AwayError(faults.FAILED))
+    sending.home.set()
+    schedule = schedule_of(sending, DEVICE, CICC, does=lambda stage: status if stage.kind == "cicc" else 0)
+    wait_until(schedule, State.DONE, 1)
+    schedule.finish()
+    assert sending.events.count("one is lost") == (status == 0)
+
+
 def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir: str) -> None:
     sending = FakeSending(error=AwayError(faults.FULL))
     sending.home.set()
@@ -211,6 +225,7 @@ def test_an_overdue_stage_is_tried_here_and_the_first_wins(monkeypatch: pytest.M
     task = schedule.tasks.all[1]
     assert (task.why_here, task.made.costs) == (faults.OVERTAKEN, None)
     assert "began cicc" in schedule._execution.events
+    assert "one is lost" in sending.events
 
 
 def test_the_other_machine_may_still_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +277,7 @@ def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(
     schedule.finish()
     assert "began cicc" in execution.events
     assert sending.words[0] == faults.NO_WORKERS
+    assert "one is lost" not in sending.events  # the engine may only be busy
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
