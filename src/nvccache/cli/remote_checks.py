@@ -50,7 +50,7 @@ def _of_service(status: Status) -> Finding:
     if outage and float(str(outage["until"])) > time.time():
         until = moment(float(str(outage["until"])), "%H:%M:%S")
         details = (f"compiles leave it alone until {until}: {outage['text']}",)
-        return Finding(ODD, _TOPIC, answers, details, ("nvccache remote push --pending",))
+        return Finding(ODD, _TOPIC, answers, details, ("nvccache remote test",))
     if seconds > _SLOW_SECONDS:
         return Finding(ODD, _TOPIC, f"{answers}: a compile waits for several answers")
     return Finding(GOOD, _TOPIC, answers)

@@ -242,6 +242,17 @@ def state_of(root: Directory, identity: str) -> State:
     return state
 
 
+def end_refusal(root: Directory, identity: str) -> None:
+    """Have calls queue again for a remote that has forbidden writing, and permits it now."""
+    if not state_of(root, identity).refused_until:
+        return
+    with contextlib.suppress(OSError, StoreError), sending(root, identity) as is_ours:
+        if is_ours:
+            state = state_of(root, identity)
+            state.refused_until = 0.0
+            write_state(root, identity, state)
+
+
 def summary(place: str | Directory) -> dict[str, int]:
     """What is still to be sent from a cache, and what became of the rest, for all remotes together."""
     root = directories.at(place)

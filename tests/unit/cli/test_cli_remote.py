@@ -181,6 +181,44 @@ def test_a_right_that_is_missing_is_named(nvccache, far, monkeypatch, method, st
     assert "it permits no such access" in nvccache("remote", "test").stdout
 
 
+@pytest.mark.parametrize(("rights", "is_left_for_writing"), [("", True), (",rw", False)])
+def test_what_passes_is_left_alone_no_longer(nvccache, far, cache, monkeypatch, rights, is_left_for_writing):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{rights}")
+    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    state = uploads.State()
+    state.refused_until = time.time() + 300
+    uploads.write_state(cache.directory, remote.identity, state)
+    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
+    for each in breakers:
+        each.trip("unreachable", "no connection")
+    assert nvccache("remote", "test").exit_code == 0
+    assert [bool(each.outage()) for each in breakers] == [False, is_left_for_writing]
+    assert bool(uploads.state_of(cache.directory, remote.identity).refused_until) is is_left_for_writing
+
+
+@pytest.mark.parametrize(("method", "is_left"), [("get", [True, True]), ("put", [False, True])])
+def test_what_does_not_pass_is_left_alone_on(nvccache, far, monkeypatch, method, is_left):
+    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
+    for each in breakers:
+        each.trip("unreachable", "no connection")
+    fail("denied", method)(monkeypatch)
+    assert nvccache("remote", "test").exit_code == 1
+    assert [bool(each.outage()) for each in breakers] == is_left
+
+
+def test_a_test_waits_no_longer_than_a_look_at_the_status(nvccache, far, monkeypatch):
+    waited = []
+
+    def asked(remote, environ, seconds):
+        waited.append(seconds)
+        raise ServiceError("timeout")
+
+    monkeypatch.setattr("nvccache.remote.service.Service", asked)
+    assert nvccache("remote", "test").exit_code == 1
+    assert waited == [5]
+
+
 def test_a_probe_that_comes_back_otherwise_is_told(nvccache, far, monkeypatch):
     monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
     assert "what was written is not what is read" in nvccache("remote", "test").stdout

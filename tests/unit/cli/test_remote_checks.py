@@ -82,7 +82,7 @@ def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeyp
 def test_an_outage_that_compiles_still_heed_is_told(far, for_writing):
     breaker.Breaker(far.identity, for_writing=for_writing).trip("timeout", "no answer in time")
     (finding,) = found()
-    assert finding.state == ODD
+    assert (finding.state, finding.mend) == (ODD, ("nvccache remote test",))
     assert "no answer in time" in finding.details[0]
 
 
