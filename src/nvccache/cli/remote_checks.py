@@ -39,7 +39,7 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
 def _of_service(status: Status) -> Finding:
     rights = "read and written" if status.is_writable else "read only"
     if status.fault:
-        advice = remotes.advice(status.fault, status.url)
+        advice = remotes.advice(status.fault, status.url, status.text)
         is_command = status.fault in _COMMANDS
         details = () if is_command or not advice else (f"to mend it: {advice}",)
         mend = (advice,) if is_command else ()
@@ -61,7 +61,7 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
     pending, fault, text = int(str(told["pending"])), str(told["fault"]), str(told["text"])
     is_over = float(str(told["at"])) < time.time() - 24 * 3600
     if fault and not is_over:
-        advice = remotes.advice(fault, status.url)
+        advice = remotes.advice(fault, status.url, text)
         details = (f"to mend it: {advice}",) if advice else ()
         state = BAD if fault in ("denied", "bad_credentials") else ODD
         yield Finding(state, "uploads", f"the last one to `{status.url}` failed: {text}", details)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from nvccache.cli import bulk, progress, remotes
+from nvccache.cli import progress, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker
@@ -126,7 +126,7 @@ def _find(service: Service, name: str) -> None:
     try:
         is_found = any(found == name for found, _, _ in service.list(f"{folder}/"))
     except ServiceError as error:
-        raise ServiceError("broken", bulk.NO_LIST) if error.word == "broken" else error from None
+        raise ServiceError("broken", text=remotes.NO_LIST) if error.word == "broken" else error from None
     if not is_found:
         raise ServiceError("broken", "what was written is not listed")
 
@@ -140,5 +140,5 @@ def _show(remote: Remote, rights: list[Right]) -> None:
         if not right.is_there and not right.is_needed:
             why += "; compiles do without"
         say_parts(f"  {right.right:<10}", (f"{word:<4}", colour), why)
-        hint = remotes.advice(right.fault, remote.shown) if right.is_needed else ""
+        hint = remotes.advice(right.fault, remote.shown, right.text) if right.is_needed else ""
         say(*([f"  {'':<14}to mend it: {hint}"] if hint else []))
