@@ -59,7 +59,8 @@ def _of_service(status: Status) -> Finding:
 def _of_uploads(status: Status) -> Iterator[Finding]:
     told = status.uploads
     pending, fault, text = int(str(told["pending"])), str(told["fault"]), str(told["text"])
-    is_over = float(str(told["at"])) < time.time() - 24 * 3600
+    # What was sent since shows that it is over.
+    is_over = float(str(told["at"])) < max(time.time() - 24 * 3600, float(str(told["sent_at"])))
     if fault and not is_over:
         advice = remotes.advice(fault, status.url, text)
         details = (f"to mend it: {advice}",) if advice else ()

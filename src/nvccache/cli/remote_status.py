@@ -110,6 +110,7 @@ def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
         "fault": state.word,
         "text": state.text,
         "at": state.at,
+        "sent_at": state.sent_at,
     }
 
 

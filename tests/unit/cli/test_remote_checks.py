@@ -98,6 +98,17 @@ def test_uploads_that_are_refused_are_bad(far, cache_dir):
     assert len(found()) == 1
 
 
+def test_a_fault_of_uploads_is_not_told_after_one_that_worked(far, cache_dir):
+    root = Directory(cache_dir)
+    failed, worked = uploads.State(), uploads.State()
+    failed.fail("unreachable", "no connection")
+    uploads.write_state(root, far.identity, failed)
+    assert len(found()) == 2
+    worked.sent_at = failed.at + 1
+    uploads.write_state(root, far.identity, failed.then(worked))
+    assert len(found()) == 1
+
+
 def test_what_is_still_to_be_sent_is_told(far, cache_dir, monkeypatch):
     uploads.enqueue(cache_dir, [far], [("blob-v1", "a" * 64)])
     finding = found()[1]
