@@ -50,7 +50,9 @@ def page() -> str:
         lines += _command(name, command)
     lines += [".SH ENVIRONMENT", *_paragraphs("Each can be set in the settings file, too, see `FILES`.")]
     for name, (variable, _) in config.SETTINGS.items():
-        text = f"{generate_reference.SETTING_TEXTS[name]} In the file: `{name}`."
+        # A manual page has no links: what they are called is left.
+        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", generate_reference.SETTING_TEXTS[name])
+        text = f"{unlinked} In the file: `{name}`."
         lines += [".TP", f".B {_escaped(variable)}", *_paragraphs(text)]
     lines += [".SH FILES", ".TP", ".I ~/.config/nvccache/config.toml"]
     lines += _paragraphs('The settings, as in `max_size = "20G"`; `nvccache config` shows and changes them.')

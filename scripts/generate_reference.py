@@ -52,7 +52,7 @@ SETTING_TEXTS = {
     "remote": "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
     "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
     "executor": "Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, "
-    "`grpcs://…` or `prefix:WORDS`; see [how](../how-to/remote-execution.md).",
+    "`grpcs://…` or `prefix:WORDS`; see [remote execution](../how-to/remote-execution.md).",
     "executor_dir": "A directory that all machines see under this name, for the files of stages that a "
     "`prefix:` runs.",
     "executor_jobs": "How many stages of this user may be on other machines at once.",

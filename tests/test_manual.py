@@ -29,6 +29,10 @@ def test_the_page_names_every_command_and_setting():
     assert all(f".B {variable}\n" in text for variable, _ in config.SETTINGS.values())
 
 
+def test_the_page_has_no_links_of_markdown():
+    assert "](" not in PAGE.read_text()
+
+
 @pytest.mark.parametrize(
     "argv", [["mandoc", "-Tlint", "-Wwarning"], ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"]]
 )

@@ -79,6 +79,7 @@ REMOTE_FAULTS = {
     "tls": "the certificate of the remote, or its encryption, cannot be used",
     "not_installed": "what speaks to the remote is not installed: `pip install 'nvccache[remote]'`",
     "broken": "the answer of the remote cannot be used",
+    "left_alone": "the remote was left alone after a fault that an earlier call had met",
 }
 
 # What of the settings was wrong, beside the name of a setting whose value cannot be used.

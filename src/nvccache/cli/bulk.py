@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Item = TypeVar("Item")
 
-NO_LIST = "it gives no list of what it has"
 _AT_ONCE = 12  # requests
 _STALL_SECONDS = 120.0
 _MOST_IN_A_ROW = 20  # errors of single objects, after which the remote is the matter
@@ -91,4 +90,4 @@ def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
         except ServiceError as error:
             if error.word != "broken":
                 raise
-            raise ServiceError("broken", NO_LIST) from None
+            raise ServiceError("broken", text=remotes.NO_LIST) from None

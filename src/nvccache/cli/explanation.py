@@ -140,6 +140,8 @@ def document(found: Explanation) -> dict[str, object]:
 
 def _remote_words(use: RemoteUse) -> str:
     """`remotes: 3 of 5 names found, 12.0 KiB, in 0.05 s`."""
+    if not use.asked:
+        return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
     told = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
     received = f", {size_words(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)

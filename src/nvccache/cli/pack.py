@@ -54,7 +54,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     if as_json:
         say_json({"file": os.path.abspath(file), **size})
     else:
-        left_out = f"; {size['left_out']} are in the base" if bases else ""
+        left_out = f"; {size['left_out']} in the base" if bases else ""
         say(f"`{file}`: {count_words(size['objects'], 'object')}, {size_words(size['bytes'])}{left_out}")
 
 

@@ -39,7 +39,7 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
 def _of_service(status: Status) -> Finding:
     rights = "read and written" if status.is_writable else "read only"
     if status.fault:
-        advice = remotes.advice(status.fault, status.url)
+        advice = remotes.advice(status.fault, status.url, status.text)
         is_command = status.fault in _COMMANDS
         details = () if is_command or not advice else (f"to mend it: {advice}",)
         mend = (advice,) if is_command else ()
@@ -50,7 +50,7 @@ def _of_service(status: Status) -> Finding:
     if outage and float(str(outage["until"])) > time.time():
         until = moment(float(str(outage["until"])), "%H:%M:%S")
         details = (f"compiles leave it alone until {until}: {outage['text']}",)
-        return Finding(ODD, _TOPIC, answers, details, ("nvccache remote push --pending",))
+        return Finding(ODD, _TOPIC, answers, details, ("nvccache remote test",))
     if seconds > _SLOW_SECONDS:
         return Finding(ODD, _TOPIC, f"{answers}: a compile waits for several answers")
     return Finding(GOOD, _TOPIC, answers)
@@ -59,9 +59,10 @@ def _of_service(status: Status) -> Finding:
 def _of_uploads(status: Status) -> Iterator[Finding]:
     told = status.uploads
     pending, fault, text = int(str(told["pending"])), str(told["fault"]), str(told["text"])
-    is_over = float(str(told["at"])) < time.time() - 24 * 3600
+    # What was sent since shows that it is over.
+    is_over = float(str(told["at"])) < max(time.time() - 24 * 3600, float(str(told["sent_at"])))
     if fault and not is_over:
-        advice = remotes.advice(fault, status.url)
+        advice = remotes.advice(fault, status.url, text)
         details = (f"to mend it: {advice}",) if advice else ()
         state = BAD if fault in ("denied", "bad_credentials") else ODD
         yield Finding(state, "uploads", f"the last one to `{status.url}` failed: {text}", details)

@@ -73,12 +73,12 @@ def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
         return
     verb = would if dry_run else done
     size = f", {size_words(moved.bytes)}" if moved.bytes else ""
-    present = f"; {moved.present} were there" if moved.present else ""
-    refused = f"; {moved.refused} are no good" if moved.refused else ""
-    left = f"; {moved.left} are left" if moved.left else ""
+    present = f"; {moved.present} there already" if moved.present else ""
+    refused = f"; {moved.refused} refused" if moved.refused else ""
+    left = f"; {moved.left} left" if moved.left else ""
     say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
     if moved.fault:
-        hint = remotes.advice(moved.fault, moved.url)
+        hint = remotes.advice(moved.fault, moved.url, moved.text)
         say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
 
 

@@ -110,6 +110,7 @@ def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
         "fault": state.word,
         "text": state.text,
         "at": state.at,
+        "sent_at": state.sent_at,
     }
 
 
@@ -119,11 +120,11 @@ def _show(found: Status) -> None:
     say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {rights}")
     if is_bad:
         say(f"     {found.text}")
-        hint = remotes.advice(found.fault, found.url)
+        hint = remotes.advice(found.fault, found.url, found.text)
         say(*([f"     to mend it: {hint}"] if hint else []))
     elif found.has_seconds is not None and found.get_seconds is not None:
         asked, got = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
-        say(f"     answers in {asked}, or {got} to get what is not there")
+        say(f"     answers in {asked}, and in {got} where it lacks what is asked for")
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
     outage = found.outage
     if outage:

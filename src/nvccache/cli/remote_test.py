@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from nvccache.cli import bulk, progress, remotes
+from nvccache.cli import progress, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
-from nvccache.remote import envelope
+from nvccache.remote import envelope, uploads
+from nvccache.remote.breaker import Breaker
 from nvccache.remote.service_error import ServiceError
 
 TYPE_CHECKING = False
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
     from nvccache.remote.service import Service
     from nvccache.remote.url import Remote
+    from nvccache.store.directory import Directory
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
+_SECONDS = 5.0  # for an answer: a compile does not wait that long
 _NEEDED = (READ, WRITE, READ_BACK)  # the others are for `status --list`, `pull` and `prune` alone
 _YES, _NO = "yes", "no"
 _COLOURS = {_YES: GREEN, _NO: RED}
@@ -48,7 +51,8 @@ class Right:
 def test(as_json: bool) -> None:
     """Read, and where a remote is written to, write, read back, list and delete a probe.
 
-    With `NVCCACHE_READONLY` nothing is written. Ends with status 1 if a right is missing that compiles need.
+    With `NVCCACHE_READONLY` nothing is written. A remote that compiles leave alone after a fault, and that
+    passes, is asked by them again at once. Ends with status 1 if a right is missing that compiles need.
     """
     chosen = remotes.load()
     shown = []
@@ -58,6 +62,7 @@ def test(as_json: bool) -> None:
             is_written = remote.is_writable and not chosen.settings.readonly
             rights = list(tried(remote, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)
+        _end_outages(remote, chosen.root, {each.right for each in rights if each.is_there})
         shown.append(
             {"url": remote.shown, "is_writable": remote.is_writable, "rights": list(map(asdict, rights))}
         )
@@ -76,7 +81,7 @@ def tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     clients: list[Service] = []
 
     def read() -> None:
-        clients.append(remotes.service(remote))
+        clients.append(remotes.service(remote, _SECONDS))
         clients[0].get(name, len(content))
 
     right = _try(READ, read)
@@ -91,6 +96,15 @@ def tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     yield _try(READ_BACK, lambda: _read_back(service, name, content))
     yield _try(LIST, lambda: _find(service, name))
     yield _try(DELETE, lambda: service.delete(name))
+
+
+def _end_outages(remote: Remote, root: Directory, rights: set[str]) -> None:
+    """Have compiles use at once what works again."""
+    if READ in rights:
+        Breaker(remote.identity).close()
+    if READ_BACK in rights:
+        Breaker(remote.identity, for_writing=True).close()
+        uploads.end_refusal(root, remote.identity)
 
 
 def _try(right: str, use: Callable[[], None]) -> Right:
@@ -112,7 +126,7 @@ def _find(service: Service, name: str) -> None:
     try:
         is_found = any(found == name for found, _, _ in service.list(f"{folder}/"))
     except ServiceError as error:
-        raise ServiceError("broken", bulk.NO_LIST) if error.word == "broken" else error from None
+        raise ServiceError("broken", text=remotes.NO_LIST) if error.word == "broken" else error from None
     if not is_found:
         raise ServiceError("broken", "what was written is not listed")
 
@@ -126,5 +140,5 @@ def _show(remote: Remote, rights: list[Right]) -> None:
         if not right.is_there and not right.is_needed:
             why += "; compiles do without"
         say_parts(f"  {right.right:<10}", (f"{word:<4}", colour), why)
-        hint = remotes.advice(right.fault, remote.shown) if right.is_needed else ""
+        hint = remotes.advice(right.fault, remote.shown, right.text) if right.is_needed else ""
         say(*([f"  {'':<14}to mend it: {hint}"] if hint else []))

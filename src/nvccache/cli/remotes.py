@@ -13,11 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.remote.service import Service
-    from nvccache.remote.service_error import ServiceError
     from nvccache.remote.url import Remote
     from nvccache.store.directory import Directory
 
-HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix,rw`"
+HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
+NO_LIST = "it gives no list of what it has"
 PREFIX = "1/"  # of all names of ours (remote/envelope.py)
 _SECONDS = 30.0  # in which a server has to answer a command
 _ADVICE = {
@@ -25,10 +25,10 @@ _ADVICE = {
     "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
     "tls": "name a file with the certificates that are trusted in SSL_CERT_FILE",
     "full": "nvccache remote prune --max-size SIZE",
-    "timeout": "see whether the server is overloaded, or raise NVCCACHE_REMOTE_TIMEOUT",
+    "timeout": "see whether the server hangs or is overloaded, and whether its answers get here",
     "throttled": "wait, or raise the limit of requests on the server",
     "unreachable": "see whether the server runs, and whether it can be reached from here",
-    "broken": "see whether the URL is that of such a service",
+    "broken": "see whether the URL is right, and what kind of server is there",
 }
 _OF_HTTP = "set user and password in the URL, or in ~/.netrc"
 _CREDENTIALS = {
@@ -39,6 +39,16 @@ _CREDENTIALS = {
     "gs": "name a file with credentials in GOOGLE_APPLICATION_CREDENTIALS",
     "azblob": "set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY",
 }
+
+
+_OF_KEYS = "have the server permit this user the keys of the prefix, and writing if the URL ends with `,rw`"
+# Where the end of what was told says more than its word.
+_OF_ENDS = (
+    (NO_LIST, ""),
+    ("(NoSuchBucket)", "see whether the bucket in the URL is right, and the endpoint"),
+    ("(NoPerm)", _OF_KEYS),
+    ("(NOPERM)", _OF_KEYS),
+)
 
 
 class Chosen:
@@ -58,7 +68,7 @@ class Chosen:
         if self.settings.readonly:
             raise Failure(f"nothing is written: `readonly` is on ({self.settings.origins['readonly']})")
         if not found:
-            hint = "a URL of `NVCCACHE_REMOTE` with `,rw` behind it is one"
+            hint = "add `,rw` to a URL of `NVCCACHE_REMOTE`"
             raise Failure("there is no remote that is written to", hint)
         return found
 
@@ -67,10 +77,9 @@ def load() -> Chosen:
     """The remotes that are set; raises Failure where there is none, or they are not understood."""
     settings = our_settings.load()
     if not settings.remote:
-        is_wrong = any(problem.setting == "remote" for problem in settings.problems)
-        raise Failure(
-            "no remote is in use, since the setting is wrong" if is_wrong else "no remote is set", HINT
-        )
+        if any(problem.setting == "remote" for problem in settings.problems):
+            raise Failure("no remote is in use, since the setting is wrong")
+        raise Failure("no remote is set", HINT)
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
     return Chosen(settings, url.parse(settings.remote))
@@ -90,13 +99,11 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
     return Service(remote, os.environ, seconds)
 
 
-def failure(remote: Remote, error: ServiceError) -> Failure:
-    """The sentence in which a command ends that a remote has kept from its work."""
-    return Failure(f"`{remote.shown}`: {error}", advice(error.word, remote.shown))
-
-
-def advice(word: str, shown: str) -> str:
-    """What mends a fault of the remote with this URL; empty where that is not known."""
+def advice(word: str, shown: str, text: str) -> str:
+    """What mends a fault of the remote with this URL, told by `text`; empty where nothing is known to."""
+    for end, mends in _OF_ENDS:
+        if text.endswith(end):
+            return mends
     if word == "bad_credentials":
         return _CREDENTIALS.get(shown.partition(":")[0], "set the credentials of the service")
     return _ADVICE.get(word, "")

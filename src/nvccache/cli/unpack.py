@@ -90,6 +90,6 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
 
 
 def _show(made: Unpacked) -> None:
-    present = f"; {made.present} were there" if made.present else ""
-    refused = f"; {made.refused} are not what they should be" if made.refused else ""
+    present = f"; {made.present} there already" if made.present else ""
+    refused = f"; {made.refused} refused, as damaged or forged" if made.refused else ""
     say(f"`{made.file}`: {count_words(made.objects, 'object')}, {size_words(made.bytes)}{present}{refused}")

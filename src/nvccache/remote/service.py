@@ -164,8 +164,10 @@ class Service:
             said = str(error)
             if service_error.is_absence(said):
                 return absent
-            fault = service_error.of(self._reason() if service_error.is_vague(said) else said)
-            if fault.word == "denied" and self._denies_what_is_missing:
+            said = self._reason() if service_error.is_vague(said) else said
+            fault = service_error.of(said)
+            is_of_name = self._denies_what_is_missing and service_error.is_of_one_name(said)
+            if fault.word == "denied" and is_of_name:
                 return absent
             raise fault from None
 

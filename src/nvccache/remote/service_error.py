@@ -91,15 +91,22 @@ TEXTS = {
     "not_installed": "`pip install 'nvccache[remote]'` brings what speaks to it",
     "broken": "its answer cannot be used",
 }
+# Where the word alone would send somebody to look in the wrong place.
+_TEXT_OF_CODE = {
+    "NOPERM": "it does not permit this user that command, or these keys",
+    "NoPerm": "it does not permit this user that command, or these keys",
+    "NoSuchBucket": "there is no such bucket",
+}
 
 
 class ServiceError(Exception):
     """A remote could not do what it was asked for: a word of outcomes.REMOTE_FAULTS, and a clause."""
 
-    def __init__(self, word: str, detail: str = "", status: str = "") -> None:
+    def __init__(self, word: str, detail: str = "", status: str = "", text: str = "") -> None:
+        """`text` says more than what is said of the word otherwise."""
         self.word = word
         self.status = status  # of HTTP, if there was one
-        self.text = TEXTS[word] + (f" ({detail})" if detail else "")
+        self.text = (text or _TEXT_OF_CODE.get(detail) or TEXTS[word]) + (f" ({detail})" if detail else "")
         super().__init__(self.text)
 
 
@@ -110,6 +117,11 @@ class OwnLimitError(ServiceError):
 def is_absence(said: str) -> bool:
     """Whether an exception of opendal says that there is no such name: its type does not always."""
     return _kind(said) == "NotFound"
+
+
+def is_of_one_name(said: str) -> bool:
+    """Whether a refusal may be of this name alone: without its bucket there is nothing at all."""
+    return _code(said) != "NoSuchBucket"
 
 
 def is_vague(said: str) -> bool:
@@ -124,7 +136,7 @@ def status_of(said: str) -> str:
 def of(said: str) -> ServiceError:
     """What an exception of opendal with this text stands for."""
     said = _PLACE.sub("", said.partition("\n\nBacktrace")[0])
-    code = next((one or two or three for one, two, three in _CODE.findall(said)), "")
+    code = _code(said)
     status = status_of(said)
     detail = code or (f"status {status}" if status else "")
     word = _OF_CODE.get(code) or _OF_STATUS.get(status) or _OF_KIND.get(_kind(said))
@@ -135,6 +147,10 @@ def of(said: str) -> ServiceError:
         if any(saying in lowered for saying in sayings):
             return ServiceError(word)
     return ServiceError("broken")
+
+
+def _code(said: str) -> str:
+    return next((one or two or three for one, two, three in _CODE.findall(said)), "")
 
 
 def _kind(said: str) -> str:

@@ -99,7 +99,19 @@ class _Source:
     def may_be_asked(self) -> bool:
         if self.is_out is None:
             self.is_out = not self.breaker.may_ask()
+            if self.is_out:
+                self._note_outage()
         return not self.is_out
+
+    def _note_outage(self) -> None:
+        """Say why this call does without, too, and not only the one that has met the fault."""
+        outage = self.breaker.outage()
+        if outage is None:
+            return  # another process has just ended it
+        with self._lock:
+            self._count("left_alone")
+        until = time.strftime("%H:%M:%S", time.localtime(outage.until))
+        self._tell(f"`{self.remote.shown}` is left alone until {until}: {outage.text}")
 
     def _made(self) -> Service:
         with self._lock:

@@ -174,6 +174,7 @@ class Sender:
             for breaker in self._breakers:
                 breaker.close()
         self._done.add(item)
+        self.state.sent_at = time.time()
         if size:
             self.state.sent += 1
             self.state.bytes += size

@@ -46,10 +46,11 @@ _LINE = re.compile(r"(\d{1,3}) ([a-z][a-z-]{0,30}-v\d{1,4}) ([0-9a-f]{16,128})")
 class State:
     """What became of uploads to one remote so far. `word` and `text` are of the last fault, `at` is when.
 
+    `sent_at` is when something was sent last, or found to be there.
     `refused_until` is a Unix time: until then the remote forbids writing, and nothing is queued.
     """
 
-    __slots__ = ("at", "bytes", "dropped", "present", "refused_until", "sent", "text", "word")
+    __slots__ = ("at", "bytes", "dropped", "present", "refused_until", "sent", "sent_at", "text", "word")
 
     def __init__(self) -> None:
         self.sent = 0  # objects
@@ -58,6 +59,7 @@ class State:
         self.dropped = 0  # were given up
         self.word = self.text = ""
         self.at = 0.0
+        self.sent_at = 0.0
         self.refused_until = 0.0
 
     def fail(self, word: str, text: str) -> None:
@@ -71,6 +73,7 @@ class State:
         newest = later if later.word else self
         both.word, both.text, both.at = newest.word, newest.text, newest.at
         both.refused_until = newest.refused_until
+        both.sent_at = max(self.sent_at, later.sent_at)
         return both
 
 
@@ -235,11 +238,23 @@ def state_of(root: Directory, identity: str) -> State:
             setattr(state, name, max(0, int(found[name])))
         state.word, state.text = str(found["word"])[:40], str(found["text"])[:400]
         state.at, state.refused_until = float(found["at"]), float(found["refused_until"])
+        state.sent_at = float(found.get("sent_at", 0.0))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return State()
     # Whoever may write here must not stop uploads for good.
     state.refused_until = min(state.refused_until, time.time() + REFUSED_SECONDS)
     return state
+
+
+def end_refusal(root: Directory, identity: str) -> None:
+    """Have calls queue again for a remote that has forbidden writing, and permits it now."""
+    if not state_of(root, identity).refused_until:
+        return
+    with contextlib.suppress(OSError, StoreError), sending(root, identity) as is_ours:
+        if is_ours:
+            state = state_of(root, identity)
+            state.refused_until = 0.0
+            write_state(root, identity, state)
 
 
 def summary(place: str | Directory) -> dict[str, int]:

@@ -83,7 +83,9 @@ def parse(text: str) -> list[Remote]:
         try:
             remote = _remote(word)
         except RemoteUrlError as error:
-            raise RemoteUrlError(f"{which or 'it '}{error}") from None
+            # Most likely the rest of the one before.
+            blank = "; a blank in a URL is `%20`" if which and "://" not in word else ""
+            raise RemoteUrlError(f"{which or 'it '}{error}{blank}") from None
         if any(remote.shown == other.shown for other in remotes):
             raise RemoteUrlError(f"{which}is `{remote.shown}` once more")
         remotes.append(remote)
@@ -104,7 +106,7 @@ def _remote(word: str) -> Remote:
         raise RemoteUrlError("has characters that must be written as `%` and two digits in a URL")
     url, comma, rights = word.partition(",")
     if comma and rights != "rw":
-        raise RemoteUrlError("has a comma and then something else than `rw`; a comma in a URL is `%2C`")
+        raise RemoteUrlError("has a comma that is not followed by `rw` alone; a comma in a URL is `%2C`")
     remote = Remote()
     scheme, colon, rest = url.partition("://")
     if not colon or not scheme or not set(scheme.lower()) <= _PLAIN:

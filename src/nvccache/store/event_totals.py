@@ -270,7 +270,7 @@ def _amounts(event: Event) -> list[tuple[str, float]]:
 
 def _amounts_of_remote(use: RemoteUse) -> list[tuple[str, float]]:
     return [
-        ("remote.calls", 1),
+        ("remote.calls", int(use.asked > 0)),
         ("remote.asked", use.asked),
         ("remote.found", use.found),
         ("remote.bytes_received", use.bytes),

@@ -297,6 +297,14 @@ def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
     assert json.loads(nvccache("explain", "a.o", "--json").output)["remote"]["found"] == 3
 
 
+def test_a_call_that_did_without_a_remote_says_why(nvccache, cache_dir):
+    note(cache_dir, "a.o", FIRST)
+    call = event(outcomes.MISS)
+    call.product, call.remote = os.path.abspath("a.o"), RemoteUse(0, 0, 0, 0.0, ("left_alone",))
+    event_line.append(cache_dir, call)
+    assert f"  remotes: {outcomes.REMOTE_FAULTS['left_alone']}" in said(nvccache("explain", "a.o"))
+
+
 def test_a_record_that_was_evicted_is_missed(nvccache, cache_dir):
     journal(cache_dir, "a.o", outcomes.MISS)
     assert said(nvccache("explain", "a.o")) == ["`a.o`: miss, because its record is no longer in the cache"]

@@ -12,7 +12,7 @@ import pytest
 from nvccache.cli import bulk, remote_prune, remotes
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
-from nvccache.remote import breaker, envelope, uploads, url
+from nvccache.remote import breaker, envelope, service_error, uploads, url
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.store import store
@@ -67,7 +67,7 @@ def test_without_a_remote_each_says_how_to_set_one(nvccache, line):
     result = nvccache("remote", *line.split())
     assert result.exit_code == 1
     assert "no remote is set" in result.stderr
-    assert "NVCCACHE_REMOTE=" in result.stderr
+    assert "NVCCACHE_REMOTE=s3://bucket/prefix`\n" in result.stderr  # only read: few are to write
 
 
 @pytest.mark.parametrize("line", ["push", "prune --older-than 1d"])
@@ -82,6 +82,7 @@ def test_a_wrong_setting_is_told_without_what_it_says(nvccache, monkeypatch):
     result = nvccache("remote", "status")
     assert result.exit_code == 1
     assert "sesame" not in result.output
+    assert "NVCCACHE_REMOTE=" not in result.stderr  # what is wrong was told, and is set already
 
 
 def test_the_status_says_how_fast_it_answers_and_what_is_there(nvccache, far, cache, queued):
@@ -126,8 +127,15 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
     ],
 )
 def test_wrong_credentials_are_mended_where_the_service_has_them(shown, word):
-    assert word in remotes.advice("bad_credentials", shown)
-    assert all(word not in remotes.advice(other, shown) for other in ("timeout", "denied", "broken"))
+    assert word in remotes.advice("bad_credentials", shown, "it does not accept the credentials")
+    assert all(word not in remotes.advice(other, shown, "") for other in ("timeout", "denied", "broken"))
+
+
+def test_what_sounds_like_something_else_is_mended_otherwise():
+    no_rights = service_error.of("Unexpected (permanent) at write => NoPerm: this user")
+    assert "the keys of the prefix" in remotes.advice(no_rights.word, "redis://host", no_rights.text)
+    no_bucket = service_error.of('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"')
+    assert "whether the bucket" in remotes.advice(no_bucket.word, "s3://bucket", no_bucket.text)
 
 
 def test_one_that_only_cannot_be_listed_is_not_bad(nvccache, far, monkeypatch):
@@ -181,6 +189,44 @@ def test_a_right_that_is_missing_is_named(nvccache, far, monkeypatch, method, st
     assert "it permits no such access" in nvccache("remote", "test").stdout
 
 
+@pytest.mark.parametrize(("rights", "is_left_for_writing"), [("", True), (",rw", False)])
+def test_what_passes_is_left_alone_no_longer(nvccache, far, cache, monkeypatch, rights, is_left_for_writing):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{rights}")
+    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    state = uploads.State()
+    state.refused_until = time.time() + 300
+    uploads.write_state(cache.directory, remote.identity, state)
+    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
+    for each in breakers:
+        each.trip("unreachable", "no connection")
+    assert nvccache("remote", "test").exit_code == 0
+    assert [bool(each.outage()) for each in breakers] == [False, is_left_for_writing]
+    assert bool(uploads.state_of(cache.directory, remote.identity).refused_until) is is_left_for_writing
+
+
+@pytest.mark.parametrize(("method", "is_left"), [("get", [True, True]), ("put", [False, True])])
+def test_what_does_not_pass_is_left_alone_on(nvccache, far, monkeypatch, method, is_left):
+    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
+    for each in breakers:
+        each.trip("unreachable", "no connection")
+    fail("denied", method)(monkeypatch)
+    assert nvccache("remote", "test").exit_code == 1
+    assert [bool(each.outage()) for each in breakers] == is_left
+
+
+def test_a_test_waits_no_longer_than_a_look_at_the_status(nvccache, far, monkeypatch):
+    waited = []
+
+    def asked(remote, environ, seconds):
+        waited.append(seconds)
+        raise ServiceError("timeout")
+
+    monkeypatch.setattr("nvccache.remote.service.Service", asked)
+    assert nvccache("remote", "test").exit_code == 1
+    assert waited == [5]
+
+
 def test_a_probe_that_comes_back_otherwise_is_told(nvccache, far, monkeypatch):
     monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
     assert "what was written is not what is read" in nvccache("remote", "test").stdout
@@ -209,7 +255,7 @@ def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monk
         result = nvccache("remote", "push")
         assert result.exit_code == 1
         assert "it has no room left" in result.stdout
-        assert "3 are left" in result.stdout
+        assert "; 3 left" in result.stdout
     assert nvccache("remote", "push").exit_code == 0
     assert len(files(far)) == 3
 
@@ -240,7 +286,8 @@ def test_a_remote_without_lists_is_asked_for_each(nvccache, far, cache, monkeypa
     assert (found["objects"], found["present"]) == (1, 2)
     for line in (("pull",), ("prune", "--older-than", "1d"), ("status", "--list")):
         result = nvccache("remote", *line)
-        assert (result.exit_code, "gives no list" in result.stdout) == (1, True)
+        assert (result.exit_code, "it gives no list of what it has\n" in result.stdout) == (1, True)
+        assert "to mend it" not in result.stdout  # the URL is right
 
 
 def test_only_what_was_used_lately_is_sent(nvccache, far, cache):

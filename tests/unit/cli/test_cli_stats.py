@@ -287,6 +287,14 @@ def test_what_was_asked_of_remotes_and_sent_to_them(nvccache, used_remote):
     assert "nvccache_remote_pending_objects 2" in metrics
 
 
+def test_calls_that_did_without_a_remote_have_not_asked_it(nvccache, cache_dir):
+    use = event_line.RemoteUse(0, 0, 0, 0.0, ("left_alone",))
+    event_line.append(cache_dir, event(outcomes.MISS, remote=use))
+    told = json.loads(nvccache("stats", "--json").output)["remote"]
+    assert (told["calls"], told["faults"]) == (0, {"left_alone": 1})
+    assert outcomes.REMOTE_FAULTS["left_alone"] in nvccache("stats").output
+
+
 def test_nothing_is_said_of_remotes_where_there_are_none(nvccache, used_cache):
     assert "\nremotes\n" not in nvccache("stats").output
 

@@ -82,7 +82,7 @@ def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeyp
 def test_an_outage_that_compiles_still_heed_is_told(far, for_writing):
     breaker.Breaker(far.identity, for_writing=for_writing).trip("timeout", "no answer in time")
     (finding,) = found()
-    assert finding.state == ODD
+    assert (finding.state, finding.mend) == (ODD, ("nvccache remote test",))
     assert "no answer in time" in finding.details[0]
 
 
@@ -95,6 +95,17 @@ def test_uploads_that_are_refused_are_bad(far, cache_dir):
     assert "it permits no such access" in finding.text
     state.at = time.time() - 2 * 86400
     uploads.write_state(Directory(cache_dir), far.identity, state)
+    assert len(found()) == 1
+
+
+def test_a_fault_of_uploads_is_not_told_after_one_that_worked(far, cache_dir):
+    root = Directory(cache_dir)
+    failed, worked = uploads.State(), uploads.State()
+    failed.fail("unreachable", "no connection")
+    uploads.write_state(root, far.identity, failed)
+    assert len(found()) == 2
+    worked.sent_at = failed.at + 1
+    uploads.write_state(root, far.identity, failed.then(worked))
     assert len(found()) == 1
 
 

@@ -34,7 +34,8 @@ def s3_error(status: int, code: str) -> faulty_server.Answer:
 
 
 def test_words_are_those_that_are_counted() -> None:
-    assert set(service_error.TEXTS) == set(outcomes.REMOTE_FAULTS)
+    # What is left alone says nothing.
+    assert set(service_error.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
     words = {*service_error._OF_CODE.values(), *service_error._OF_STATUS.values()}
     assert words | {word for word, _ in service_error._SAYINGS} <= set(outcomes.REMOTE_FAULTS)
 
@@ -109,6 +110,7 @@ def test_absent(kind: str, answer: faulty_server.Answer) -> None:
         ("s3", s3_error(400, "ExpiredToken"), "bad_credentials"),
         ("s3", s3_error(503, "SlowDown"), "throttled"),
         ("s3", s3_error(500, "InternalError"), "broken"),
+        ("s3", s3_error(404, "NoSuchBucket"), "denied"),
         ("s3", faulty_server.drips, "timeout"),
     ],
 )
@@ -120,6 +122,17 @@ def test_faults(kind: str, answer: faulty_server.Answer, word: str) -> None:
         assert raised.value.word == word
         assert "SECRET" not in raised.value.text
         assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("Unexpected (permanent) at read => NoPerm: this user", "it does not permit this user that command"),
+        ('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"', "there is no such bucket"),
+    ],
+)
+def test_what_sounds_like_something_else_is_told_in_its_own_words(said: str, text: str) -> None:
+    assert service_error.of(said).text.startswith(text)
 
 
 def test_nobody_listens() -> None:

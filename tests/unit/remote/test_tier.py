@@ -127,9 +127,16 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
         assert outage is not None
         assert outage.word == "timeout"
         began = time.monotonic()
-        assert place.tier(text).get("blob", KEYS[0], 1000) is None
+        later = place.tier(text)
+        for key in KEYS:
+            assert later.get("blob", key, 1000) is None
         assert time.monotonic() - began < 0.2
-        assert place.said == [f"`{text}` is left alone for 60 s: {outage.text}"]
+        assert (later.counts[0].asked, later.counts[0].faults) == (0, {"left_alone": 1})
+        until = time.strftime("%H:%M:%S", time.localtime(outage.until))
+        assert place.said == [
+            f"`{text}` is left alone for 60 s: {outage.text}",
+            f"`{text}` is left alone until {until}: {outage.text}",
+        ]
 
 
 def test_one_that_hangs_does_not_hide_the_next(place: Place) -> None:

@@ -98,6 +98,7 @@ def test_what_is_queued_is_sent_and_leaves_the_queue(put, sender, cache, remote,
     assert (made.state.sent, made.state.bytes) == (2, sum(map(len, far.content.values())))
     state = uploads.state_of(cache.directory, remote.identity)
     assert (state.sent, state.bytes, state.word) == (2, made.state.bytes, "")
+    assert time.time() - 60 < state.sent_at <= time.time()
 
 
 def test_only_a_large_blob_is_asked_for_and_none_is_sent_twice(put, sender, far):

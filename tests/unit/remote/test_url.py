@@ -125,6 +125,20 @@ def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) 
     assert settings.wrong_settings == "remote"
 
 
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("s3://b/my prefix", "remote 2 is no URL such as `s3://bucket/prefix`; a blank in a URL is `%20`"),
+        ("s3:/b", "it is no URL such as `s3://bucket/prefix`"),
+        ("s3://b,RW", "it has a comma that is not followed by `rw` alone; a comma in a URL is `%2C`"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_would_be_right(text: str, clause: str) -> None:
+    with pytest.raises(url.RemoteUrlError) as raised:
+        url.parse(text)
+    assert str(raised.value) == clause
+
+
 def test_settings() -> None:
     settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE": "s3://b", "NVCCACHE_REMOTE_TIMEOUT": "0.5"})
     assert (settings.remote, settings.remote_timeout, settings.problems) == ("s3://b", 0.5, [])
