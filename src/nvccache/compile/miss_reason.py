@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
-FIRST = "it is the first compile of it that is recorded"
+FIRST = "no earlier compile of it is recorded"
 _LOST = "its result is no longer in the cache"
 _MOST_DETAILS = 50
 

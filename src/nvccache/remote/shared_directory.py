@@ -10,6 +10,7 @@ What is made has the permissions of the directory, for those who share it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -121,7 +122,9 @@ class SharedDirectory:
 
     def _permissions(self, make: bool) -> untrusted.Permissions:
         if make and not os.path.isdir(self._path):
-            os.makedirs(self._path, exist_ok=True)
+            # But not what it lies in: that may be a misspelt mount, or one that is not there yet.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._path)
         permissions = untrusted.Permissions(None)
         permissions.learn_from(os.stat(self._path))
         return permissions

@@ -21,7 +21,7 @@ from nvccache.store.store import Store
 from unprivileged import unreadable
 from workspaces import Workspace
 
-FIRST = "it is the first compile of it that is recorded"
+FIRST = "no earlier compile of it is recorded"
 
 
 def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages=None) -> None:

@@ -25,7 +25,7 @@ from nvccache.records.input_records import InputRecord
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 
-FIRST = "it is the first compile of it that is recorded"
+FIRST = "no earlier compile of it is recorded"
 LOST = "its result is no longer in the cache"
 LINE = "-c a.cu -O2 -o a.o"
 ASKED = ("CPATH", "LANG", "SECRET")

@@ -55,6 +55,14 @@ def test_round_trip(shared: SharedDirectory) -> None:
     assert not shared.has(NAME)
 
 
+def test_only_the_directory_itself_is_made(tmp_path: Path) -> None:
+    SharedDirectory(str(tmp_path / "made")).put(NAME, b"content")
+    with pytest.raises(ServiceError) as raised:
+        SharedDirectory(str(tmp_path / "mnt" / "made")).put(NAME, b"content")
+    assert raised.value.word == "unreachable"
+    assert not (tmp_path / "mnt").exists()
+
+
 def test_too_large(shared: SharedDirectory) -> None:
     shared.put(NAME, b"content")
     assert shared.get(NAME, 6) is None
