@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,27 @@ def test_another_sandbox_below_a_base_directory(inputs: Workspace) -> None:
     assert content != made[0][1]
 
 
+def test_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
+    """What was recorded without one does not say whether a text holds its path: the passes run once more."""
+    compile_in(inputs, sandbox(inputs, 1), BAZEL)
+    made = [compile_below_base(inputs, sandbox(inputs, number))[0] for number in (2, 3)]
+    assert made == ["stage_hit", "direct_hit"]
+    assert compile_below_base(inputs, sandbox(inputs, 1))[0] == "direct_hit"
+
+
+def test_explain_names_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
+    directory = sandbox(inputs, 1)
+    argv = (*BAZEL, "-o", OBJECT)
+    assert inputs.cached(*argv, cwd=directory).status == 0
+    inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
+    assert inputs.cached(*argv, cwd=directory, **base_of(inputs)).status == 0
+    explained = inputs.run([sys.executable, "-m", "nvccache", "explain", OBJECT], cwd=directory).stdout
+    assert b"`NVCCACHE_BASE_DIR` changed" in explained
+
+
 def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
     """Compile in a sandbox with a base directory above all of them: outcome and object."""
-    base = {"NVCCACHE_BASE_DIR": str(inputs.directory.parent / "sandbox"), "PWD": "/proc/self/cwd"}
+    base = {**base_of(inputs), "PWD": "/proc/self/cwd"}
     argv = (*BAZEL, "-o", OBJECT)
     result, counters = inputs.since(lambda: inputs.cached(*argv, cwd=directory, **base))
     assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
@@ -133,6 +152,10 @@ def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
     assert without_place((directory / OBJECT).read_bytes()) == without_place(content)
     assert (directory / RULE).read_bytes() == rule
     return counters.outcome, content
+
+
+def base_of(inputs: Workspace) -> dict[str, str]:
+    return {"NVCCACHE_BASE_DIR": str(inputs.directory.parent / "sandbox")}
 
 
 def without_place(content: bytes) -> bytes:

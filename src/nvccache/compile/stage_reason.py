@@ -35,6 +35,7 @@ _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
+    "base directory": "`NVCCACHE_BASE_DIR` changed",
     "sources": "its source lies elsewhere",
     "names": "its intermediate files have other names",
 }

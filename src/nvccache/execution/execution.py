@@ -126,6 +126,7 @@ class Execution:
         self.store = context.store
         self.since_ns = context.since_ns
         self.cwd = context.cwd
+        self.base = context.base
         self.terminal = context.terminal
         self.outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         self.workspace = Workspace(

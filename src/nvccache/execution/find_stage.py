@@ -88,7 +88,7 @@ class StageKeys:
         execution = self._execution
         read = execution.read_by(stage)
         digests = [self._workspace.digest_of(path) for path in read]
-        return stage_key.of_stage(
+        found = stage_key.of_stage(
             stage,
             digests,
             execution.environ,
@@ -97,6 +97,10 @@ class StageKeys:
             dated,
             self._workspace.source_paths_in(read),
         )
+        if stage.is_preprocessor and execution.base:
+            # What is kept of a text includes whether it is free of this one, and the text itself is not kept.
+            found.append(("base directory", (execution.base,)))
+        return found
 
     def meaning_key(self, stage: Stage, known: Known, by_bytes: Sequence[KeyComponent]) -> str:
         """The key by what the text says, or empty where the stage reads none, or that is not known."""

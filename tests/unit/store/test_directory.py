@@ -224,6 +224,31 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
     assert oct((root / "locks" / f"{KEY[0]}.lock").stat().st_mode & 0o7777) == oct(of_locks)
 
 
+@pytest.mark.parametrize("is_of_group", [True, False])
+def test_folders_are_for_the_group_where_their_bit_for_it_may_not_be_set(root, is_of_group, monkeypatch):
+    """As in Nix's sandbox; a folder of a group that is not the caller's must not lose it."""
+    root.mkdir()
+    root.chmod(0o2770)
+    os.chown(root, -1, os.getegid())
+    root.chmod(0o2770)
+    fchmod = os.fchmod
+
+    def forbidden(descriptor: int, mode: int) -> None:
+        if mode & stat.S_ISGID:
+            raise PermissionError
+        fchmod(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", forbidden)
+    if not is_of_group:
+        monkeypatch.setattr(os, "getegid", lambda: root.stat().st_gid + 1)
+    cache = Store(str(root))
+    cache.add_record(STAGE, KEY, b"body")
+    assert bool(cache.trouble) is not is_of_group
+    if is_of_group:
+        for name in (STAGE, f"{STAGE}/{KEY[:2]}"):
+            assert oct((root / name).stat().st_mode & 0o7777) == oct(0o770)
+
+
 def test_how_a_user_compiles_is_for_that_user_alone(root):
     root.mkdir()
     root.chmod(0o2775)
