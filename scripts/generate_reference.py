@@ -84,6 +84,7 @@ _FILES_OF_AWS = "`AWS_ACCESS_KEY_ID` and its like, `AWS_PROFILE`, `~/.aws`; with
 REMOTE_CREDENTIALS = {
     "s3": _FILES_OF_AWS,
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
+    "rediss": "as for `redis`; with TLS",
     "https": "in the URL, else `~/.netrc` or the file that `NETRC` names",
     "http": "as for `https`, but anybody on the way can read them",
     "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or what `gcloud auth application-default login` left; without "
@@ -100,7 +101,8 @@ REMOTE_OPTIONS = (
     "- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. It",
     "  is not asked otherwise, since elsewhere it takes seconds to find that there is none.",
     "- `prefix`, `ttl`: of redis, before each key, and the seconds after which the server forgets an entry.",
-    "- The number behind redis's host is the database. Encrypted redis is not spoken: use a tunnel.",
+    "- The number behind redis's host is the database; without one it is 0. `SSL_CERT_FILE` names the",
+    "  certificates that `rediss` trusts, if not those of the system.",
     "- `http` and `https` read any server of files, and write to a WebDAV server.",
     "",
     "No credentials are shown by any command, and none are in the log or the event log.",

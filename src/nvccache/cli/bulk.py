@@ -82,7 +82,7 @@ def _is_fault(error: Exception) -> bool:
 def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
     """The names of ours on a remote, their sizes and times of change; raises ServiceError.
 
-    One that has no lists, such as redis through opendal, is `broken`.
+    One that has no lists, such as a web server without PROPFIND, is `broken`.
     """
     with progress.bar(f"listing {remote.shown}", is_long=True):
         try:

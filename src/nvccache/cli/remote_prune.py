@@ -35,8 +35,8 @@ _NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is
 def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove objects from the remotes that are written to.
 
-    AGE is written as `30d`, SIZE as `10G`. It goes by when an object was written, since servers do not say
-    when it was read; what is still of use is made and sent again. A lifecycle rule of S3 or `maxmemory` of
+    AGE is written as `30d`, SIZE as `10G`. It goes by when an object was written, since only redis says
+    when it was used; what is still of use is made and sent again. A lifecycle rule of S3 or `maxmemory` of
     redis does this by itself.
     """
     if age is None and most is None:

@@ -30,10 +30,12 @@ _ADVICE = {
     "unreachable": "see whether the server runs, and whether it can be reached from here",
     "broken": "see whether the URL is right, and what kind of server is there",
 }
+_OF_REDIS = "set user and password in the URL, or the password in REDISCLI_AUTH"
 _OF_HTTP = "set user and password in the URL, or in ~/.netrc"
 _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or `?profile=` in the URL",
-    "redis": "set user and password in the URL, or the password in REDISCLI_AUTH",
+    "redis": _OF_REDIS,
+    "rediss": _OF_REDIS,
     "https": _OF_HTTP,
     "http": _OF_HTTP,
     "gs": "name a file with credentials in GOOGLE_APPLICATION_CREDENTIALS",

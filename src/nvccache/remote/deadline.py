@@ -15,6 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Bytes a second, once the time for an answer has gone by: what is slower counts as one that does not answer.
+SLOWEST = 32 * 1024
+
 
 class Budget:
     """What a call may still wait; shared by its threads."""

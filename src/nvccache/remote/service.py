@@ -1,5 +1,7 @@
 """One remote as a place to get from and put to: the one importer of opendal.
 
+A directory and a redis are spoken to without it.
+
 Blocks: whoever must not wait asks on a thread (deadline.py). opendal itself waits for ever unless told
 otherwise, and for each piece of an answer anew: what limits all of it is `rate`, below which a server counts
 as one that does not answer.
@@ -9,7 +11,8 @@ from __future__ import annotations
 
 import time
 
-from nvccache.remote import client_limits, redis_greeting, service_error, service_options
+from nvccache.remote import client_limits, deadline, service_error, service_options
+from nvccache.remote.redis_server import RedisServer
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Service", "ServiceError"]
 
 _CHUNK = 1 << 18  # bytes that are read at a time
-SLOWEST = 32 * 1024  # bytes a second, once a second has gone by
 
 
 def is_installed() -> bool:
@@ -44,10 +46,12 @@ class Service:
         self._environ = environ
         self._writer_made: Any = None
         if remote.scheme == "file":
-            self._directory: SharedDirectory | None = SharedDirectory(remote.path)
+            self._own: SharedDirectory | RedisServer | None = SharedDirectory(remote.path)
             return
-        self._directory = None
-        self._is_reached = remote.scheme != "redis"
+        if remote.scheme in ("redis", "rediss"):
+            self._own = RedisServer(remote, environ, timeout)
+            return
+        self._own = None
         service, options = service_options.of_reader(remote, environ)
         # Of a bucket, those who may not list it are refused what is missing, whoever they are.
         is_bucket = remote.scheme in ("s3", "gs", "azblob")
@@ -56,14 +60,14 @@ class Service:
 
     def get(self, name: str, most: int) -> bytes | None:
         """What has this name; None where there is no such name, or more than `most` bytes under it."""
-        if self._directory:
-            return self._directory.get(name, most)
+        if self._own:
+            return self._own.get(name, most)
         return self._asked(lambda: self._read(name, most), None)
 
     def has(self, name: str, size: int | None = None) -> bool:
         """Whether something has this name and, where a size is given and the server tells one, this size."""
-        if self._directory:
-            return self._directory.has(name, size)
+        if self._own:
+            return self._own.has(name, size)
         # A web server need not tell the size of what it has; that looks like nothing.
         is_telling = self.remote.scheme not in ("http", "https")
 
@@ -74,8 +78,8 @@ class Service:
         return self._asked(ask, False)
 
     def put(self, name: str, content: bytes) -> None:
-        if self._directory:
-            self._directory.put(name, content)
+        if self._own:
+            self._own.put(name, content)
             return
         try:
             self._told(lambda: self._writer().write(name, content))
@@ -89,15 +93,15 @@ class Service:
 
     def delete(self, name: str) -> None:
         """Also of what is not there."""
-        if self._directory:
-            self._directory.delete(name)
+        if self._own:
+            self._own.delete(name)
         else:
             self._told(lambda: self._writer().delete(name))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
         """The names that begin with `prefix`, which ends with `/` or is empty; sizes; times of change."""
-        if self._directory:
-            yield from self._directory.list(prefix)
+        if self._own:
+            yield from self._own.list(prefix)
             return
         entries = self._told(lambda: iter(self._writer().list(prefix, recursive=True)))
         while (entry := self._told(lambda: next(entries, None))) is not None:
@@ -143,19 +147,12 @@ class Service:
                 if size > most:
                     return None
                 seconds = time.monotonic() - began
-                if seconds > self._timeout and size < (seconds - self._timeout) * SLOWEST:
+                if seconds > self._timeout and size < (seconds - self._timeout) * deadline.SLOWEST:
                     raise ServiceError("timeout", "it sends too slowly")
         return b"".join(parts)
 
-    def _reach(self) -> None:
-        if not self._is_reached:
-            options = service_options.of_reader(self.remote, self._environ)[1]
-            redis_greeting.greet(self.remote.host.strip("[]"), self.remote.port, options, self._timeout)
-            self._is_reached = True
-
     def _asked(self, operation: Callable[[], Result], absent: Result) -> Result:
         """The result of an operation, `absent` where the remote says that there is no such name."""
-        self._reach()
         try:
             return operation()
         except ServiceError:
@@ -180,7 +177,6 @@ class Service:
         return "connection lost"
 
     def _told(self, operation: Callable[[], Result]) -> Result:
-        self._reach()
         try:
             return operation()
         except ServiceError:

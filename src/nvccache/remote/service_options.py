@@ -1,7 +1,7 @@
 """What opendal is told of a remote: where it is, and with which credentials it is asked.
 
-Credentials are those of the service's own tools: in variables, in the files of those tools, and for HTTP and
-redis also in the URL. Where there are none, a bucket is asked without a signature, as a public one
+Credentials are those of the service's own tools: in variables, in the files of those tools, and for HTTP
+also in the URL. Where there are none, a bucket is asked without a signature, as a public one
 may be. The metadata service of a cloud's machine is asked only on demand: elsewhere its address answers
 nobody, and takes seconds to say so.
 """
@@ -110,22 +110,6 @@ def _of_azblob(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options
     return "azblob", options
 
 
-def _of_redis(remote: Remote, environ: Mapping[str, str]) -> tuple[str, Options]:
-    options = {
-        "endpoint": f"redis://{remote.host}:{remote.port}",
-        "db": remote.path,
-        "root": f"/{remote.options.get('prefix', '')}",
-    }
-    password = remote.password or environ.get("REDISCLI_AUTH", "")
-    if remote.user:
-        options["username"] = remote.user
-    if password:
-        options["password"] = password
-    if remote.options.get("ttl"):
-        options["default_ttl"] = f"{remote.options['ttl']}s"
-    return "redis", options
-
-
 def _of_http(remote: Remote, environ: Mapping[str, str]) -> Options:
     options = {"endpoint": f"{remote.scheme}://{remote.host}:{remote.port}", "root": f"/{remote.path}"}
     user, password = remote.user, remote.password
@@ -154,5 +138,4 @@ _OF = {
     "s3": _of_s3,
     "gs": _of_gs,
     "azblob": _of_azblob,
-    "redis": _of_redis,
 }

@@ -30,6 +30,7 @@ SCHEMES = {
         ("endpoint", "region", "profile", "anonymous", "virtual_host", "ec2"),
     ),
     "redis": Scheme("redis://host:6379/0?prefix=nvccache", "a host", ("prefix", "ttl"), 6379),
+    "rediss": Scheme("rediss://host:6379/0?prefix=nvccache", "a host", ("prefix", "ttl"), 6379),
     "https": Scheme("https://host/path", "a host", (), 443),
     "http": Scheme("http://host/path", "a host", (), 80),
     "gs": Scheme("gs://bucket/prefix", "a bucket", ("endpoint", "anonymous", "metadata")),
@@ -173,7 +174,7 @@ def _path(remote: Remote, path: str) -> str:
             raise RemoteUrlError(f"names no directory: `{SCHEMES['file'].example}`")
         return "/" + path.strip("/")
     path = path.strip("/")
-    if remote.scheme == "redis":
+    if remote.scheme in ("redis", "rediss"):
         if path and not (path.isascii() and path.isdecimal() and len(path) < 6):
             raise RemoteUrlError("has a database that is no number; a prefix is `?prefix=`")
         return path or "0"

@@ -120,6 +120,7 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
     [
         ("s3://bucket", "AWS_ACCESS_KEY_ID"),
         ("redis://host", "REDISCLI_AUTH"),
+        ("rediss://host", "REDISCLI_AUTH"),
         ("https://host", "netrc"),
         ("http://host", "netrc"),
         ("gs://bucket", "GOOGLE_APPLICATION_CREDENTIALS"),

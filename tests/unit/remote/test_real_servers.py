@@ -14,6 +14,7 @@ import pytest
 
 from nvccache.remote import envelope, url
 from nvccache.remote.service import Service, ServiceError
+from support import certificates
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -85,6 +86,45 @@ def test_redis(redis: int) -> None:
     service.delete(NAME)
     assert not service.has(NAME)
     round_trip(Service(url.parse(f"redis://127.0.0.1:{redis}/2")[0], {"REDISCLI_AUTH": "SECRET"}, 5))
+
+
+def test_what_redis_has(redis: int) -> None:
+    service = Service(url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=a*,rw")[0], {}, 5)
+    names = [f"1/{number:02x}/{number:064x}" for number in range(1500)]
+    for name in names:
+        service.put(name, CONTENT)
+    service.put("2/other", CONTENT)
+    other = Service(url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=ab,rw")[0], {}, 5)
+    other.put(names[0], CONTENT)
+    found = list(service.list("1/"))
+    assert sorted(name for name, _, _ in found) == sorted(names)
+    assert {size for _, size, _ in found} == {len(CONTENT)}
+    assert all(abs(used - time.time()) < 60 for _, _, used in found)
+    assert [name for name, _, _ in other.list("")] == names[:1]
+
+
+def test_redis_with_tls(tmp_path: Path) -> None:
+    trusted, other = certificates.authority(tmp_path / "a"), certificates.authority(tmp_path / "b")
+    certificate, key = trusted.sign("redis")
+    options = (
+        "--tls-port",
+        "{port}",
+        "--port",
+        "0",
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--tls-auth-clients",
+        "no",
+    )
+    files = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key))
+    for port in started("redis-server", *options, *files, "--tls-ca-cert-file", str(trusted.certificate)):
+        there = f"rediss://127.0.0.1:{port}"
+        round_trip(Service(url.parse(there)[0], {"SSL_CERT_FILE": str(trusted.certificate)}, 5))
+        for file in (other.certificate, key, tmp_path / "nowhere"):
+            assert word_of(there, "get", {"SSL_CERT_FILE": str(file)}) == "tls"
+        assert word_of(f"redis://127.0.0.1:{port}", "get") in ("unreachable", "broken")
 
 
 def test_users_of_redis(redis: int) -> None:

@@ -240,8 +240,6 @@ def test_credentials_in_variables() -> None:
     token = {"AZURE_STORAGE_SAS_TOKEN": "?t"}
     assert service_options.of_reader(remote, token)[1]["sas_token"] == "t"
     assert "skip_signature" in service_options.of_reader(remote, NOBODY)[1]
-    remote = url.parse("redis://h")[0]
-    assert service_options.of_reader(remote, {"REDISCLI_AUTH": "p"})[1]["password"] == "p"
 
 
 def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

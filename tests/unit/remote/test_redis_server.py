@@ -1,0 +1,174 @@
+"""A redis as a remote, where the server is not what it should be. Real ones: test_real_servers.py."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nvccache.remote import url
+from nvccache.remote.redis_server import RedisServer
+from nvccache.remote.service_error import ServiceError
+
+NAME = "1/ab/" + "ab" * 32
+MOST = 1 << 20
+
+
+class Fake:
+    """Answers what it receives at a time with the next of its `answers`; `heard` has what that was."""
+
+    def __init__(self, *answers: bytes, then: Callable[[socket.socket], None] | None = None) -> None:
+        self.answers = list(answers)
+        self.heard: list[bytes] = []
+        self.connections = 0
+        self._then = then
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def server(self, user: str = "", query: str = "", timeout: float = 0.3) -> RedisServer:
+        port = self._listener.getsockname()[1]
+        return RedisServer(url.parse(f"redis://{user}127.0.0.1:{port}/{query}")[0], {}, timeout)
+
+    def close(self) -> None:
+        for each in [self._listener, *self._open]:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._open.append(connection)
+                self.connections += 1
+                self._serve(connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while said := connection.recv(1 << 20):
+                self.heard.append(said)
+                answer = self.answers.pop(0) if self.answers else b""
+                if answer == b"end":
+                    connection.close()
+                    return
+                connection.sendall(answer)
+                if not self.answers and self._then:
+                    self._then(connection)
+
+
+@pytest.fixture
+def fake() -> Iterator[Callable[..., Fake]]:
+    made: list[Fake] = []
+
+    def make(*answers: bytes, then: Callable[[socket.socket], None] | None = None) -> Fake:
+        made.append(Fake(*answers, then=then))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def word_of(server: RedisServer) -> str:
+    with pytest.raises(ServiceError) as raised:
+        server.get(NAME, MOST)
+    assert "SECRET" not in raised.value.text
+    return raised.value.word
+
+
+def test_greeting_database_and_question_go_in_one_write(fake: Callable[..., Fake]) -> None:
+    there = fake(b"+OK\r\n+OK\r\n$7\r\ncontent\r\n", b"$-1\r\n")
+    server = there.server("me:SECRET@", "3?prefix=p")
+    assert server.get(NAME, MOST) == b"content"
+    assert server.get(NAME, MOST) is None
+    key = f"p/{NAME}".encode()
+    asked = b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key), key)
+    greeting = b"*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$6\r\nSECRET\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
+    assert there.heard == [greeting + asked, asked]
+    assert there.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [
+        (b"-NOAUTH Authentication required.\r\n", "bad_credentials"),
+        (b"-WRONGPASS SECRET\r\n", "bad_credentials"),
+        (b"-NOPERM this user\r\n", "bad_credentials"),
+        (b"-OOM command not allowed\r\n", "full"),
+        (b"-LOADING the dataset\r\n", "unreachable"),
+        (b"-READONLY a replica\r\n", "denied"),
+        (b"-ERR max number of clients reached\r\n", "throttled"),
+        (b"-ERR something else\r\n", "broken"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "broken"),
+        (b"$x\r\n", "broken"),
+        (b"x" * 10000, "broken"),
+        (b"*1\r\n" * 100, "broken"),
+        (b"*99999999\r\n", "broken"),
+        (b"$100\r\nnot all of it", "timeout"),
+        (b"", "timeout"),
+        (b"end", "unreachable"),
+    ],
+)
+def test_answers_that_are_none(fake: Callable[..., Fake], answer: bytes, word: str) -> None:
+    began = time.monotonic()
+    assert word_of(fake(answer).server()) == word
+    assert time.monotonic() - began < 2
+
+
+def test_no_more_is_taken_than_may_come(fake: Callable[..., Fake]) -> None:
+    def sends_for_ever(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    assert fake(b"$1000000000000\r\n", then=sends_for_ever).server().get(NAME, MOST) is None
+    assert word_of(fake(b"$", then=sends_for_ever).server()) == "broken"
+
+
+def test_what_drips_is_given_up(fake: Callable[..., Fake]) -> None:
+    def drips(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    began = time.monotonic()
+    assert word_of(fake(b"$1000000\r\n", then=drips).server()) == "timeout"
+    assert time.monotonic() - began < 2
+
+
+def test_what_nobody_reads_is_not_sent_for_ever(fake: Callable[..., Fake]) -> None:
+    there = fake(then=lambda _: time.sleep(5))
+    with pytest.raises(ServiceError) as raised:
+        there.server().put(NAME, bytes(50 << 20))
+    assert raised.value.word == "timeout"
+
+
+def test_a_connection_that_was_ended_meanwhile_is_made_anew(fake: Callable[..., Fake]) -> None:
+    there = fake(b"$1\r\na\r\n", b"end", b"$1\r\nb\r\n")
+    server = there.server()
+    assert [server.get(NAME, MOST), server.get(NAME, MOST)] == [b"a", b"b"]
+    assert there.connections == 2
+
+
+def test_one_that_hangs_is_not_asked_twice(fake: Callable[..., Fake]) -> None:
+    there = fake(b"$1\r\na\r\n", b"")
+    server = there.server()
+    server.get(NAME, MOST)
+    assert word_of(server) == "timeout"
+    assert there.connections == 1
+
+
+def test_a_list_without_form_is_refused(fake: Callable[..., Fake]) -> None:
+    for answer in (b"+OK\r\n", b"*1\r\n$1\r\n0\r\n", b"*2\r\n:0\r\n*0\r\n"):
+        with pytest.raises(ServiceError) as raised:
+            list(fake(answer).server().list("1/"))
+        assert raised.value.word == "broken"
+
+
+def test_a_name_of_a_host_that_is_none() -> None:
+    server = RedisServer(url.parse(f"redis://{'a' * 70}.example")[0], {}, 1)
+    assert word_of(server) == "unreachable"
