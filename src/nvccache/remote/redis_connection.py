@@ -8,12 +8,13 @@ come; and nothing that drips.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import time
 
 from nvccache.remote import deadline, service_error
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service_error import OwnLimitError, ServiceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 18  # bytes that are sent or received at a time
 LONGEST = 1 << 12  # bytes of a line, and of what a list has
 _MOST_LISTED = 1 << 16  # names in a part of a list
+_OWN_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _DEEPEST = 2  # a list of cursor and names
 
 
@@ -50,7 +52,7 @@ class Connection:
         try:
             self._socket = _connected(remote, environ, timeout)
         except (OSError, UnicodeError) as error:
-            raise _of_socket(error) from None
+            raise _of_connecting(error) from None
 
     def __del__(self) -> None:
         self.close()
@@ -64,8 +66,10 @@ class Connection:
         self._began, self._moved = time.monotonic(), 0
         try:
             return self._ask(commands, most)
-        except OSError as error:
-            raise _of_socket(error) from None
+        except TimeoutError:
+            raise ServiceError("timeout") from None
+        except OSError:
+            raise ServiceError("unreachable") from None
 
     def _ask(self, commands: Sequence[Command], most: int) -> Sequence[Reply]:
         greeting, self._greeting = self._greeting, []
@@ -197,12 +201,15 @@ def fault_of(refusal: Refusal) -> ServiceError:
     return service_error.of(said)
 
 
-def _of_socket(error: OSError | UnicodeError) -> ServiceError:
+def _of_connecting(error: OSError | UnicodeError) -> ServiceError:
+    number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, TimeoutError):
         return ServiceError("timeout")
+    if number in _OWN_LIMITS:
+        return OwnLimitError("unreachable", f"this process: {os.strerror(number)}")
     # Not by its type, for which `ssl` would have to be loaded.
     if type(error).__module__ == "ssl":
         return ServiceError("tls")
     if isinstance(error, FileNotFoundError):
-        return ServiceError("tls", text=f"`SSL_CERT_FILE` cannot be read: {os.strerror(error.errno or 0)}")
+        return ServiceError("tls", text=f"`SSL_CERT_FILE` cannot be read: {os.strerror(number or 0)}")
     return ServiceError("unreachable")

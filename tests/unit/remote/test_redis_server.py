@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from nvccache.remote import url
 from nvccache.remote.redis_server import RedisServer
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service_error import OwnLimitError, ServiceError
 
 NAME = "1/ab/" + "ab" * 32
 MOST = 1 << 20
@@ -172,3 +173,14 @@ def test_a_list_without_form_is_refused(fake: Callable[..., Fake]) -> None:
 def test_a_name_of_a_host_that_is_none() -> None:
     server = RedisServer(url.parse(f"redis://{'a' * 70}.example")[0], {}, 1)
     assert word_of(server) == "unreachable"
+
+
+def test_a_limit_of_this_process_is_none_of_the_servers(
+    fake: Callable[..., Fake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    with pytest.raises(OwnLimitError):
+        fake().server().get(NAME, MOST)
