@@ -72,3 +72,19 @@ def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(tmp_path: Path) 
         sending.run(sending.stage("cicc"), Handle(), [])
     silent = OfTest(tmp_path, back_of(), terminal="80")
     assert silent.run(silent.stage("cicc"), Handle(), [])
+
+
+@pytest.mark.parametrize(("takes_seed", "expected"), [(True, 9.0), (False, 0.0)])
+def test_an_id_that_is_made_of_the_process_is_made_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_seed: bool, expected: float
+) -> None:
+    """As by a cicc of CUDA 11, to which no seed can be given."""
+    monkeypatch.setattr("nvccache.module_id.ids.generates", lambda stage: stage.kind == "cicc")
+    sending = OfTest(tmp_path, back_of())
+    execution, executor = sending._execution, sending.executor
+    execution.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)
+    execution.cwd, execution.environ, execution.input_bytes = "/work", {}, lambda stage: 1
+    executor.is_in_use, executor.expected = True, lambda *_: 9.0
+    executor.is_worth_it = lambda *_: True
+    assert sending.expected_seconds(sending.stage("cicc")) == expected
+    assert sending.expected_seconds(sending.stage("ptxas")) == 9.0
