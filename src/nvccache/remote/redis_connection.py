@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import socket
 import time
@@ -18,6 +19,7 @@ from nvccache.remote.service_error import OwnLimitError, ServiceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping, Sequence
 
     from nvccache.remote.url import Remote
@@ -173,14 +175,18 @@ def _connected(remote: Remote, environ: Mapping[str, str], timeout: float) -> so
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if remote.scheme == "redis":
             return plain
-        import ssl
-
-        file, folder = environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None
-        context = ssl.create_default_context(cafile=file, capath=folder)
+        context = _context(environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None)
         return context.wrap_socket(plain, server_hostname=host)
     except BaseException:
         plain.close()
         raise
+
+
+@functools.lru_cache(maxsize=1)  # reading the certificates of the system takes longer than a handshake
+def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
+    import ssl
+
+    return ssl.create_default_context(cafile=file, capath=folder)
 
 
 def _encoded(command: Command) -> bytes:
