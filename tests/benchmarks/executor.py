@@ -197,11 +197,11 @@ def predicted(units: int, seconds: float, call: float, machines: Machines) -> fl
     """What the simulation says; half of a call's own time comes before its tools."""
     own = call / 2
     stages = [
-        Stage("start", own),
+        Stage("start", own, takes_core=False),
         Stage("cicc", seconds, (0,), True),
         Stage("ptxas", seconds / 3, (1,), True),
     ]
-    return simulate([[*stages, Stage("end", own, (2,))]] * units, machines).makespan
+    return simulate([[*stages, Stage("end", own, (2,), takes_core=False)]] * units, machines).makespan
 
 
 def builds(folder: Path, url: str, units: int, seconds: float, remote: int) -> tuple[list[str], bool]:

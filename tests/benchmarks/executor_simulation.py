@@ -31,7 +31,10 @@ SEED = 7
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """`needs` are the numbers of stages of the unit before it; megabytes go to and come from a worker."""
+    """`needs` are the numbers of stages of the unit before it; megabytes go to and come from a worker.
+
+    What `takes_core` is not true of is done beside what runs, as what nvccache does by itself.
+    """
 
     kind: str
     seconds: float
@@ -39,6 +42,7 @@ class Stage:
     may_be_sent: bool = False
     sent_mb: float = 0.0
     fetched_mb: float = 0.0
+    takes_core: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +146,9 @@ class _Build:
 
     def _make_ready(self, number: int, stage: int) -> None:
         found = self._units[number][stage]
+        if not found.takes_core:
+            self._push(found.seconds, "beside", number, stage)
+            return
         queue = self._stuck if self._may_be_sent(found) else self._ready
         heapq.heappush(queue, (_urgency(found), next(self._order), number, stage))
 
@@ -190,7 +197,7 @@ class _Build:
     def _end(self, place: str, number: int, stage: int) -> None:
         if place == "here":
             self._free_local += 1
-        else:
+        elif place == "away":
             self._free_remote += 1
             self._away -= 1
         for reader in self._readers[number][stage]:
