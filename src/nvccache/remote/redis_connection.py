@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18  # bytes that are sent or received at a time
 LONGEST = 1 << 12  # bytes of a line, and of what a list has
-_MOST_LISTED = 1 << 16  # names in a part of a list
+_MOST_LISTED = 1 << 14  # names in a part of a list
 _OWN_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
-_DEEPEST = 2  # a list of cursor and names
+_LISTS = {0: 2, 1: _MOST_LISTED}  # what SCAN answers, a cursor and names: most elements by depth
 
 
 class Refusal:
@@ -77,12 +77,13 @@ class Connection:
         greeting, self._greeting = self._greeting, []
         self._send(b"".join(map(_encoded, greeting)), commands)
         for _ in greeting:
-            refusal = self._reply(LONGEST)
+            refusal = self._reply(LONGEST, {})
             if isinstance(refusal, Refusal):
                 raise fault_of(refusal)
         replies: list[Reply] = []
-        for _ in commands:
-            replies.append(self._reply(most))
+        for command in commands:
+            # Nothing else is answered by a list, whose parts together nobody would count.
+            replies.append(self._reply(most, _LISTS if command[0] == b"SCAN" else {}))
             if not self.is_usable:
                 break
         if len(replies) < len(commands):
@@ -104,7 +105,7 @@ class Connection:
             self._note(sent)
             rest = rest[sent:]
 
-    def _reply(self, most: int, depth: int = 0) -> Reply:
+    def _reply(self, most: int, lists: Mapping[int, int], depth: int = 0) -> Reply:
         line = self._line()
         kind, rest = line[:1], line[1:]
         if kind == b"+":
@@ -119,9 +120,9 @@ class Connection:
         if number < 0:
             return None
         if kind == b"*":
-            if depth == _DEEPEST or number > _MOST_LISTED:
+            if number > lists.get(depth, -1):
                 raise no_redis()
-            return [self._reply(LONGEST, depth + 1) for _ in range(number)]
+            return [self._reply(LONGEST, lists, depth + 1) for _ in range(number)]
         if number > most:
             self.is_usable = False
             return None

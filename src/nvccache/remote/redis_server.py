@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nvccache.remote.url import Remote
 
 _AT_ONCE = 1000  # names of a part of a list
+_LONGEST_IDLE = 1 << 32  # seconds
 _SPECIAL = frozenset("*?[]^-\\")  # in what SCAN matches
 
 
@@ -70,7 +71,10 @@ class RedisServer:
         for key, seconds, size in zip(keys, idle, sizes, strict=True):
             name = key.decode(errors="replace").removeprefix(self._prefix)
             if isinstance(size, int) and size:
-                yield name, size, time.time() - seconds if isinstance(seconds, int) else 0.0
+                used = 0.0
+                if isinstance(seconds, int) and 0 <= seconds < _LONGEST_IDLE:
+                    used = time.time() - seconds
+                yield name, size, used
 
     def _key(self, name: str) -> bytes:
         return (self._prefix + name).encode()

@@ -3,7 +3,7 @@
 A directory and a redis are spoken to without it.
 
 Blocks: whoever must not wait asks on a thread (deadline.py). opendal itself waits for ever unless told
-otherwise, and for each piece of an answer anew: what limits all of it is `rate`, below which a server counts
+otherwise, and for each piece of an answer anew: what limits all of it is a rate, below which a server counts
 as one that does not answer.
 """
 
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Service", "ServiceError"]
 
 _CHUNK = 1 << 18  # bytes that are read at a time
-
-
-def is_installed() -> bool:
-    """Whether remotes other than directories can be used."""
-    from importlib.util import find_spec
-
-    return find_spec("opendal") is not None
 
 
 class Service:

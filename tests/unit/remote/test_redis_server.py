@@ -110,6 +110,7 @@ def test_greeting_database_and_question_go_in_one_write(fake: Callable[..., Fake
         (b"x" * 10000, "broken"),
         (b"*1\r\n" * 100, "broken"),
         (b"*99999999\r\n", "broken"),
+        (b"*2\r\n$1\r\n0\r\n*0\r\n", "broken"),
         (b"$100\r\nnot all of it", "timeout"),
         (b"", "timeout"),
         (b"end", "unreachable"),
@@ -164,10 +165,24 @@ def test_one_that_hangs_is_not_asked_twice(fake: Callable[..., Fake]) -> None:
 
 
 def test_a_list_without_form_is_refused(fake: Callable[..., Fake]) -> None:
-    for answer in (b"+OK\r\n", b"*1\r\n$1\r\n0\r\n", b"*2\r\n:0\r\n*0\r\n"):
+    for answer in (
+        b"*3\r\n",
+        b"*2\r\n$1\r\n0\r\n*16385\r\n",
+        b"*1\r\n*1\r\n*1\r\n",
+        b"+OK\r\n",
+        b"*1\r\n$1\r\n0\r\n",
+        b"*2\r\n:0\r\n*0\r\n",
+    ):
         with pytest.raises(ServiceError) as raised:
             list(fake(answer).server().list("1/"))
         assert raised.value.word == "broken"
+
+
+@pytest.mark.parametrize("idle", [b"-5", b"9" * 400, b"x"])
+def test_a_time_that_cannot_be_is_none(fake: Callable[..., Fake], idle: bytes) -> None:
+    told = b":" + idle + b"\r\n" if idle != b"x" else b"-ERR an LFU policy\r\n"
+    there = fake(b"*2\r\n$1\r\n0\r\n*1\r\n$3\r\n1/a\r\n", told, b":7\r\n")
+    assert list(there.server().list("1/")) == [("1/a", 7, 0.0)]
 
 
 def test_a_name_of_a_host_that_is_none() -> None:
