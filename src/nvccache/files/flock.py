@@ -3,8 +3,8 @@
 Such a lock belongs to the open file: the kernel frees it when its holder dies, and a process that opens the
 file once more excludes itself as well. Who evicts, cleans or folds uses filelock (store/locks.py).
 
-    /proc/locks       1: FLOCK  ADVISORY  WRITE 2431 00:1b:54321 0 EOF     the holder's process, the file's inode
-    /proc/2431/stat   2431 (python3) T …                                   its state
+    /proc/locks       1: FLOCK  ADVISORY  WRITE 2431 00:1b:54321 0 EOF   process 2431 has locked inode 54321
+    /proc/2431/stat   2431 (python3) T …                                 and is stopped
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 A claim is taken only by a process that can run the stage at that moment, and is given up when the result is
 stored, or when there is none. A process never waits for a claim as such: it looks from time to time, and does
 what else there is to do. So no two processes can wait for each other. A holder that dies loses the
-lock; one that stands still (stopped, or its machine gone) lets the stamp stand still. Who sees that removes the
+lock; one that was stopped, or whose machine is gone, lets the stamp stand still. Who sees that removes the
 file, so that the stage can be claimed anew, and nobody waits for that holder again.
 """
 
