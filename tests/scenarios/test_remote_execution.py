@@ -54,7 +54,7 @@ def busy_machine(workspace: Workspace, tmp_path: Path) -> Iterator[None]:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(OWN_POOL.format(base=str(base)))
     workspace.environ["PYTHONPATH"] = str(tmp_path / "site")
-    with open(f"{slots.pool_directory((str(base),))}/slot-0", "ab") as stream:
+    with open(f"{slots.pool_directory((str(base),))}/slot-{min(os.sched_getaffinity(0))}", "ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 

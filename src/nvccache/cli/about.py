@@ -51,7 +51,7 @@ def facts_of(settings: Config) -> dict[str, str]:
         "system": _system(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "libc": " ".join(platform.libc_ver()) or "?",
-        "cores": str(slots.available_cores()),
+        "cores": str(slots.Share().cores),
         "cache": _short(settings.dir) or our_settings.NO_CACHE,
         "file_system": _file_system(settings.dir),
     }

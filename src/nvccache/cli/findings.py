@@ -193,8 +193,13 @@ def of_observer(settings: Config) -> Iterator[Finding]:
 
 def of_machine(settings: Config) -> Iterator[Finding]:
     """How much may run at once."""
-    cores = slots.available_cores()
-    if slots.pool_directory():
+    cores = slots.Share().cores
+    pool = slots.pool_directory()
+    for path, owner in slots.squatted():
+        if pool != path:
+            instead = f"`{pool}` is used instead" if pool else "remove it, or have its owner do so"
+            yield Finding(ODD, "at once", f"`{path}` belongs to user {owner}, or is no directory: {instead}")
+    if pool:
         yield Finding(
             GOOD, "at once", f"{settings.jobs or cores} stages in all calls together, {cores} cores"
         )

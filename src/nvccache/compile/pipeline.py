@@ -63,11 +63,10 @@ def carry_out(request: Request, config: Config) -> Report:
 def _slots(request: Request, config: Config, watchdog: Watchdog | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
     has_jobserver = watchdog is not None and watchdog.has_jobserver
-    cores = slots.available_cores()
+    share = slots.Share()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
-    own = 1 if has_jobserver else max(1, cores if wants_all else request.invocation.threads)
-    pool = slots.Pool(slots.pool_directory(), config.jobs or cores)
-    return slots.Slots(own, pool, watchdog)
+    own = 1 if has_jobserver else max(1, share.cores if wants_all else request.invocation.threads)
+    return slots.Slots(own, share.pool(slots.pool_directory(), config.jobs), watchdog)
 
 
 def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:

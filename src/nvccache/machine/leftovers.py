@@ -3,6 +3,9 @@
 Where everything was killed at once, the watchdog included, a directory stays. The next call that makes one
 of its own removes it. A directory in use is locked by its call; the kernel frees the lock of the dead. That
 is only known on this machine, while it is up, so the name says which that was; others go when they are old.
+The name says whose it is, too: there may be many that others have left, or put there.
+
+    $TMPDIR/nvccache-<uid>-<machine><random>
 """
 
 from __future__ import annotations
@@ -15,14 +18,15 @@ import time
 
 from nvccache.files import flock, keys
 
-_NAME = re.compile(r"nvccache-([0-9a-f]{6})[0-9a-f]{10}")
+_NAME = re.compile(r"nvccache-(\d+)-([0-9a-f]{6})[0-9a-f]{10}")
 _OLD = 24 * 3600.0  # seconds without a new file
+_SWEEP_SECONDS = 0.1  # for what is left to be looked through, at the end of a call that waits for it
 _TRIES, _PAUSE_SECONDS = 100, 0.002
 
 
 def new_name() -> str:
     """A name that nobody can foresee, for a directory of this machine."""
-    return f"nvccache-{_machine()}{os.urandom(5).hex()}"
+    return f"nvccache-{os.geteuid()}-{_machine()}{os.urandom(5).hex()}"
 
 
 def _machine() -> str:
@@ -67,14 +71,20 @@ def _lock(path: str) -> int:
 
 
 def sweep(parent: str, spared: str) -> None:
-    """Remove what calls of this user have left in a directory, but for the one named `spared`."""
+    """Remove what calls of this user have left in a directory, but for the one named `spared`.
+
+    What there is no time for is left to the next call.
+    """
     machine = _machine()
-    with contextlib.suppress(OSError):
-        for name in os.listdir(parent):
-            match = _NAME.fullmatch(name) if name != spared else None
-            if match:
+    ends_at = time.monotonic() + _SWEEP_SECONDS
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name) if entry.name != spared else None
+            if match and int(match[1]) == os.geteuid():
                 with contextlib.suppress(OSError):
-                    _remove_if_left(os.path.join(parent, name), is_from_here=match[1] == machine)
+                    _remove_if_left(entry.path, is_from_here=match[2] == machine)
+            if time.monotonic() > ends_at:
+                return
 
 
 def _remove_if_left(path: str, is_from_here: bool) -> None:

@@ -1,9 +1,12 @@
 """How many tools may run at once: the cores of this process, the slots of the user's pool, those of a call.
 
-All calls of one user on one machine share a pool with as many slots as there are cores. A slot of the pool is
-a file that is locked while it is taken, so that the kernel frees it when its holder dies:
+All calls of one user on one machine share a pool with a slot for each core, by the core's number: calls that
+are confined to other cores (`taskset`, a batch system) use other slots. Calls below a CPU quota share as many
+slots as it allows, and only with each other. A slot is a file that is locked while it is taken, so that the
+kernel frees it when its holder dies:
 
-    /dev/shm/nvccache-<uid>/slot-<number>
+    /dev/shm/nvccache-<uid>/slot-<core>
+    /dev/shm/nvccache-<uid>/slot-<inode of the control group that has the quota>-<core>
 
 Knows nothing of the tools that run, nor of where tokens come from: `jobserver` and `watchdog` do.
 """
@@ -19,16 +22,36 @@ from nvccache.machine import cgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from nvccache.machine.watchdog import Watchdog
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
 
 
-def available_cores(own_cgroups: str = cgroups.OWN, mount: str = cgroups.MOUNT) -> int:
-    """How many cores this process may use, by its affinity and its control groups' quotas; at least 1."""
-    quotas = map(_quota, cgroups.directories("cpu", own_cgroups, mount))
-    return max(1, min([len(os.sched_getaffinity(0)), *(quota for quota in quotas if quota is not None)]))
+class Share:
+    """What this process may use of the machine: so many `cores`, at least 1, and with whom it shares them."""
+
+    __slots__ = ("_affinity", "_group", "cores")
+
+    def __init__(self, own_cgroups: str = cgroups.OWN, mount: str = cgroups.MOUNT) -> None:
+        self._affinity = sorted(os.sched_getaffinity(0))
+        self._group = ""  # that whose quota allows less than the affinity does
+        self.cores = len(self._affinity)
+        for directory in cgroups.directories("cpu", own_cgroups, mount):
+            quota = _quota(directory)
+            if quota is not None and quota < self.cores:
+                self.cores = max(1, quota)
+                with contextlib.suppress(OSError):
+                    # By its inode: containers see their groups under one name.
+                    self._group = f"{os.stat(directory).st_ino}-"
+
+    def pool(self, directory: str, jobs: int = 0) -> Pool:
+        """The slots of all calls that have this share; `jobs`, unless 0, is how many there are instead."""
+        beyond = os.sysconf("SC_NPROCESSORS_CONF")  # numbers that are no core's
+        numbers = [*self._affinity, *range(beyond, beyond + jobs)]
+        return Pool(directory, numbers[: jobs or self.cores], f"slot-{self._group}")
 
 
 def _quota(directory: str) -> int | None:
@@ -43,18 +66,37 @@ def _quota(directory: str) -> int | None:
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
-    """The directory of this user's pool on this machine, made if need be; empty when it cannot be trusted."""
-    usable = [base for base in bases if os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)]
-    if not usable:
-        return ""
-    directory = f"{usable[0]}/nvccache-{os.geteuid()}"
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(directory, 0o700)
-        found = os.lstat(directory)
-    except OSError:
-        return ""
-    return directory if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else ""
+    """The directory of this user's pool on this machine, made if need be; empty when none can be trusted."""
+    for directory in _candidates(bases):
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory, 0o700)
+            found = os.lstat(directory)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                return directory
+    return ""
+
+
+def squatted(bases: tuple[str, ...] = _BASES) -> Iterator[tuple[str, int]]:
+    """What has the name of a directory of the pool and is somebody else's, or no directory; and its owner."""
+    for directory in _candidates(bases):
+        with contextlib.suppress(OSError):
+            found = os.lstat(directory)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                yield directory, found.st_uid
+
+
+def _candidates(bases: tuple[str, ...]) -> Iterator[str]:
+    """Where the pool may lie: under names that anybody can take, then in directories of the user's own."""
+    for base in bases:
+        if os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK):
+            yield f"{base}/nvccache-{os.geteuid()}"
+    runtime, home = os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("HOME", "")
+    if os.path.isabs(runtime):
+        yield f"{runtime}/nvccache"
+    if os.path.isabs(home):
+        # Homes are shared by machines, and so are locks there.
+        yield f"{home}/.cache/nvccache-slots-{os.uname().nodename}"
 
 
 class PoolSlot:
@@ -74,21 +116,22 @@ class PoolSlot:
 
 
 class Pool:
-    """The slots that all calls of this user share; `directory` may be empty, and then there are none."""
+    """Slots that calls of this user share; `directory` may be empty, and then there are none."""
 
-    __slots__ = ("_directory", "_name", "size")
+    __slots__ = ("_directory", "_name", "_numbers", "size")
 
-    def __init__(self, directory: str, size: int, name: str = "slot") -> None:
+    def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-") -> None:
         self._directory = directory
         self._name = name
-        self.size = size
+        self._numbers = numbers
+        self.size = len(numbers)
 
     def take(self) -> PoolSlot | None:
         """A free slot, or None at once; never raises OSError."""
         if not self._directory:
             return None
-        for number in range(self.size):
-            found = _lock(f"{self._directory}/{self._name}-{number}", number)
+        for number in self._numbers:
+            found = _lock(f"{self._directory}/{self._name}{number}", number)
             if found:
                 return found
         return None

@@ -55,7 +55,7 @@ class Executor:
         self._environ = environ
         self._locks = slots.pool_directory()
         self._breaker = Breaker(BREAKER.format(where.identity))
-        self._pool = slots.Pool(self._locks, settings.jobs or _JOBS, f"away-{where.identity}")
+        self._pool = slots.Pool(self._locks, range(settings.jobs or _JOBS), f"away-{where.identity}-")
         self._losses = Losses(self._locks, where.identity)
         self._is_open: bool | None = None
 

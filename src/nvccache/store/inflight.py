@@ -5,7 +5,8 @@
 A claim is taken only by a process that can run the stage at that moment, and is given up when the result is
 stored, or when there is none. A process never waits for a claim as such: it looks from time to time, and does
 what else there is to do. So no two processes can wait for each other. A holder that dies loses the
-lock; one that stands still (stopped, or its machine gone) lets the stamp stand still, and is not waited for.
+lock; one that was stopped, or whose machine is gone, lets the stamp stand still. Who sees that removes the
+file, so that the stage can be claimed anew, and nobody waits for that holder again.
 """
 
 from __future__ import annotations
@@ -42,39 +43,51 @@ class Claim:
 
     def give_up(self) -> None:
         """The stage has been stored, or never will be. That the file is gone tells those who wait."""
-        with contextlib.suppress(OSError):
-            self._root.unlink(self._path)
+        _unlink(self._root, self._path, self._descriptor)
         flock.let_go(self._descriptor)
 
 
 class Wait:
     """Another process runs a stage."""
 
-    __slots__ = ("_claims", "_descriptor", "_stamp", "_started", "_stood_still_since")
+    __slots__ = ("_claims", "_descriptor", "_path", "_root", "_stamp", "_started", "_stood_still_since")
 
-    def __init__(self, claims: Claims, descriptor: int) -> None:
+    def __init__(self, claims: Claims, root: Directory, path: str, descriptor: int) -> None:
         self._claims = claims
+        self._root = root
+        self._path = path
         self._descriptor = descriptor
         self._started = self._stood_still_since = time.monotonic()
         self._stamp = -1
 
     def look(self) -> str:
-        """HELD; FREE if the holder died; ENDED if it came to an end, or is not worth waiting for."""
+        """HELD; FREE if the holder died or stands still; ENDED if it came to an end, or takes too long."""
         try:
-            if flock.take(self._descriptor):
-                is_abandoned = os.fstat(self._descriptor).st_nlink > 0
-                return FREE if is_abandoned else ENDED
-            stamp = os.fstat(self._descriptor).st_mtime_ns
+            is_locked = not flock.take(self._descriptor)
+            status = os.fstat(self._descriptor)
         except OSError:
             return ENDED  # the file server has lost it
+        if not is_locked:
+            return FREE if status.st_nlink else ENDED
+        if not status.st_nlink:
+            return FREE  # somebody else has seen that the holder stands still
         now = time.monotonic()
-        if stamp != self._stamp:
-            self._stamp, self._stood_still_since = stamp, now
-        if now - self._stood_still_since >= self._claims.patience:
-            # It was stopped; what else it holds is not waited for as long.
-            self._claims.patience = 2 * _BEAT_SECONDS
-            return ENDED
+        if status.st_mtime_ns != self._stamp:
+            self._stamp, self._stood_still_since = status.st_mtime_ns, now
+        if self._stands_still(now - self._stood_still_since):
+            _unlink(self._root, self._path, self._descriptor)
+            return FREE
         return HELD if now - self._started < _LONGEST_SECONDS else ENDED
+
+    def _stands_still(self, seconds: float) -> bool:
+        """Whether the holder is known to have been stopped, or has shown no sign of life for too long."""
+        if seconds >= _BEAT_SECONDS and flock.is_held_by_stopped(self._descriptor):
+            return True
+        if seconds < self._claims.patience:
+            return False
+        # What else it holds is not waited for as long.
+        self._claims.patience = 2 * _BEAT_SECONDS
+        return True
 
     def leave(self) -> None:
         flock.let_go(self._descriptor)
@@ -100,7 +113,7 @@ class Claims:
             while True:
                 descriptor = locks.open_to_lock(self._root, path)
                 if not flock.take_or_close(descriptor):
-                    return Wait(self, descriptor)
+                    return Wait(self, self._root, path, descriptor)
                 if os.fstat(descriptor).st_nlink:
                     claim = Claim(self._root, path, descriptor)
                     self._held.add(claim)
@@ -124,6 +137,13 @@ class Claims:
     def give_up_all(self) -> None:
         for claim in tuple(self._held):
             self.give_up(claim)
+
+
+def _unlink(root: Directory, path: str, descriptor: int) -> None:
+    """Remove the file of a claim, unless that has been done: the path may be another's by now."""
+    with contextlib.suppress(OSError):
+        if os.fstat(descriptor).st_nlink:
+            root.unlink(path)
 
 
 def remove_abandoned(root: Directory, path: str) -> None:

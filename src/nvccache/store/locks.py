@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FOLDER = "locks"
-# For all locks of a call together. A publisher that has waited so long gives up: the result is right without
-# the cache, and a holder that was stopped holds every lock that it will ever hold.
+# For all locks of a call together. A publisher that has waited so long gives up, and at once where the holder
+# is known to have been stopped: the result is right without the cache.
 _LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
@@ -104,7 +104,7 @@ def _acquire(directory: Directory, path: str, seconds: float, take: Callable[[in
     give_up_at = time.monotonic() + seconds
     try:
         while not take(descriptor):
-            if time.monotonic() >= give_up_at:
+            if time.monotonic() >= give_up_at or flock.is_held_by_stopped(descriptor):
                 raise TimeoutError(f"another process holds `{path}`")
             time.sleep(_POLL_SECONDS)
     except BaseException:

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from nvccache import config
-from nvccache.cli import build_checks, observable, path_checks
+from nvccache.cli import build_checks, findings, observable, path_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
+from nvccache.machine import slots
 from nvccache.real_nvcc import SHIM_MARK
 
 
@@ -31,6 +32,18 @@ def programs(tmp_path, cache_dir):
 def of_path(programs, *names, **variables):
     environ = {**os.environ, "PATH": ":".join(str(programs / name) for name in names), **variables}
     return list(path_checks.of_path(config.load(environ), environ))
+
+
+@pytest.mark.usefixtures("cache_dir")
+def test_who_has_taken_the_name_of_the_pool_is_named(tmp_path, monkeypatch):
+    (tmp_path / f"nvccache-{os.geteuid()}").write_text("")
+    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
+    monkeypatch.setattr(slots.squatted, "__defaults__", ((str(tmp_path),),))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    taken, good = findings.of_machine(config.load(os.environ))
+    assert (taken.state, good.state) == (ODD, GOOD)
+    assert f"`{tmp_path}/nvccache-{os.geteuid()}` belongs to user {os.geteuid()}" in taken.text
+    assert f"`{tmp_path}/nvccache` is used instead" in taken.text
 
 
 def test_a_shim_that_is_first_is_good(programs):

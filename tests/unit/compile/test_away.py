@@ -100,7 +100,7 @@ class FakeSending:
 @pytest.fixture
 def pool(tmp_path) -> Iterator[slots.Pool]:
     """A pool with one core."""
-    yield slots.Pool(str(tmp_path), 1)
+    yield slots.Pool(str(tmp_path), range(1))
 
 
 def schedule_of(sending: FakeSending, *steps: Stage, own: int = 1, claims=None, **others) -> Schedule:

@@ -99,10 +99,27 @@ def test_what_others_left_stays(left):
     assert left.exists()
 
 
+def test_names_of_others_are_not_even_looked_at(left, monkeypatch):
+    other = left.with_name(left.name.replace(f"-{os.geteuid()}-", f"-{os.geteuid() + 1}-"))
+    left.rename(other)
+    monkeypatch.setattr(leftovers, "_remove_if_left", lambda path, is_from_here: pytest.fail(path))
+    sweep(other.parent)
+
+
+def test_a_sweep_ends_in_time_whatever_is_there(tmp_path, monkeypatch):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    for _ in range(8):
+        os.close(leftovers.make(str(folder / leftovers.new_name())))
+    monkeypatch.setattr(leftovers, "_SWEEP_SECONDS", -1.0)
+    sweep(folder)
+    assert len(list(folder.iterdir())) == 7, "what there is no time for is left to the next call"
+
+
 @pytest.mark.parametrize(("age", "is_left"), [(_DAY / 2, True), (_DAY * 2, False)])
 def test_what_another_machine_left_goes_when_it_is_old(left, age, is_left):
     """No lock of that machine's is known here."""
-    other = left.with_name("nvccache-" + "0" * 16)
+    other = left.with_name(f"nvccache-{os.geteuid()}-" + "0" * 16)
     left.rename(other)
     os.utime(other, (time.time() - age,) * 2)
     sweep(left.parent)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from nvccache.machine.slots import Pool, Slots, available_cores, pool_directory
+from nvccache.machine.slots import Pool, Share, Slots, pool_directory, squatted
 
 
 @pytest.fixture
@@ -24,18 +24,18 @@ def cgroups(tmp_path, monkeypatch):
             path = tmp_path / "mount" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
-        return available_cores(str(tmp_path / "own"), str(tmp_path / "mount"))
+        return Share(str(tmp_path / "own"), str(tmp_path / "mount")).cores
 
     return count
 
 
 def test_this_process_has_between_one_and_all_cores():
-    assert 1 <= available_cores() <= len(os.sched_getaffinity(0))
+    assert 1 <= Share().cores <= len(os.sched_getaffinity(0))
 
 
 def test_affinity_limits_the_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
-    assert available_cores() == 1
+    assert Share().cores == 1
 
 
 def test_without_a_quota_all_cores_count(cgroups):
@@ -46,7 +46,7 @@ def test_without_a_quota_all_cores_count(cgroups):
 
 def test_without_proc_all_cores_count(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
-    assert available_cores(str(tmp_path / "none"), str(tmp_path)) == 8
+    assert Share(str(tmp_path / "none"), str(tmp_path)).cores == 8
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(300000, 3), (250000, 3), (1000, 1), (0, 1), (9900000, 8)])
@@ -92,11 +92,79 @@ def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
     assert pool_directory((str(tmp_path),)) == directory
 
 
+@pytest.fixture
+def nobody(monkeypatch):
+    """No directory of the user's own."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+
+
+@pytest.mark.usefixtures("nobody")
 def test_the_pool_lies_where_a_directory_can_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     bases = (str(tmp_path / "none"), str(tmp_path / "file"), str(tmp_path))
     assert os.path.dirname(pool_directory(bases)) == str(tmp_path)
     assert pool_directory(bases[:2]) == ""
+
+
+def numbers_of(pool):
+    """Those of its slots that are free."""
+    taken = list(iter(pool.take, None))
+    for slot in taken:
+        slot.release()
+    return [slot.number for slot in taken]
+
+
+@pytest.fixture
+def confined(tmp_path, monkeypatch):
+    """The pool of a call on these cores, below a quota if there is one."""
+    monkeypatch.setattr(os, "sysconf", lambda name: 16)
+    (tmp_path / "pool").mkdir()
+
+    def pool(cores, quota=None, group="a", jobs=0):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(cores))
+        directory = tmp_path / "mount" / group
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "cpu.max").write_text(f"{quota or 'max'} 1\n")
+        (tmp_path / "own").write_text(f"0::/{group}\n")
+        return Share(str(tmp_path / "own"), str(tmp_path / "mount")).pool(str(tmp_path / "pool"), jobs)
+
+    return pool
+
+
+def test_calls_on_other_cores_have_slots_of_their_own(confined):
+    """Two jobs of a batch system on one node share a user, and no core."""
+    first, second, both = confined({0, 1}), confined({2, 3}), confined({1, 2})
+    taken = [first.take(), first.take()]
+    assert first.take() is None
+    assert numbers_of(second) == [2, 3]
+    assert numbers_of(both) == [2]
+    assert numbers_of(confined({0, 1})) == []
+    for slot in taken:
+        slot.release()
+    assert numbers_of(both) == [1, 2]
+
+
+def test_calls_below_one_quota_share_its_slots_with_each_other_alone(confined):
+    first, other, free = confined(range(8), 2, "a"), confined(range(8), 3, "b"), confined(range(8))
+    assert (first.size, other.size, free.size) == (2, 3, 8)
+    taken = [first.take(), first.take()]
+    assert numbers_of(confined(range(8), 2, "a")) == []
+    assert numbers_of(other) == [0, 1, 2]
+    assert numbers_of(free) == list(range(8))
+    for slot in taken:
+        slot.release()
+
+
+def test_a_quota_that_allows_as_much_as_the_affinity_makes_no_difference(confined):
+    taken = confined({0, 1}, 2).take()
+    assert numbers_of(confined({0, 1})) == [1]
+    taken.release()
+
+
+def test_a_number_of_jobs_may_be_more_than_the_cores_and_takes_no_others(confined):
+    assert numbers_of(confined({2, 3}, jobs=1)) == [2]
+    assert numbers_of(confined({2, 3}, jobs=4)) == [2, 3, 16, 17]
 
 
 def test_the_pool_depends_on_the_user_alone(monkeypatch):
@@ -107,6 +175,7 @@ def test_the_pool_depends_on_the_user_alone(monkeypatch):
     assert before in (f"/dev/shm/nvccache-{os.geteuid()}", f"/tmp/nvccache-{os.geteuid()}")
 
 
+@pytest.mark.usefixtures("nobody")
 @pytest.mark.parametrize("kind", ["link", "file", "foreign"])
 def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch, kind):
     (tmp_path / "target").mkdir(mode=0o700)
@@ -119,11 +188,32 @@ def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch
     else:
         path.mkdir()
         monkeypatch.setattr(os, "geteuid", lambda: uid)
-    assert pool_directory((str(tmp_path),)) == ""
+    bases = (str(tmp_path),)
+    assert pool_directory(bases) == ""
+    assert [name for name, _ in squatted(bases)] == [str(path)]
+    for name, value, directory in (
+        ("HOME", str(tmp_path), f"{tmp_path}/.cache/nvccache-slots-{os.uname().nodename}"),
+        ("XDG_RUNTIME_DIR", str(tmp_path), f"{tmp_path}/nvccache"),
+    ):
+        monkeypatch.setenv(name, value)
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        if kind == "foreign":
+            monkeypatch.setattr(os, "lstat", owned_by(uid, directory))
+        assert pool_directory(bases) == directory
+
+
+def owned_by(uid, directory, lstat=os.lstat):
+    """As os.lstat, but the directory belongs to this user."""
+
+    def status(path):
+        found = lstat(path)
+        return os.stat_result((*found[:4], uid, *found[5:])) if path == directory else found
+
+    return status
 
 
 def test_one_process_gets_each_slot_of_the_pool_once(tmp_path):
-    pool = Pool(str(tmp_path), 2)
+    pool = Pool(str(tmp_path), range(2))
     taken = [pool.take(), pool.take()]
     assert all(taken)
     assert pool.take() is None
@@ -139,7 +229,7 @@ def test_one_process_gets_each_slot_of_the_pool_once(tmp_path):
 HOLDER = """
 import sys
 from nvccache.machine.slots import Pool
-taken = [Pool(sys.argv[1], 3).take() for _ in range(2)]
+taken = [Pool(sys.argv[1], range(3)).take() for _ in range(2)]
 print(*map(bool, taken), flush=True)
 sys.stdin.read()
 """
@@ -149,7 +239,7 @@ def test_processes_share_the_pool_and_a_killed_one_leaves_it(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"True True\n"
-        pool = Pool(str(tmp_path), 3)
+        pool = Pool(str(tmp_path), range(3))
         third = pool.take()
         assert third
         assert pool.take() is None
@@ -161,7 +251,7 @@ def test_processes_share_the_pool_and_a_killed_one_leaves_it(tmp_path):
 
 
 def test_a_released_slot_is_free_although_a_child_has_it_open(tmp_path):
-    pool = Pool(str(tmp_path), 1)
+    pool = Pool(str(tmp_path), range(1))
     slot = pool.take()
     held = [name for name in os.listdir("/proc/self/fd") if is_link_to(name, f"{tmp_path}/slot-0")]
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[int(held[0])]):
@@ -179,7 +269,7 @@ def is_link_to(name, target):
 
 
 def test_a_slot_of_the_pool_is_not_inherited_by_tools(tmp_path):
-    slot = Pool(str(tmp_path), 1).take()
+    slot = Pool(str(tmp_path), range(1)).take()
     listing = subprocess.check_output(["ls", "-l", "/proc/self/fd"], close_fds=False)
     assert b"slot-0" not in listing
     slot.release()
@@ -191,7 +281,7 @@ def test_without_a_directory_the_pool_has_no_slots(tmp_path, kind):
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "slot-0").symlink_to(tmp_path / "file")
     directory = "" if kind == "empty" else str(tmp_path / kind)
-    assert Pool(directory, 1).take() is None
+    assert Pool(directory, range(1)).take() is None
 
 
 class CountingGuardian:
@@ -216,7 +306,7 @@ def count(take):
 
 
 def free_in_pool(tmp_path, size):
-    pool = Pool(str(tmp_path), size)
+    pool = Pool(str(tmp_path), range(size))
     taken = list(iter(pool.take, None))
     for slot in taken:
         slot.release()
@@ -235,15 +325,15 @@ def test_the_own_slots_come_first_and_without_a_condition():
 
 
 def test_an_own_slot_is_given_when_the_pool_is_full(tmp_path):
-    other = Pool(str(tmp_path), 1).take()
-    slots = Slots(1, Pool(str(tmp_path), 1), None)
+    other = Pool(str(tmp_path), range(1)).take()
+    slots = Slots(1, Pool(str(tmp_path), range(1)), None)
     assert slots.take().is_own
     assert slots.take() is None
     other.release()
 
 
 def test_an_own_slot_occupies_one_of_the_pool_while_it_is_in_use(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), 2), None)
+    slots = Slots(1, Pool(str(tmp_path), range(2)), None)
     slot = slots.take()
     assert free_in_pool(tmp_path, 2) == 1
     slot.release()
@@ -251,7 +341,7 @@ def test_an_own_slot_occupies_one_of_the_pool_while_it_is_in_use(tmp_path):
 
 
 def test_further_slots_come_from_the_pool(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), 3), None)
+    slots = Slots(1, Pool(str(tmp_path), range(3)), None)
     taken = [slots.take() for _ in range(4)]
     assert [slot and slot.is_own for slot in taken] == [True, False, False, None]
     taken[1].release()
@@ -265,7 +355,7 @@ def test_further_slots_come_from_the_pool(tmp_path):
 
 def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
     watchdog = CountingGuardian(2)
-    slots = Slots(1, Pool(str(tmp_path), 1), watchdog)
+    slots = Slots(1, Pool(str(tmp_path), range(1)), watchdog)
     taken = [slots.take(), slots.take(), slots.take()]
     assert [slot.is_own for slot in taken] == [True, False, False]
     assert slots.take() is None
@@ -279,7 +369,7 @@ def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
 
 
 def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), 3), CountingGuardian(1))
+    slots = Slots(1, Pool(str(tmp_path), range(3)), CountingGuardian(1))
     assert count(slots.take) == 2
     assert free_in_pool(tmp_path, 3) == 1
     slots.release_all()
@@ -287,21 +377,21 @@ def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
 
 
 def test_without_a_token_nothing_of_the_pool_is_taken(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), 3), CountingGuardian(0))
+    slots = Slots(1, Pool(str(tmp_path), range(3)), CountingGuardian(0))
     assert count(slots.take) == 1
     assert free_in_pool(tmp_path, 3) == 2
     slots.release_all()
 
 
 def test_a_watchdog_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), 2), CountingGuardian(0, has_jobserver=False))
+    slots = Slots(1, Pool(str(tmp_path), range(2)), CountingGuardian(0, has_jobserver=False))
     assert count(slots.take) == 2
     slots.release_all()
 
 
 def test_a_slot_with_none_of_the_pool_comes_before_one_more(tmp_path):
     """Or a call would run two tools where only one slot has become free."""
-    pool = Pool(str(tmp_path), 1)
+    pool = Pool(str(tmp_path), range(1))
     taken = pool.take()
     slots = Slots(1, pool, None)
     own = slots.take()
