@@ -45,6 +45,7 @@ def test_a_miss_tells_when_and_where_each_stage_ran_and_why(place):
 def test_the_shares_of_the_stages_are_no_more_than_the_call_took(place):
     found = last(place)
     assert 0 < sum(stage.wall for stage in found.stages) <= found.seconds
+    assert all(0 < stage.wall <= stage.cpu for stage in found.stages)
     assert found.wall_saved < 0 == found.tool_saved
 
 
@@ -56,14 +57,13 @@ def test_a_replay_is_credited_to_the_stages_that_it_saves(place):
         found = last(place)
         assert (found.outcome, found.sources) == ("direct_hit", ["a.cu"])
         assert {stage.result for stage in found.stages} == {"hit"}
-        for name in ("kind", "architecture", "seconds", "wall"):
+        for name in ("kind", "architecture", "seconds", "cpu", "wall"):
             assert [getattr(stage, name) for stage in found.stages] == [
                 getattr(stage, name) for stage in cold.stages
             ], name
-        assert found.tool_saved == pytest.approx(sum(stage.seconds for stage in cold.stages), abs=1e-4)
-        assert found.wall_saved == pytest.approx(
-            sum(stage.wall for stage in cold.stages) - found.seconds, abs=1e-4
-        )
+        assert found.tool_saved == pytest.approx(sum(stage.cpu for stage in cold.stages), abs=1e-4)
+        saved = sum(stage.wall for stage in cold.stages) - found.seconds
+        assert found.wall_saved == pytest.approx(saved / found.jobs, abs=1e-4)
 
 
 def test_a_partial_hit_saves_the_shares_of_what_was_found(place):

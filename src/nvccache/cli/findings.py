@@ -16,7 +16,7 @@ from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.commandline.invocation import Bypass
 from nvccache.files import elf
-from nvccache.machine import slots
+from nvccache.machine import cgroups, slots
 from nvccache.observation import observer
 from nvccache.plan import stages
 from nvccache.store.store import Store
@@ -193,7 +193,7 @@ def of_observer(settings: Config) -> Iterator[Finding]:
 
 def of_machine(settings: Config) -> Iterator[Finding]:
     """How much may run at once."""
-    cores = slots.available_cores()
+    cores = cgroups.available_cores()
     if slots.pool_directory():
         yield Finding(
             GOOD, "at once", f"{settings.jobs or cores} stages in all calls together, {cores} cores"

@@ -12,7 +12,7 @@ from nvccache.compile import miss_reason, record_call, runner
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution
-from nvccache.machine import hushed, jobserver, scratch, slots
+from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
@@ -63,7 +63,7 @@ def carry_out(request: Request, config: Config) -> Report:
 def _slots(request: Request, config: Config, watchdog: Watchdog | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
     has_jobserver = watchdog is not None and watchdog.has_jobserver
-    cores = slots.available_cores()
+    cores = cgroups.available_cores()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
     own = 1 if has_jobserver else max(1, cores if wants_all else request.invocation.threads)
     pool = slots.Pool(slots.pool_directory(), config.jobs or cores)

@@ -1,4 +1,4 @@
-"""The control groups of this process, of both versions, and what their files say."""
+"""The control groups of this process, of both versions, and what their files say. Part of the hot path."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator
             yield from _upwards((mount, f"{mount}/unified"), path)
         elif controller in controllers.split(","):
             yield from _upwards(dict.fromkeys((f"{mount}/{controller}", f"{mount}/{controllers}")), path)
+
+
+def available_cores(own_cgroups: str = OWN, mount: str = MOUNT) -> int:
+    """How many cores this process may use, by its affinity and its control groups' quotas; at least 1."""
+    quotas = map(_quota, directories("cpu", own_cgroups, mount))
+    return max(1, min([len(os.sched_getaffinity(0)), *(quota for quota in quotas if quota is not None)]))
+
+
+def _quota(directory: str) -> int | None:
+    """The quota of one group, in cores and rounded up."""
+    words = read(f"{directory}/cpu.max").split()
+    if not words:
+        words = read(f"{directory}/cpu.cfs_quota_us").split()
+        words += read(f"{directory}/cpu.cfs_period_us").split()
+    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or not int(words[1]):
+        return None
+    return -(-int(words[0]) // int(words[1]))
 
 
 def _upwards(mounts: Iterable[str], path: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How many tools may run at once: the cores of this process, the slots of the user's pool, those of a call.
+"""How many tools may run at once: the slots of the user's pool, and those of a call.
 
 All calls of one user on one machine share a pool with as many slots as there are cores. A slot of the pool is
 a file that is locked while it is taken, so that the kernel frees it when its holder dies:
@@ -15,7 +15,6 @@ import os
 import stat
 
 from nvccache.files import flock
-from nvccache.machine import cgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,23 +22,6 @@ if TYPE_CHECKING:
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
-
-
-def available_cores(own_cgroups: str = cgroups.OWN, mount: str = cgroups.MOUNT) -> int:
-    """How many cores this process may use, by its affinity and its control groups' quotas; at least 1."""
-    quotas = map(_quota, cgroups.directories("cpu", own_cgroups, mount))
-    return max(1, min([len(os.sched_getaffinity(0)), *(quota for quota in quotas if quota is not None)]))
-
-
-def _quota(directory: str) -> int | None:
-    """The quota of one group, in cores and rounded up."""
-    words = cgroups.read(f"{directory}/cpu.max").split()
-    if not words:
-        words = cgroups.read(f"{directory}/cpu.cfs_quota_us").split()
-        words += cgroups.read(f"{directory}/cpu.cfs_period_us").split()
-    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or not int(words[1]):
-        return None
-    return -(-int(words[0]) // int(words[1]))
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:

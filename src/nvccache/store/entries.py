@@ -31,6 +31,7 @@ class Entry:
     facts: dict[str, object] = field(default_factory=dict)
     text: tuple[str, ...] = ()
     wall: float = 0.0
+    cpu: float = 0.0
 
 
 def find(cache: Store, key: str, asks_beyond: bool = False) -> Entry | None:
@@ -52,7 +53,9 @@ def find(cache: Store, key: str, asks_beyond: bool = False) -> Entry | None:
             redirect=str(values["redirect"]),
             facts=dict(values["facts"]),
             text=tuple(map(str, values["text"])),
-            wall=float(values.get("wall", 0.0)),
+            # Without the latter, the former was measured while others had the CPU.
+            wall=float(values["wall"]) if "cpu" in values else 0.0,
+            cpu=float(values.get("cpu", 0.0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         cache.remove_damaged(store.STAGE, key)
@@ -69,5 +72,6 @@ def add(cache: Store, key: str, entry: Entry) -> None:
         "facts": entry.facts,
         "text": entry.text,
         "wall": round(entry.wall, 6),
+        "cpu": round(entry.cpu, 6),
     }
     cache.add_record(store.STAGE, key, json.dumps(values).encode())

@@ -46,6 +46,15 @@ def test_both_streams_are_whole(last):
 
 
 @pytest.mark.usefixtures("ending")
+def test_what_a_tool_and_its_children_have_of_a_cpu_is_known():
+    """To no less than a clock tick; what another tool takes meanwhile does not count."""
+    burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+    done, idle = run(f"({burn}); ({burn}); :"), run("sleep 0.1")
+    assert done.seconds + 0.05 > done.cpu > 0.02
+    assert 0 < idle.cpu < 0.1 <= idle.seconds
+
+
+@pytest.mark.usefixtures("ending")
 def test_what_is_left_behind_is_not_waited_for(tmp_path):
     """Nor does what it writes go on for ever."""
     pid = tmp_path / "pid"

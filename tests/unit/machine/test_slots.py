@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from nvccache.machine.slots import Pool, Slots, available_cores, pool_directory
+from nvccache.machine.cgroups import available_cores
+from nvccache.machine.slots import Pool, Slots, pool_directory
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ FOLDED = ["events", "totals-v1.json"]  # what a fold leaves
 
 
 def log_of(cache_dir):
-    return os.path.join(cache_dir, "journal", "calls-v5.log")
+    return os.path.join(cache_dir, "journal", "calls-v6.log")
 
 
 def totals_file_of(cache_dir):
@@ -131,6 +131,23 @@ def test_a_pause_without_calls_ends_a_build(gaps, count):
         now += gap
         calls.append(event("miss", started=now, seconds=1.0))
     assert len(events.last_build(calls)) == count
+
+
+def test_each_run_of_a_build_tool_is_a_build_however_long_it_pauses():
+    """Also where they overlap, and where calls that none has made are among theirs."""
+
+    def call(at, build, product):
+        return event("miss", started=at, seconds=1.0, build=build, product=product)
+
+    calls = [call(0.0, "7-1", "/a.o"), call(1.0, "", "/x.o"), call(2.0, "8-9", "/a.o"), call(3.0, "", "/y.o")]
+    calls += [call(500.0, "7-1", "/b.o"), call(500.0, "", "/z.o")]
+    found = [[call.product for call in build] for build in events.builds(calls)]
+    assert found == [["/a.o", "/b.o"], ["/x.o", "/y.o"], ["/a.o"], ["/z.o"]]
+
+
+def test_where_no_build_tool_is_known_a_product_that_is_made_again_begins_a_build():
+    calls = [event("miss", started=at, seconds=1.0, product=f"/{at % 2}.o") for at in range(4)]
+    assert [len(build) for build in events.builds(calls)] == [2, 2]
 
 
 def test_a_long_compile_is_no_pause():
@@ -301,7 +318,7 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
 
     def rename_first(descriptor, line):
         monkeypatch.setattr(os, "write", real_write)
-        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v5.1-1.log"))
+        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v6.1-1.log"))
         return real_write(descriptor, line)
 
     monkeypatch.setattr(os, "write", rename_first)
