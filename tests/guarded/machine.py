@@ -6,6 +6,22 @@ from guarded.table import LEFTOVERS, TERMINALS, Guard
 
 GUARDS = [
     Guard(
+        "figures: a build tool of another session",
+        "callers.py",
+        "if of_session != session:",
+        "if False:",
+        "test_callers.py",
+        "another_session",
+    ),
+    Guard(
+        "figures: jobs that cannot be counted",
+        "callers.py",
+        "return min(max(counted), cores) if all(counted) else cores",
+        "return min(max(counted), cores)",
+        "test_callers.py",
+        "cannot_be_counted",
+    ),
+    Guard(
         "terminals: its width", "terminals.py", "size_of(2).hex(), size_of(0).hex(), ", "", TERMINALS, "wide"
     ),
     Guard(

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
+    """What a stage produced: `outputs` maps role to digest, `seconds` is how long it ran.
 
-    `wall` is what it took of the wall clock, beside others of its call; 0 where that is not known.
+    `cpu` are the seconds that it had of a CPU, 0 where they are not known; `wall` is what it took of the wall
+    clock, had it run for as long, beside others of its call.
     `redirect` is set in an entry without outputs, and says what else the result depends on; see
     seeding.py and unlike_ids.py.
     `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of

@@ -326,6 +326,35 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
 
 
+FORMER_LINE = (
+    "\n1000.000000\t3.000000\tmiss\t\t/build\t/build/a.o\ta.cu\t`x.h` changed\t77\t\t\t-0.500000\t0.250000\t"
+    "\t{stages}.\n"
+)
+FORMER_STAGE = "\x1f".join(("cicc", "compute_80", "ran", "", "0.1", "2.0", "1.5", "0", "local", "")) + "\t"
+
+
+@pytest.mark.parametrize("stages", [(), ("cicc",)], ids=["none", "one"])
+def test_lines_of_the_version_before_are_read_and_counted_once(cache_dir, stages):
+    """They were written by it into a log of their own, perhaps just now."""
+    event_line.append(cache_dir, MISS)
+    line = FORMER_LINE.format(stages=FORMER_STAGE * len(stages)).encode()
+    journal = os.path.dirname(log_of(cache_dir))
+    for name in ("calls-v5.log", "events-v5.1-1.log"):
+        with open(os.path.join(journal, name), "wb") as log:
+            log.write(line)
+    for _ in range(2):
+        totals = event_totals.read(cache_dir, ["cicc"])
+        assert totals["calls"]["miss"] == 2
+        assert totals["stages"]["cicc"]["seconds"] == 2.0 * len(stages) + 2.0
+        found = list(events.read(cache_dir))
+        assert len(found) == 3
+        (former, *_) = [call for call in found if call.pid == 77]
+        assert (former.build, former.jobs, former.wall_saved) == ("", 1, -0.5)
+        assert [(stage.kind, stage.cpu, stage.cost, stage.wall) for stage in former.stages] == [
+            ("cicc", 0.0, 2.0, 1.5) for _ in stages
+        ]
+
+
 APPENDER = """
 import sys
 from nvccache.store import event_line, event_totals
