@@ -323,11 +323,12 @@ def _record(config: Config, event: Event, began: _Began) -> None:
     if began.callers:
         event.wrong_settings = config.wrong_settings
         event.seconds = time.monotonic() - began.at
-        event.build, event.jobs = began.callers.build, began.callers.jobs()
+        root = directory.Directory(config.journal_root, config.umask)
+        event.build = began.callers.build
+        event.jobs = began.callers.jobs(event_line.jobs_seen(root, event.build) if event.build else 0)
         event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
         event.started = time.time() - event.seconds
         event.directory = _working_directory()
-        root = directory.Directory(config.journal_root, config.umask)
         event_line.append(root, event)
         if event_line.is_large(root):
             from nvccache.store import event_totals

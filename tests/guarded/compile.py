@@ -205,8 +205,8 @@ GUARDS = [
     Guard(
         "explain: the input record of a stage",
         "stage_reason.py",
-        "found or self._of_input_record(before)",
-        "found or [LOST]",
+        "found += [clause for clause in self._of_input_record(before) if clause != LOST or not found]",
+        "found = found or [LOST]",
         "test_stage_reason.py",
         "no_component_differs",
     ),

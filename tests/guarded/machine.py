@@ -16,8 +16,8 @@ GUARDS = [
     Guard(
         "figures: jobs that cannot be counted",
         "callers.py",
-        "return min(max(counted), cores) if all(counted) else cores",
-        "return min(max(counted), cores)",
+        "return min(most, cores) if all(counted) else cores",
+        "return min(most, cores)",
         "test_callers.py",
         "cannot_be_counted",
     ),

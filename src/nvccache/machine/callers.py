@@ -44,16 +44,18 @@ class Callers:
             self._pids = []
         self._jobs = self._count(proc)
 
-    def jobs(self, proc: str = "/proc") -> int:
-        """How many jobs of the build ran at once, as far as cores let them: the more of now and then.
+    def jobs(self, seen: int = 0, proc: str = "/proc") -> int:
+        """How many jobs of the build ran at once, as far as cores let them; `seen` were some by calls before.
 
-        A call that is among the first sees few of the others when it begins, one of the last when it ends.
+        One of the first calls sees few others when it begins, and one of the last sees few when it ends, or
+        none at all.
         """
         counted = (self._jobs, self._count(proc))
-        if counted == (1, 1):
+        most = max(*counted, seen)
+        if most == 1 and all(counted):
             return 1
         cores = cgroups.available_cores()
-        return min(max(counted), cores) if all(counted) else cores
+        return min(most, cores) if all(counted) else cores
 
     def _find(self, proc: str) -> None:
         """Raises OSError, ValueError or IndexError."""

@@ -28,6 +28,7 @@ LOCAL = "local"  # where a stage ran that ran here
 # and fetching; bytes sent and fetched; whether the engine had the result, 1 or 0.
 AWAY = ("queue", "send", "run", "fetch", "sent_bytes", "fetched_bytes", "is_cached")
 _APPEND_TRIES = 5
+_TAIL = 1 << 13  # bytes of log: some calls
 _LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
 _MOST_SOURCES = 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F"}
@@ -180,6 +181,21 @@ def append(place: str | Directory, event: Event) -> None:
                 return
     except OSError:
         pass
+
+
+def jobs_seen(place: str | Directory, build: str) -> int:
+    """The most jobs that the last calls of a build have seen; 0 where the log does not tell."""
+    try:
+        descriptor, status = directory.at(place).open(f"{FOLDER}/{LOG}")
+        try:
+            tail = os.pread(descriptor, _TAIL, max(0, status.st_size - _TAIL))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return 0
+    lines = (line.split(b"\t") for line in tail.split(b"\n") if line.endswith(b"\t."))
+    wanted = build.encode()
+    return max((int(line[15]) for line in lines if line[14:15] == [wanted] and line[15].isdigit()), default=0)
 
 
 def is_large(place: str | Directory) -> bool:

@@ -50,7 +50,7 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 def of(processes: Processes, found: Callers) -> tuple[str, int]:
-    return found.build, found.jobs(str(processes.proc))
+    return found.build, found.jobs(proc=str(processes.proc))
 
 
 def test_a_build_is_the_run_of_the_build_tool_that_calls(processes):
@@ -96,12 +96,19 @@ def test_of_when_a_call_begins_and_when_it_ends_the_more_jobs_count(processes):
     found = processes.call()
     for children, jobs in ((3, 3), (1, 2)):
         processes.have(5, children)
-        assert found.jobs(str(processes.proc)) == jobs
+        assert found.jobs(proc=str(processes.proc)) == jobs
+
+
+def test_what_earlier_calls_of_the_build_have_seen_counts_as_well(processes):
+    """The last one may be alone, from when it begins."""
+    processes.start("ninja", 5)
+    found = processes.call()
+    assert [found.jobs(seen, str(processes.proc)) for seen in (0, 3, 99)] == [1, 3, 16]
 
 
 def test_no_more_jobs_than_cores_share_the_clock(processes):
     processes.start("ninja", 5, children=18)
-    assert processes.call().jobs(str(processes.proc)) == 16
+    assert processes.call().jobs(proc=str(processes.proc)) == 16
 
 
 @pytest.mark.parametrize("missing", ["its own session", "outside of the namespace", "children", "all"])
