@@ -129,6 +129,7 @@ def document(found: Explanation) -> dict[str, object]:
                 "result": stage.result,
                 "why": stage.why,
                 "seconds": stage.seconds,
+                "cpu": stage.cpu,
                 "where": stage.where,
                 "away": events.costs_away(stage),
                 "why_here": events.why_here(stage),

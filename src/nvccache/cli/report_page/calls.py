@@ -72,6 +72,11 @@ class Stage:
         return self.cpu or self.seconds
 
     @property
+    def saved(self) -> float:
+        """What its tool did not have to take."""
+        return self.cost if self.is_found else 0.0
+
+    @property
     def is_found(self) -> bool:
         """Whether it did not run here: `seconds` are saved, and `start` is when it was found."""
         return self.result in (HIT, SHARED)

@@ -55,7 +55,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
         }
         | {
             "start": [_units(stage.start) for call in calls for stage in call.stages],
-            "seconds": [_units(stage.seconds) for call in calls for stage in call.stages],
+            "seconds": [_units(stage.saved or stage.seconds) for call in calls for stage in call.stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [

@@ -155,8 +155,7 @@ def _add(tally: Tally, stage: Stage) -> None:
     tally.count += 1
     tally.results[stage.result] += 1
     tally.spent += stage.spent
-    if stage.is_found:
-        tally.saved += stage.cost
+    tally.saved += stage.saved
 
 
 def _sorted(tallies: dict[str, Tally], by: str) -> dict[str, Tally]:
