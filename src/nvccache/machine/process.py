@@ -139,7 +139,11 @@ class Child(subprocess.Popen[bytes]):
     def _reap(self, options: int) -> None:
         if self.returncode is not None:
             return
-        pid, status, usage = os.wait4(self.pid, options)
+        try:
+            pid, status, usage = os.wait4(self.pid, options)
+        except ChildProcessError:  # SIGCHLD is ignored, and nothing is told of children
+            _ = super().poll() if options else super().wait()
+            return
         if pid == self.pid:
             self.cpu = usage.ru_utime + usage.ru_stime
             self.returncode = os.waitstatus_to_exitcode(status)

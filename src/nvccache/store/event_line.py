@@ -195,7 +195,8 @@ def jobs_seen(place: str | Directory, build: str) -> int:
         return 0
     lines = (line.split(b"\t") for line in tail.split(b"\n") if line.endswith(b"\t."))
     wanted = build.encode()
-    return max((int(line[15]) for line in lines if line[14:15] == [wanted] and line[15].isdigit()), default=0)
+    told = (line[15][:9] for line in lines if line[14:15] == [wanted])
+    return max((int(jobs) for jobs in told if jobs.isdigit()), default=0)
 
 
 def is_large(place: str | Directory) -> bool:

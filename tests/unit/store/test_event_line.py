@@ -33,6 +33,9 @@ def test_the_last_calls_of_a_build_tell_how_many_jobs_it_has(cache_dir):
     with open(os.path.join(cache_dir, "journal", event_line.LOG), "ab") as log:
         log.write(b"\n" + b"x\t" * 14 + b"7-1\tmany\t.\n" + b"\n7-1\t.\n")
     assert event_line.jobs_seen(cache_dir, "7-1") == 3
+    with open(os.path.join(cache_dir, "journal", event_line.LOG), "ab") as log:
+        log.write(b"\n" + b"x\t" * 14 + b"7-1\t" + b"9" * 5000 + b"\t.\n")
+    assert event_line.jobs_seen(cache_dir, "7-1") == 999_999_999
 
 
 def test_unusable_directory_is_silent_for_a_call(tmp_path):
