@@ -38,7 +38,7 @@ class Processes:
 
     def _write(self, folder: str, name: str, parent: int, session: int, started: int) -> None:
         path = self.proc / folder
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)
         rest = " ".join(["0"] * 14)
         (path / "stat").write_text(f"{CALL} ({name}) S {parent} 7 {session} {rest} 0 {started} 0 0\n")
 
@@ -82,6 +82,7 @@ def test_without_a_build_tool_all_jobs_of_the_session_count(processes):
 
 def test_a_build_tool_of_another_session_is_not_asked(processes):
     processes.start("make", 4, children=3)
+    assert of(processes, processes.call(session=CALL)) == ("", 16)
     processes.start("bash", 5, session=5)
     assert of(processes, processes.call()) == ("", 1)
 
