@@ -56,7 +56,7 @@ def hit(**changes: object) -> Event:
 
 def call(*stages: Event, **changes: object) -> Event:
     return {
-        "version": 1,
+        "version": 2,
         "started": BEGUN,
         "seconds": 3.0,
         "outcome": "miss",
@@ -66,6 +66,8 @@ def call(*stages: Event, **changes: object) -> Event:
         "product": "/home/me/build/a.o",
         "cause": "",
         "pid": 4711,
+        "build": "4700-1",
+        "jobs": 1,
         "store_fault": "",
         "wrong_settings": [],
         "wall_saved": 0.0,

@@ -17,6 +17,7 @@ import time
 
 from nvccache import outcomes, real_nvcc
 from nvccache.config import Config, load
+from nvccache.machine.callers import Callers
 from nvccache.store import directory, event_line
 from nvccache.store.event_line import Event
 
@@ -34,6 +35,16 @@ _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
 _COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
+
+
+class _Began:
+    """When a call began, by the monotonic clock, and who had called it then."""
+
+    __slots__ = ("at", "callers")
+
+    def __init__(self, config: Config) -> None:
+        self.at = time.monotonic()
+        self.callers = Callers() if config.counts_calls else None
 
 
 def main() -> int:
@@ -140,16 +151,16 @@ def _cached_compile(
 ) -> int:
     from nvccache.records import levels  # here, where a broken installation ends in the real nvcc
 
-    started = time.monotonic()
+    began = _Began(config)
     gc.disable()  # a hit makes a few thousand objects and needs all of them
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
     if reason:
         if reason in _COUNTED_ASIDE:
-            _record_bypass(config, reason, arguments)
+            _record_bypass(config, reason, arguments, began)
         return _become(nvcc, arguments, environ)
     outcome = levels.answer(nvcc, arguments, config, environ)
     if outcome.answer:
-        _hand_over(outcome.answer, config, started)
+        _hand_over(outcome.answer, config, began)
     gc.enable()
     if outcome.invocation and not outcome.bypass:
         from nvccache.compile.request import Request
@@ -164,16 +175,14 @@ def _cached_compile(
             outcome.terminal,
             outcome.program,
         )
-        return _staged_compile(request, config)
+        return _staged_compile(request, config, began)
     assert outcome.bypass
     _log_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
-    _record_bypass(config, outcome.bypass.reason, arguments)
+    _record_bypass(config, outcome.bypass.reason, arguments, began)
     return _become(nvcc, arguments, environ)
 
 
-def _hand_over(
-    found: CallResult, config: Config, started: float, remote: RemoteUse | None = None
-) -> NoReturn:
+def _hand_over(found: CallResult, config: Config, began: _Began, remote: RemoteUse | None = None) -> NoReturn:
     """Finish a direct hit."""
     event = Event(outcomes.DIRECT_HIT)
     event.remote = remote
@@ -181,7 +190,7 @@ def _hand_over(
     event.sources, event.replayed = found.sources, found.stages
     event.product = os.path.abspath(found.products[0][0]) if found.products else ""
     _log(config, f"direct hit {event.product}")
-    _record(config, event, started)
+    _record(config, event, began)
     _write(1, found.stdout)
     _write(2, found.stderr)
     os._exit(0)
@@ -205,13 +214,13 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
     return "" if config.dir else "no_cache_directory"
 
 
-def _staged_compile(request: Request, config: Config) -> int:
+def _staged_compile(request: Request, config: Config, began: _Began) -> int:
     from nvccache.machine import process
 
     process.raise_on_stop_signals()
     try:
         try:
-            return _carry_out(request, config)
+            return _carry_out(request, config, began)
         finally:
             process.stop_as_usual()
     except process.Interrupted as stop:
@@ -220,12 +229,11 @@ def _staged_compile(request: Request, config: Config) -> int:
         return 128 + stop.signum
 
 
-def _carry_out(request: Request, config: Config) -> int:
+def _carry_out(request: Request, config: Config, began: _Began) -> int:
     nvcc, arguments = request.nvcc, list(request.arguments)
-    started = time.monotonic()
     report = _make(request, config)
     if report.answer:
-        _hand_over(report.answer, config, started, report.remote)
+        _hand_over(report.answer, config, began, report.remote)
     record = Event(outcomes.BYPASS)
     record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
@@ -237,20 +245,20 @@ def _carry_out(request: Request, config: Config) -> int:
         status = process.run_through([nvcc, *arguments], request.guarded_environ)
         record.outcome = outcomes.FAILED if status else outcomes.BYPASS
         record.reason = "" if status else report.leave_to_nvcc
-        _record(config, record, started)
+        _record(config, record, began)
         return _end_like(status)
     if report.leave_to_nvcc:
         record.reason = report.leave_to_nvcc
-        _record(config, record, started)
+        _record(config, record, began)
         _become(nvcc, arguments, request.environ)
     record.outcome = report.outcome
     record.stages, record.cause = report.stages, report.cause
     for stage in record.stages if report.began else ():
-        stage.start += report.began - started
+        stage.start += report.began - began.at
     record.reason = outcomes.LINKED if report.is_linked else ""
     record.tool_saved = report.tool_saved
     record.wall_saved = report.wall_saved
-    _record(config, record, started)
+    _record(config, record, began)
     _write(1, report.stdout)
     _write(2, report.stderr)
     if report.to_send:
@@ -296,29 +304,31 @@ def _log_bypass(
         _log(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
 
 
-def _record_bypass(config: Config, reason: str, arguments: list[str]) -> None:
+def _record_bypass(config: Config, reason: str, arguments: list[str], began: _Began) -> None:
     event = Event(outcomes.BYPASS, reason)
     event.product = _product_named_in(arguments)
     if config.counts_calls:
         from nvccache.commandline import redaction
 
         event.sources = redaction.files_in(arguments)
-    _record(config, event, time.monotonic())
+    _record(config, event, began)
 
 
-def _record(config: Config, event: Event, began: float) -> None:
-    """Tell the event log what became of a call that began at `began`, by the monotonic clock."""
+def _record(config: Config, event: Event, began: _Began) -> None:
+    """Tell the event log what became of a call."""
     if config.problems and config.log:
         from nvccache import log, wrong_settings
 
         log.write(config.log, *[f"wrong setting: {text}" for text in wrong_settings.sentences(config)])
-    if config.counts_calls:
+    if began.callers:
         event.wrong_settings = config.wrong_settings
-        event.seconds = time.monotonic() - began
-        event.wall_saved -= event.seconds
+        event.seconds = time.monotonic() - began.at
+        root = directory.Directory(config.journal_root, config.umask)
+        event.build = began.callers.build
+        event.jobs = began.callers.jobs(event_line.jobs_seen(root, event.build) if event.build else 0)
+        event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
         event.started = time.time() - event.seconds
         event.directory = _working_directory()
-        root = directory.Directory(config.journal_root, config.umask)
         event_line.append(root, event)
         if event_line.is_large(root):
             from nvccache.store import event_totals
@@ -345,7 +355,7 @@ def _report_fault(
         text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
         line = redaction.line(arguments)
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
-    _record(config, Event(outcomes.FAULT), time.monotonic())
+    _record(config, Event(outcomes.FAULT), _Began(config))
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import browsers
 import made_builds
 from nvccache.cli.report_page import calls, page
+from nvccache.store.events import builds
 
 # Milliseconds since navigation until something was painted, and until the timeline could be used.
 _PAINTS = """() => {
@@ -64,7 +65,7 @@ def main() -> int:
 def _measure(browser: browsers.Browser, path: Path, count: int, runs: int) -> None:
     events = made_builds.build(count)
     started = time.perf_counter()
-    text = page.of(calls.builds(map(calls.from_json, events)), None, time.time())
+    text = page.of(builds(map(calls.from_json, events)), None, time.time())
     seconds = time.perf_counter() - started
     path.write_text(text, encoding="utf-8")
     found: dict[str, list[float]] = {}

@@ -19,6 +19,22 @@ from guarded.table import (
 
 GUARDS = [
     Guard(
+        "figures: what a tool took of a CPU",
+        "schedule.py",
+        "return completed.seconds if made.costs else min(completed.cpu, completed.seconds)",
+        "return completed.seconds",
+        "tests/scenarios/test_wall_time_saved.py",
+        "claims",
+    ),
+    Guard(
+        "figures: the cause is what has to be compiled",
+        "stage_reason.py",
+        "now.get(name) != before.get(name)",
+        "False",
+        "test_pipeline.py",
+        "first_stage",
+    ),
+    Guard(
         "option files",
         "record_call.py",
         "named += self.invocation.option_files",
@@ -189,8 +205,8 @@ GUARDS = [
     Guard(
         "explain: the input record of a stage",
         "stage_reason.py",
-        "found or self._of_input_record(before)",
-        "found or [LOST]",
+        "found += [clause for clause in self._of_input_record(before) if clause != LOST or not found]",
+        "found = found or [LOST]",
         "test_stage_reason.py",
         "no_component_differs",
     ),

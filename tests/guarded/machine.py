@@ -6,6 +6,22 @@ from guarded.table import LEFTOVERS, TERMINALS, Guard
 
 GUARDS = [
     Guard(
+        "figures: a build tool of another session",
+        "callers.py",
+        "if of_session != session:",
+        "if False:",
+        "test_callers.py",
+        "another_session",
+    ),
+    Guard(
+        "figures: jobs that cannot be counted",
+        "callers.py",
+        "return min(most, cores) if all(counted) else cores",
+        "return min(most, cores)",
+        "test_callers.py",
+        "cannot_be_counted",
+    ),
+    Guard(
         "terminals: its width", "terminals.py", "size_of(2).hex(), size_of(0).hex(), ", "", TERMINALS, "wide"
     ),
     Guard(
@@ -59,15 +75,15 @@ GUARDS = [
     Guard(
         "slots: those of other cores",
         "slots.py",
-        "numbers = [*self._affinity,",
-        "numbers = [*range(len(self._affinity)),",
+        "numbers = [*share.affinity,",
+        "numbers = [*range(len(share.affinity)),",
         "test_slots.py",
         "other_cores",
     ),
     Guard(
         "slots: those below another quota",
-        "slots.py",
-        'self._group = f"{os.stat(directory).st_ino}-"',
+        "cgroups.py",
+        "self.group = _name(directory)",
         "pass",
         "test_slots.py",
         "one_quota",

@@ -6,6 +6,22 @@ from guarded.table import DIRECTORY, Guard
 
 GUARDS = [
     Guard(
+        "figures: what was set to zero",
+        "event_totals.py",
+        "return [event for event in found if event.ended >= zeroed]",
+        "return list(found)",
+        "test_cli_stats.py",
+        "set_to_zero",
+    ),
+    Guard(
+        "figures: a former entry was timed under load",
+        "entries.py",
+        'wall=float(values["wall"]) if "cpu" in values else 0.0,',
+        'wall=float(values["wall"]),',
+        "test_entries.py",
+        "timed",
+    ),
+    Guard(
         "checksums of records",
         "store.py",
         "if checksum != _checksum(key, body):",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import time
+
 import pytest
 
+from nvccache.machine import cgroups
 from nvccache.store import events
 from nvccache.store.event_line import Event
-from workspaces import Workspace
+from workspaces import OLD_ENOUGH, Workspace
 
 LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
 KINDS = ["host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile"]
@@ -45,6 +49,7 @@ def test_a_miss_tells_when_and_where_each_stage_ran_and_why(place):
 def test_the_shares_of_the_stages_are_no_more_than_the_call_took(place):
     found = last(place)
     assert 0 < sum(stage.wall for stage in found.stages) <= found.seconds
+    assert all(0 < stage.wall <= stage.cpu for stage in found.stages)
     assert found.wall_saved < 0 == found.tool_saved
 
 
@@ -56,14 +61,36 @@ def test_a_replay_is_credited_to_the_stages_that_it_saves(place):
         found = last(place)
         assert (found.outcome, found.sources) == ("direct_hit", ["a.cu"])
         assert {stage.result for stage in found.stages} == {"hit"}
-        for name in ("kind", "architecture", "seconds", "wall"):
+        for name in ("kind", "architecture", "seconds", "cpu", "wall"):
             assert [getattr(stage, name) for stage in found.stages] == [
                 getattr(stage, name) for stage in cold.stages
             ], name
-        assert found.tool_saved == pytest.approx(sum(stage.seconds for stage in cold.stages), abs=1e-4)
-        assert found.wall_saved == pytest.approx(
-            sum(stage.wall for stage in cold.stages) - found.seconds, abs=1e-4
-        )
+        assert found.tool_saved == pytest.approx(sum(stage.cpu for stage in cold.stages), abs=1e-4)
+        saved = sum(stage.wall for stage in cold.stages) - found.seconds
+        assert found.wall_saved == pytest.approx(saved / found.jobs, abs=1e-4)
+
+
+MAKEFILE = """both: unit other
+unit:
+\t{python} -m nvccache {nvcc} {line}
+\ttouch $@
+other:
+\twhile [ ! -e unit ]; do sleep 0.05; done
+"""
+
+
+def test_calls_share_what_they_save_with_the_other_jobs_of_their_build(place):
+    cold = last(place)
+    made = MAKEFILE.format(python=sys.executable, nvcc=place.nvcc, line=" ".join(LINE))
+    place.write("Makefile", made)
+    time.sleep(OLD_ENOUGH)
+    assert place.run(["make", "-j2"]).status == 0
+    found = last(place)
+    assert found.outcome == "direct_hit"
+    assert found.jobs == min(2, cgroups.Share().cores)
+    saved = sum(stage.wall for stage in cold.stages) - found.seconds
+    assert found.wall_saved == pytest.approx(saved / found.jobs, abs=1e-4)
+    assert [call.outcome for call in events.last_build([cold, found])] == ["direct_hit"]
 
 
 def test_a_partial_hit_saves_the_shares_of_what_was_found(place):

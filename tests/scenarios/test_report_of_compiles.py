@@ -12,7 +12,7 @@ def test_compiles_are_in_the_page_the_trace_and_the_figures(workspace):
     for _ in range(2):
         assert workspace.cached(*line).status == 0
     assert workspace.cached("--version").status == 0
-    ours = (sys.executable, "-m", "nvccache", "report")
+    ours = (sys.executable, "-m", "nvccache", "report", "--since", "all")
     written = workspace.run([*ours, "-o", "build.html", "--trace", "trace.json"])
     assert (written.status, written.stderr) == (0, b"")
     told = json.loads(workspace.run([*ours, "--json"]).stdout)

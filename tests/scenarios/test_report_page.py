@@ -10,6 +10,7 @@ import pytest
 import made_builds
 from nvccache.cli.report_page import calls, kept, page
 from nvccache.remote_execution import faults
+from nvccache.store.events import builds as builds_of
 
 pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")
 pytest.importorskip("axe_playwright_python", reason="needs the extra `browser`")
@@ -59,7 +60,7 @@ def pages(tmp_path_factory):
     def path_of(name):
         path = folder / f"{name}.html"
         if not path.exists():
-            builds = calls.builds(calls.from_json(event) for event in BUILDS[name])
+            builds = builds_of(calls.from_json(event) for event in BUILDS[name])
             path.write_text(page.of(builds, SIZES, time.time()), encoding="utf-8")
         return str(path)
 

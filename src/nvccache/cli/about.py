@@ -17,7 +17,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.install import launcher
 from nvccache.cli.output import say, say_json
 from nvccache.files import filesystems
-from nvccache.machine import slots
+from nvccache.machine import cgroups
 from nvccache.toolkit import discovery
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def facts_of(settings: Config) -> dict[str, str]:
         "system": _system(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "libc": " ".join(platform.libc_ver()) or "?",
-        "cores": str(slots.Share().cores),
+        "cores": str(cgroups.Share().cores),
         "cache": _short(settings.dir) or our_settings.NO_CACHE,
         "file_system": _file_system(settings.dir),
     }

@@ -129,6 +129,7 @@ def document(found: Explanation) -> dict[str, object]:
                 "result": stage.result,
                 "why": stage.why,
                 "seconds": stage.seconds,
+                "cpu": stage.cpu,
                 "where": stage.where,
                 "away": events.costs_away(stage),
                 "why_here": events.why_here(stage),
@@ -201,7 +202,7 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
 
 def _result(stage: StageEvent, is_verbose: bool, says_here: bool) -> Line:
     """Result, seconds, where it ran if `says_here` or it was sent, and why."""
-    tail = f" {stage.seconds:8.2f} s"
+    tail = f" {stage.cost if stage.result == HIT else stage.seconds:8.2f} s"
     if stage.result == HIT:
         tail += " saved"
     elif stage.result == SHARED:

@@ -16,7 +16,7 @@ from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.commandline.invocation import Bypass
 from nvccache.files import elf
-from nvccache.machine import slots
+from nvccache.machine import cgroups, slots
 from nvccache.observation import observer
 from nvccache.plan import stages
 from nvccache.store.store import Store
@@ -193,7 +193,7 @@ def of_observer(settings: Config) -> Iterator[Finding]:
 
 def of_machine(settings: Config) -> Iterator[Finding]:
     """How much may run at once."""
-    cores = slots.Share().cores
+    cores = cgroups.Share().cores
     pool = slots.pool_directory()
     for path, owner in slots.squatted():
         if pool != path:

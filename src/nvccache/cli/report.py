@@ -62,7 +62,7 @@ def report(
         raise click.UsageError("`--json` prints the figures instead of writing a page")
     settings = our_settings.load()
     builds = _chosen(_read(source) if source else _recorded(settings, since), since)
-    shown = [call for build in builds for call in build]
+    shown = sorted((call for build in builds for call in build), key=lambda call: call.started)
     if not shown:
         warn("no calls are recorded since then" if isinstance(since, float) else "no calls are recorded")
     if trace_file:
@@ -111,10 +111,10 @@ def _read(source: str) -> list[Call]:
 
 def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]]:
     if since == ages.LAST_BUILD:
-        return of_events.builds(found)[-1:]
+        return events.builds(found)[-1:]
     if isinstance(since, float):
         found = [call for call in found if call.started >= since]
-    return of_events.builds(found)
+    return events.builds(found)
 
 
 def _kept(settings: Config) -> Kept | None:

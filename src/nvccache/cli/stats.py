@@ -114,11 +114,12 @@ def _statistics(
 ) -> Statistics:
     exists = bool(settings.dir) and os.path.lexists(settings.dir)
     usage = eviction.usage(settings.dir) if exists else None
-    found: list[Event] | None = None
+    root = settings.journal_root
     if since is not None:
-        found = ages.events_of(settings.journal_root, since)
-        totals = event_totals.of_events(found, stages.counted())
+        last = []
+        totals = event_totals.of_events(_events_of(root, since), stages.counted())
     else:
+        last = _events_of(root, ages.LAST_BUILD)  # before it is set to zero
         totals = _totals(settings, reset)
     size: StoreSize = {
         "bytes": usage.bytes if usage else 0,
@@ -130,7 +131,6 @@ def _statistics(
             kind: {"files": of_kind.files, "bytes": of_kind.bytes, "unpacked_bytes": of_kind.unpacked}
             for kind, of_kind in sizes.by_kind(settings.dir).items()
         }
-    last = _last_build(settings.journal_root, totals) if since is None else []
     return {
         "version": __version__,
         **totals,
@@ -153,12 +153,9 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
     return {name: getattr(outage, name) for name in names} if outage else None
 
 
-def _last_build(root: str, totals: event_totals.Totals) -> list[Event]:
-    """The calls of the last build, as far as they are in the totals: after `--zero` they are not."""
-    if not any(totals["calls"].values()):
-        return []
-    found = ages.events_of(root, ages.LAST_BUILD)
-    return [event for event in found if round(event.started, 3) >= totals["since"]]
+def _events_of(root: str, since: float | str | None) -> list[Event]:
+    """The calls that are asked for, as far as they are in the totals: after `--zero` they are not."""
+    return event_totals.counted(ages.events_of(root, since), root) if root else []
 
 
 def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:
@@ -172,7 +169,7 @@ def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:
 
 
 def _grouped(settings: config.Config, since: float | str | None, by: str, form: str) -> list[str]:
-    groups = stats_text.grouped(ages.events_of(settings.journal_root, since), by)
+    groups = stats_text.grouped(_events_of(settings.journal_root, since), by)
     if form == "json":
         return json.dumps(groups, indent=2).splitlines()
     return stats_text.table(groups, by)

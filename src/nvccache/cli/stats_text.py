@@ -10,7 +10,7 @@ from nvccache.cli.since import moment
 from nvccache.cli.units import count_words, seconds_words, size_words
 from nvccache.remote_execution import faults
 from nvccache.store import event_totals, events
-from nvccache.store.event_line import Event
+from nvccache.store.event_line import HIT, Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def build(found: Sequence[Event]) -> Build:
     return {
         **rates(totals),
         "since": totals["since"],
-        "until": round(max(event.started + event.seconds for event in found), 3),
+        "until": round(max(event.ended for event in found), 3),
         "calls": len(found),
         "seconds": totals["seconds"],
         "wall_seconds_saved": totals["wall_seconds_saved"],
@@ -250,7 +250,9 @@ def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
             alone = Event(outcome, started=event.started + stage.start)
             alone.seconds = events.tool_spent(stage)
             if stage.is_hit:
-                alone.wall_saved, alone.tool_saved = stage.wall, stage.seconds
+                alone.tool_saved = stage.cost
+            if stage.result == HIT:
+                alone.wall_saved = stage.wall / event.jobs
             alone.stages = [stage]
             yield stage.architecture, alone
 

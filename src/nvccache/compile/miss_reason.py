@@ -19,13 +19,14 @@ from nvccache.records.differences import Present
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from nvccache.compile.record_call import Recorded
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
     from nvccache.execution.execution import Execution
     from nvccache.files.key_differences import Component, Part
+    from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
@@ -147,20 +148,32 @@ def _of_call(case: Case, former: ObjectRecord) -> list[str]:
 
 
 def note(
-    case: Case, cause: list[str], recorded: Recorded, report: Report, cache: Store, execution: Execution
+    case: Case,
+    cause: list[str],
+    recorded: Recorded,
+    report: Report,
+    cache: Store,
+    execution: Execution,
+    passes: Mapping[str, Pass],
 ) -> None:
-    """Write down what became of a call and why its stages ran, under each object it makes."""
+    """Write down what became of a call and why its stages ran, under each object it makes.
+
+    What has changed is told first by what the first stage says that had to compile.
+    """
     if report.leave_to_nvcc or not case.objects:
         return
     former = object_record.find(case.objects[0], cache)
-    reasons = stage_reason.StageReasons(execution, report.looked_up, case.now)
+    reasons = stage_reason.StageReasons(execution, report.looked_up, case.now, passes)
+    stage_reasons = reasons.reasons(former, case.is_recaching)[:_MOST_DETAILS]
+    compiled = reasons.of_first_compiled()
+    cause = sorted(cause, key=lambda clause: compiled.index(clause) if clause in compiled else len(compiled))
     record = ObjectRecord()
     record.cause, record.details = cause[0], cause[1 : _MOST_DETAILS + 1]
     record.outcome = report.outcome
     record.digest_key = digest_key = os.urandom(16).hex()
     record.record_key, record.scope = recorded.key, recorded.scope
     record.reason_against_record = recorded.reason_against_record
-    record.stage_reasons = reasons.reasons(former, case.is_recaching)[:_MOST_DETAILS]
+    record.stage_reasons = stage_reasons
     report.cause = cause[0]
     if former and report.status != 0:
         # What is known of the stages that it did not get to can only be compared under the same key.

@@ -12,7 +12,7 @@ from nvccache.compile import miss_reason, record_call, runner
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution
-from nvccache.machine import hushed, jobserver, scratch, slots
+from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
@@ -63,10 +63,10 @@ def carry_out(request: Request, config: Config) -> Report:
 def _slots(request: Request, config: Config, watchdog: Watchdog | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
     has_jobserver = watchdog is not None and watchdog.has_jobserver
-    share = slots.Share()
+    share = cgroups.Share()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
     own = 1 if has_jobserver else max(1, share.cores if wants_all else request.invocation.threads)
-    return slots.Slots(own, share.pool(slots.pool_directory(), config.jobs), watchdog)
+    return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), config.jobs), watchdog)
 
 
 def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:
@@ -106,7 +106,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     if _clock_was_set(started):
         known.reasons_against_record.append("the clock was set while it was compiled")
     recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
-    miss_reason.note(case, cause, recorded, report, cache, stages)
+    miss_reason.note(case, cause, recorded, report, cache, stages, known.passes)
     _keep_up(cache, config, report)
     return report
 

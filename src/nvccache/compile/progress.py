@@ -26,7 +26,7 @@ class Progress:
         read_later = [out.path for out in stage.outputs if out.role not in stage.grammar.unread]
         written = os.path.basename(read_later[0]) if read_later else ""
         if task.is_hit:
-            became = f"hit, saves {completed.seconds:.2f} s"
+            became = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
         else:
             became = f"ran {completed.seconds:.2f} s"
             costs = task.made.costs if task.made else None

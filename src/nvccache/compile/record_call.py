@@ -105,7 +105,7 @@ class Recorder:
             given.dependency_file = step.path
             given.rule = depfile.rule(self.entered(), self.invocation)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
-        given.seconds_saved = sum(stage.seconds for stage in self._counted())
+        given.seconds_saved = sum(stage.cost for stage in self._counted())
         given.wall_seconds = sum(stage.wall for stage in self._counted())
         given.stages = list(map(event_line.text_of_hit, self._counted()))
         given.sources = list(self.invocation.inputs)

@@ -80,7 +80,7 @@ class Report:
 
     @property
     def tool_saved(self) -> float:
-        return sum(stage.seconds for stage in self.stages if stage.is_hit)
+        return sum(stage.cost for stage in self.stages if stage.is_hit)
 
     @property
     def wall_saved(self) -> float:

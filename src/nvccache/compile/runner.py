@@ -11,7 +11,7 @@ import os
 
 from nvccache.compile import stage_names
 from nvccache.compile.report import Report, StageLookup
-from nvccache.compile.schedule import Schedule
+from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
 from nvccache.execution import shared_ids, unlike_ids
@@ -156,8 +156,9 @@ class _Run:
             task.stage.kind,
             found if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
-            entry.wall if entry and is_hit and not task.was_elsewhere else clock.share_of(task),
+            clock.share_of(task, cost_of(task.made)) if task.made else entry.wall if entry else 0.0,
             stage_names.architecture_of(task.stage, self._execution.plan.stages),
+            task.completed.cpu,
         )
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None

@@ -42,6 +42,15 @@ def memory_of(stage: Stage, input_bytes: int) -> int:
     return memory.estimate(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
 
 
+def cost_of(made: Made) -> float:
+    """The seconds that a stage would have taken on a CPU of its own; no more than it took.
+
+    Of a run on another machine that is not known, and it is taken for as long as it ran there.
+    """
+    completed = made.completed
+    return completed.seconds if made.costs else min(completed.cpu, completed.seconds)
+
+
 class Room:
     """What the stages of one call take while they run: a slot, and memory beside each other."""
 
@@ -209,7 +218,7 @@ class Schedule:
         if not entry:
             task.shares = task.shares and lookup.is_cached
             return False
-        task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds)
+        task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds, entry.cpu)
         task.is_hit = True
         task.state = State.DONE
         self.clock.note(task)
@@ -367,7 +376,7 @@ class Schedule:
         if not lookup or not lookup.is_cached or not made or task.has_failed:
             return
 
-        timed = replace(made, wall=self.clock.share_of(task))
+        timed = replace(made, wall=self.clock.share_of(task, cost_of(made)))
 
         def publish() -> None:
             try:

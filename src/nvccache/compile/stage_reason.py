@@ -6,6 +6,8 @@ record; where they are the same, what it read then with what is there now. Names
 
 from __future__ import annotations
 
+import os
+
 from nvccache.commandline import redaction
 from nvccache.compile import difference_text, object_record, stage_names
 from nvccache.compile.object_record import StageKeys
@@ -16,7 +18,7 @@ from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nvccache.compile.object_record import ObjectRecord
     from nvccache.compile.report import StageLookup
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from nvccache.files.key_differences import Component, ComponentDifference, Part
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
+    from nvccache.preprocessed.passes import Pass
     from nvccache.records.differences import Present
 
 FIRST = "first compile of this stage"
@@ -33,6 +36,7 @@ RECACHED = "NVCCACHE_RECACHE is set"
 _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
+_SAID = "said"  # beside the components of the key of a pass: what each file of the user says in its text
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
     "base directory": "`NVCCACHE_BASE_DIR` changed",
@@ -44,12 +48,21 @@ _OTHERS = {
 class StageReasons:
     """Why the stages of one call ran, and what is kept of their keys for the next time."""
 
-    def __init__(self, execution: Execution, looked_up: Sequence[StageLookup], now: Present) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        looked_up: Sequence[StageLookup],
+        now: Present,
+        passes: Mapping[str, Pass],
+    ) -> None:
         self._execution = execution
+        self._passes = passes
         self._looked_up = looked_up
         self._names = stage_names.names_of(execution.plan.stages)
         self._now = now.in_environment(execution.environ)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
+        self._paths: dict[str, str] = {}  # by clause, of what has changed
+        self._former: dict[str, StageKeys] = {}
 
     def keys_of_stages(self, digest_key: str, former: ObjectRecord | None = None) -> list[StageKeys]:
         """What is kept of the keys of the stages that were looked for, with digests under this key.
@@ -64,7 +77,7 @@ class StageReasons:
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """Of each stage that ran: its name, and why, a clause."""
-        known = {keys.name: keys for keys in former.stages} if former else {}
+        self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
         for one in self._looked_up:
             if one.has_run:
@@ -82,11 +95,19 @@ class StageReasons:
             one.event.why = sentences.get(self._names[id(one.stage)], "")
         return list(sentences.items())
 
+    def of_first_compiled(self) -> list[str]:
+        """Why the first stage ran, in nvcc's order, that is no preprocessor; `reasons` come before."""
+        ran = [one.stage for one in self._looked_up if one.has_run and not one.stage.is_preprocessor]
+        return self._clauses.get(self._names[id(ran[0])], []) if ran else []
+
     def _keys_of(self, one: StageLookup, digest_key: str) -> StageKeys:
         lookup = one.lookup
         assert lookup
         record_key = lookup.record_key or self._newest(lookup.claim_key) or self._newest(lookup.front_key)
         described = self._described(one.stage, lookup.components, digest_key)
+        made = self._passes.get(one.stage.outputs[0].path) if one.stage.is_preprocessor else None
+        if made:
+            described.append((_SAID, [(os.fsdecode(name), digest) for name, digest in made.files]))
         return StageKeys(self._names[id(one.stage)], record_key, described)
 
     def _newest(self, front_key: str) -> str:
@@ -139,12 +160,17 @@ class StageReasons:
 
     def _unlike(self, one: StageLookup, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
-        found: list[str] = []
-        for difference in key_differences.differences(
-            object_record.bounded(now.components), before.components
-        ):
-            found += self._of_component(difference, one.stage)
-        return list(dict.fromkeys(found or self._of_input_record(before)))
+        unlike = [
+            difference
+            for difference in key_differences.differences(
+                object_record.bounded(now.components), before.components
+            )
+            if difference.tag != _SAID
+        ]
+        found = [clause for difference in unlike for clause in self._of_component(difference, one.stage)]
+        if all(difference.tag == "files" for difference in unlike):  # there may be more that it reads
+            found += [clause for clause in self._of_input_record(before) if clause != LOST or not found]
+        return list(dict.fromkeys(found))
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
@@ -159,7 +185,10 @@ class StageReasons:
         if tag == "inputs":
             return self._of_inputs(difference, stage)
         if tag in _FILES:
-            return difference_text.of_files(difference, _FILES[tag])
+            clauses = difference_text.of_files(difference, _FILES[tag])
+            paths = dict.fromkeys(path for path, _ in (*difference.added, *difference.removed))
+            self._paths |= zip(clauses, paths, strict=True)
+            return clauses
         if tag == "dates":
             return [f"the date of `{shown.rsplit(':', 2)[0]}` changed" for shown, _ in difference.added]
         if tag == "directory" and difference.removed:
@@ -180,12 +209,35 @@ class StageReasons:
         return found or [f"it does not read {name} any more" for name in before]
 
     def _of_passes(self, stage: Stage) -> list[str]:
-        """Why the passes ran whose text a stage reads, as far as they ran in this call."""
+        """Why the passes ran whose text a stage reads, as far as they ran in this call.
+
+        What has changed in the text comes first, and last what has not, such as a header with a new comment.
+        """
         writers = self._execution.outputs
         read = [writers[path][0] for path in self._execution.read_by(stage) if path in writers]
-        names = [self._names[id(producer)] for producer in read if producer.is_preprocessor]
-        found = [clause for name in names for clause in self._clauses.get(name, ()) if clause != LOST]
+        ran = [producer for producer in read if self._clauses.get(self._names[id(producer)])]
+        found = []
+        for producer in ran:
+            clauses = [clause for clause in self._clauses[self._names[id(producer)]] if clause != LOST]
+            says_other = self._says_other(producer)
+            found += sorted(clauses, key=lambda clause: -says_other.get(self._path_of(clause), 0.5))
         return [clause.replace(difference_text.LINE_OF_TOOL, _LINE_OF_PASS) for clause in found]
+
+    def _says_other(self, producer: Stage) -> dict[str, bool]:
+        """Of each file that says something in the text of a pass, whether it says another thing now."""
+        former = self._former.get(self._names[id(producer)])
+        before = dict(next((parts for tag, parts in former.components if tag == _SAID), ())) if former else {}
+        made = self._passes.get(producer.outputs[0].path)
+        if not made or not before:
+            return {}
+        now = {os.fsdecode(name): digest for name, digest in made.files}
+        return {self._path(name): now.get(name) != before.get(name) for name in {*now, *before}}
+
+    def _path_of(self, clause: str) -> str:
+        return self._path(self._paths[clause]) if clause in self._paths else ""
+
+    def _path(self, name: str) -> str:
+        return os.path.normpath(os.path.join(self._execution.cwd, name))
 
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What of all that it read, looked for and asked for is not as it was."""
@@ -200,7 +252,12 @@ class StageReasons:
             return [LOST]
         read = found.input_record
         unlike = differences.differences(read, self._now, False, ask)
-        return [difference_text.of_input_record(difference, read, environ) for difference in unlike] or [LOST]
+        told = {
+            difference_text.of_input_record(difference, read, environ): difference.path
+            for difference in unlike
+        }
+        self._paths |= told
+        return list(told) or [LOST]
 
 
 def _of_tool(difference: ComponentDifference) -> str:

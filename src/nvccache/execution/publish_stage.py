@@ -105,6 +105,7 @@ class Publisher:
             facts=made.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {},
             text=lookup.text,
             wall=made.wall,
+            cpu=completed.cpu,
         )
         entries.add(self._store, key, entry)
 

@@ -1,4 +1,4 @@
-"""The control groups of this process, of both versions, and what their files say."""
+"""The cores that this process may use, and its control groups, of both versions. Part of the hot path."""
 
 from __future__ import annotations
 
@@ -25,6 +25,41 @@ def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator
             yield from _upwards((mount, f"{mount}/unified"), path)
         elif controller in controllers.split(","):
             yield from _upwards(dict.fromkeys((f"{mount}/{controller}", f"{mount}/{controllers}")), path)
+
+
+class Share:
+    """What this process may use of the machine: so many `cores`, at least 1, and with whom it shares them."""
+
+    __slots__ = ("affinity", "cores", "group")
+
+    def __init__(self, own: str = OWN, mount: str = MOUNT) -> None:
+        self.affinity = sorted(os.sched_getaffinity(0))
+        self.group = ""  # that whose quota allows less than the affinity does
+        self.cores = len(self.affinity)
+        for directory in directories("cpu", own, mount):
+            quota = _quota(directory)
+            if quota is not None and quota < self.cores:
+                self.cores = max(1, quota)
+                self.group = _name(directory)
+
+
+def _name(directory: str) -> str:
+    """What a group is told by: its inode, since containers see their groups under one path."""
+    try:
+        return f"{os.stat(directory).st_ino}-"
+    except OSError:
+        return ""
+
+
+def _quota(directory: str) -> int | None:
+    """The quota of one group, in cores and rounded up."""
+    words = read(f"{directory}/cpu.max").split()
+    if not words:
+        words = read(f"{directory}/cpu.cfs_quota_us").split()
+        words += read(f"{directory}/cpu.cfs_period_us").split()
+    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or not int(words[1]):
+        return None
+    return -(-int(words[0]) // int(words[1]))
 
 
 def _upwards(mounts: Iterable[str], path: str) -> Iterator[str]:

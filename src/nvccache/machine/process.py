@@ -21,20 +21,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
+    from typing import Any
 
     from nvccache.machine.pseudoterminal import Pseudoterminal
 
 
 class Completed:
-    """What a tool left behind: `status` is its exit code, or minus the signal that ended it."""
+    """What a tool left behind: `status` is its exit code, or minus the signal that ended it.
 
-    __slots__ = ("seconds", "status", "stderr", "stdout")
+    `cpu` are the seconds of a CPU that it took, with what it started and waited for; 0 if that is not known.
+    """
 
-    def __init__(self, status: int, stdout: bytes, stderr: bytes, seconds: float) -> None:
+    __slots__ = ("cpu", "seconds", "status", "stderr", "stdout")
+
+    def __init__(self, status: int, stdout: bytes, stderr: bytes, seconds: float, cpu: float = 0.0) -> None:
         self.status = status
         self.stdout = stdout
         self.stderr = stderr
         self.seconds = seconds
+        self.cpu = cpu
 
 
 class Interrupted(BaseException):
@@ -107,6 +112,43 @@ def family_of(pid: int) -> list[int]:
     return family
 
 
+class Child(subprocess.Popen[bytes]):
+    """A tool that runs. Unlike its base it keeps how long it had a CPU, which is told when it is reaped."""
+
+    cpu = 0.0
+
+    def __init__(self, argv: Sequence[str], **options: Any) -> None:
+        self._reaping = threading.Lock()
+        super().__init__(argv, **options)
+
+    def poll(self) -> int | None:
+        """Its status if it has ended; None also while another thread waits for it."""
+        if self.returncode is None and self._reaping.acquire(blocking=False):
+            try:
+                self._reap(os.WNOHANG)
+            finally:
+                self._reaping.release()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, however long that takes."""
+        with self._reaping:
+            self._reap(0)
+        return self.returncode
+
+    def _reap(self, options: int) -> None:
+        if self.returncode is not None:
+            return
+        try:
+            pid, status, usage = os.wait4(self.pid, options)
+        except ChildProcessError:  # SIGCHLD is ignored, and nothing is told of children
+            _ = super().poll() if options else super().wait()
+            return
+        if pid == self.pid:
+            self.cpu = usage.ru_utime + usage.ru_stime
+            self.returncode = os.waitstatus_to_exitcode(status)
+
+
 class Handle:
     """A tool that may have to be ended by another thread than the one that waits for it."""
 
@@ -115,7 +157,7 @@ class Handle:
     def __init__(self) -> None:
         self.is_ended = False
         self._told: Callable[[], None] | None = None
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._lock = threading.Lock()
 
     def end(self, signum: int = signal.SIGKILL) -> None:
@@ -141,7 +183,7 @@ class Handle:
         if self.is_ended:
             ended()
 
-    def hold(self, child: subprocess.Popen[bytes]) -> None:
+    def hold(self, child: Child) -> None:
         """Take a tool that has just started."""
         with self._lock:
             self._child = child
@@ -196,7 +238,7 @@ def run(
         finally:
             if terminal:
                 terminal.end()
-    return Completed(child.returncode, written[0], written[1], time.monotonic() - started)
+    return Completed(child.returncode, written[0], written[1], time.monotonic() - started, child.cpu)
 
 
 def _start(
@@ -206,12 +248,12 @@ def _start(
     cwd: str | None,
     stderr: int,
     stdin: int | None,
-) -> subprocess.Popen[bytes]:
+) -> Child:
     """Start a tool with the descriptors that it would have from nvcc; raises OSError."""
 
-    def start(argv: Sequence[str], executable: str | None) -> subprocess.Popen[bytes]:
+    def start(argv: Sequence[str], executable: str | None) -> Child:
         # What this process has opened is closed on exec; what it was given is for the tools, too.
-        return subprocess.Popen(
+        return Child(
             argv,
             executable=executable,
             env=dict(environ),
@@ -231,7 +273,7 @@ def _start(
     return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as the shell of nvcc starts it
 
 
-def _written_by(child: subprocess.Popen[bytes], descriptors: Sequence[int], most: int) -> list[bytes]:
+def _written_by(child: Child, descriptors: Sequence[int], most: int) -> list[bytes]:
     """What a tool writes until it ends, or the last `most` bytes of it, if given.
 
     What it leaves behind, such as a compile server, may keep the descriptors open for ever; nvcc does not
@@ -281,7 +323,7 @@ def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:
     return True
 
 
-def _descriptor_of(child: subprocess.Popen[bytes]) -> int:
+def _descriptor_of(child: Child) -> int:
     """What can be read once a process has ended; -1 where there is no such thing."""
     try:
         return os.pidfd_open(child.pid)

@@ -1,4 +1,4 @@
-"""How many tools may run at once: the cores of this process, the slots of the user's pool, those of a call.
+"""How many tools may run at once: the slots of the user's pool, and those of a call.
 
 All calls of one user on one machine share a pool with a slot for each core, by the core's number: calls that
 are confined to other cores (`taskset`, a batch system) use other slots. Calls below a CPU quota share as many
@@ -18,51 +18,16 @@ import os
 import stat
 
 from nvccache.files import flock
-from nvccache.machine import cgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from nvccache.machine.cgroups import Share
     from nvccache.machine.watchdog import Watchdog
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
-
-
-class Share:
-    """What this process may use of the machine: so many `cores`, at least 1, and with whom it shares them."""
-
-    __slots__ = ("_affinity", "_group", "cores")
-
-    def __init__(self, own_cgroups: str = cgroups.OWN, mount: str = cgroups.MOUNT) -> None:
-        self._affinity = sorted(os.sched_getaffinity(0))
-        self._group = ""  # that whose quota allows less than the affinity does
-        self.cores = len(self._affinity)
-        for directory in cgroups.directories("cpu", own_cgroups, mount):
-            quota = _quota(directory)
-            if quota is not None and quota < self.cores:
-                self.cores = max(1, quota)
-                with contextlib.suppress(OSError):
-                    # By its inode: containers see their groups under one name.
-                    self._group = f"{os.stat(directory).st_ino}-"
-
-    def pool(self, directory: str, jobs: int = 0) -> Pool:
-        """The slots of all calls that have this share; `jobs`, unless 0, is how many there are instead."""
-        beyond = os.sysconf("SC_NPROCESSORS_CONF")  # numbers that are no core's
-        numbers = [*self._affinity, *range(beyond, beyond + jobs)]
-        return Pool(directory, numbers[: jobs or self.cores], f"slot-{self._group}")
-
-
-def _quota(directory: str) -> int | None:
-    """The quota of one group, in cores and rounded up."""
-    words = cgroups.read(f"{directory}/cpu.max").split()
-    if not words:
-        words = cgroups.read(f"{directory}/cpu.cfs_quota_us").split()
-        words += cgroups.read(f"{directory}/cpu.cfs_period_us").split()
-    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or not int(words[1]):
-        return None
-    return -(-int(words[0]) // int(words[1]))
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
@@ -147,6 +112,13 @@ def _lock(path: str, number: int) -> PoolSlot | None:
         return None
     os.close(descriptor)
     return None
+
+
+def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
+    """The slots of all calls that have this share of the machine; `jobs`, unless 0, is how many there are."""
+    beyond = os.sysconf("SC_NPROCESSORS_CONF")  # numbers that are no core's
+    numbers = [*share.affinity, *range(beyond, beyond + jobs)]
+    return Pool(directory, numbers[: jobs or share.cores], f"slot-{share.group}")
 
 
 class Slot:

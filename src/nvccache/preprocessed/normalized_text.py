@@ -29,25 +29,34 @@ _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
 _AS_IT_IS = b"\x028 "
 _WORTH_KEEPING = 2048  # bytes
+_SHORT = 8  # digits, which tell that one file is not as it was
 
 
 def digest_of(text: bytes) -> str:
     """The digest of what a preprocessed text says, or empty if where its lines are may be part of it."""
+    return digests_of(text)[0]
+
+
+def digests_of(text: bytes) -> tuple[str, dict[bytes, str]]:
+    """That digest, and a short one of what each file of the user says, by its name in line markers."""
     kept = _with_raw_strings_kept(text)
     if not kept:
-        return ""
-    said, of_system = _said(kept)
+        return "", {}
+    files: dict[bytes, list[bytes]] = {}
+    said, of_system = _said(kept, files)
+    of_files = {name: keys.digest_bytes(b"\n".join(parts))[:_SHORT] for name, parts in files.items() if parts}
     if line_readers.are_in(kept) and line_readers.reach(of_system, b"\n".join(_without(said, of_system))):
-        return ""
-    return keys.digest_bytes(b"\n".join(said))
+        return "", of_files
+    return keys.digest_bytes(b"\n".join(said)), of_files
 
 
-def _said(text: bytes) -> tuple[list[bytes], list[bytes]]:
+def _said(text: bytes, files: dict[bytes, list[bytes]]) -> tuple[list[bytes], list[bytes]]:
     """The text without markers and blank lines, with a mark where a file of another standing begins.
 
     Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
     there are, and what a declaration means. System headers are most of a text and hardly ever edited: they
     stand as they are, each behind its length, which saves most of the time; the second list is of them alone.
+    What other files say is added to `files`.
     """
     text = b"\n" + text
     first = _MARKER.match(text)
@@ -61,11 +70,11 @@ def _said(text: bytes) -> tuple[list[bytes], list[bytes]]:
         position = left.start() if left else len(text)
         if position - start < _WORTH_KEEPING:
             continue  # such as a header that is entered again, for nothing
-        said += _said_by_user(text[done:start], main)
+        said += _said_by_user(text[done:start], main, files)
         of_system.append(text[start:position])
         said += (b"%s%d" % (_AS_IT_IS, position - start), of_system[-1])
         done = position
-    return said + _said_by_user(text[done:], main), of_system
+    return said + _said_by_user(text[done:], main, files), of_system
 
 
 def _without(said: list[bytes], of_system: list[bytes]) -> list[bytes]:
@@ -73,11 +82,13 @@ def _without(said: list[bytes], of_system: list[bytes]) -> list[bytes]:
     return [part for part in said if id(part) not in known]
 
 
-def _said_by_user(text: bytes, main: bytes) -> list[bytes]:
+def _said_by_user(text: bytes, main: bytes, files: dict[bytes, list[bytes]]) -> list[bytes]:
     before, *parts = _MARKER.split(text)  # then in turn what a marker says and the text behind it
     pairs = zip([main, *parts[::2]], [before, *parts[1::2]], strict=True)
     stretches = [(where, body) for where, body in pairs if len(body) > 1]
-    standings = {where: _standing_of(where, main) for where in {where for where, _ in stretches}}
+    markers = {where for where, _ in stretches}
+    standings = {where: _standing_of(where, main) for where in markers}
+    of_file = {where: files.setdefault(where.rpartition(b'"')[0][1:], []) for where in markers}
     said: list[bytes] = []
     standing = b""
     for where, body in stretches:
@@ -87,6 +98,7 @@ def _said_by_user(text: bytes, main: bytes) -> list[bytes]:
                 standing = standings[where]
                 said.append(standing)
             said.append(_BLANK_LINES.sub(b"\n", words))
+            of_file[where].append(said[-1])
     return said
 
 

@@ -22,24 +22,26 @@ class Pass:
 
     `listed` is what a dependency file lists, see line_markers.py; `free_of` is the base directory whose path
     the text does not contain or ask for; `meaning` is the digest of what it says apart from lines, or empty
-    (normalized_text.py).
+    (normalized_text.py), and `files` are short digests of what each file of the user says, by its name.
     """
 
     listed: tuple[tuple[bytes, bool], ...]
     free_of: str
     meaning: str = ""
+    files: tuple[tuple[bytes, str], ...] = ()
 
     def facts(self) -> dict[str, object]:
         """The form in which an entry keeps them."""
         rows = [[_text(name), is_system] for name, is_system in self.listed]
-        return {"listed": rows, "free_of": self.free_of, "meaning": self.meaning}
+        files = [[_text(name), digest] for name, digest in self.files]
+        return {"listed": rows, "free_of": self.free_of, "meaning": self.meaning, "files": files}
 
 
 def of_text(preprocessed: bytes, base: str) -> Pass:
     """The facts about a pass from what it wrote; `base` is the base directory in force, or empty."""
-    said = normalized_text.digest_of(preprocessed)
+    said, files = normalized_text.digests_of(preprocessed)
     free_of = base if base and not _may_use(base, preprocessed, is_understood=said != "") else ""
-    return Pass(tuple(listed_files(preprocessed)), free_of, said)
+    return Pass(tuple(listed_files(preprocessed)), free_of, said, tuple(files.items()))
 
 
 def _may_use(base: str, text: bytes, *, is_understood: bool) -> bool:
@@ -63,11 +65,12 @@ def _may_use(base: str, text: bytes, *, is_understood: bool) -> bool:
 
 def of_facts(facts: dict[str, object]) -> Pass:
     """The inverse of `Pass.facts`; raises ValueError, KeyError or TypeError."""
-    rows = facts["listed"]
-    if not isinstance(rows, list):
+    rows, files = facts["listed"], facts.get("files", [])  # which earlier versions did not keep
+    if not isinstance(rows, list) or not isinstance(files, list):
         raise TypeError("what is listed is no list")
     listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
-    return Pass(listed, str(facts["free_of"]), str(facts["meaning"]))
+    said = tuple((_bytes(name), str(digest)) for name, digest in files)
+    return Pass(listed, str(facts["free_of"]), str(facts["meaning"]), said)
 
 
 def _text(name: bytes) -> str:

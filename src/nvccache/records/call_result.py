@@ -22,8 +22,9 @@ class CallResult:
 
     `rule` is the content of the dependency file, None where the call asks for none. Where a host's link has
     to follow (link_only.py), `intermediates` are what it reads of the scratch directory, (base name, digest).
-    For the event log: `stages` are what it saves, as event_line.py writes them, `seconds_saved` the time of
-    their tools, `wall_seconds` what they took of the wall clock, and `sources` the inputs as they were typed.
+    For the event log: `stages` are what it saves, as event_line.py writes them, `seconds_saved` what their
+    tools take of a CPU, `wall_seconds` what they took of the wall clock, and `sources` the inputs as they
+    were typed.
     """
 
     __slots__ = (

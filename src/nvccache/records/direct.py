@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SHARED, PLACED, BOUND = "shared", "placed", "bound"
 _ANSWER = sections.Schema(
-    "answer-5",
+    "answer-6",
     ("products", sections.PAIRS),  # (number, digest)
     ("has_rule", sections.FLAG),
     ("entered", sections.STRINGS),

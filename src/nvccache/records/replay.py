@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _RECORD = sections.Schema(
-    "replay-7",
+    "replay-8",
     ("paths", sections.PATHS),
     ("signatures", sections.BYTES),
     ("absent", sections.PATHS),

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a stage produced: `outputs` maps role to digest, `seconds` is what it cost.
+    """What a stage produced: `outputs` maps role to digest, `seconds` is how long it ran.
 
-    `wall` is what it took of the wall clock, beside others of its call; 0 where that is not known.
+    `cpu` are the seconds that it had of a CPU, 0 where they are not known; `wall` is what it took of the wall
+    clock, had it run for as long, beside others of its call.
     `redirect` is set in an entry without outputs, and says what else the result depends on; see
     seeding.py and unlike_ids.py.
     `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
@@ -31,6 +32,7 @@ class Entry:
     facts: dict[str, object] = field(default_factory=dict)
     text: tuple[str, ...] = ()
     wall: float = 0.0
+    cpu: float = 0.0
 
 
 def find(cache: Store, key: str, asks_beyond: bool = False) -> Entry | None:
@@ -52,7 +54,9 @@ def find(cache: Store, key: str, asks_beyond: bool = False) -> Entry | None:
             redirect=str(values["redirect"]),
             facts=dict(values["facts"]),
             text=tuple(map(str, values["text"])),
-            wall=float(values.get("wall", 0.0)),
+            # Without the latter, the former was measured while others had the CPU.
+            wall=float(values["wall"]) if "cpu" in values else 0.0,
+            cpu=float(values.get("cpu", 0.0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         cache.remove_damaged(store.STAGE, key)
@@ -69,5 +73,6 @@ def add(cache: Store, key: str, entry: Entry) -> None:
         "facts": entry.facts,
         "text": entry.text,
         "wall": round(entry.wall, 6),
+        "cpu": round(entry.cpu, 6),
     }
     cache.add_record(store.STAGE, key, json.dumps(values).encode())

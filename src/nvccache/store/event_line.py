@@ -3,11 +3,11 @@
 Part of the hot path; events.py reads the lines again, event_totals.py adds them up. A line is
 
     started, seconds, outcome, reason, directory, product, sources, cause, pid, store fault, wrong settings,
-    wall saved, tool saved, remotes, stage*, `.`
+    wall saved, tool saved, remotes, build, jobs, stage*, `.`
 
 tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
 bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
-where, away). What would end a field or a line is percent-encoded.
+where, away, CPU seconds). What would end a field or a line is percent-encoded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nvccache.store import directory
 from nvccache.store.directory import Directory, StrangeFileError
 
 FOLDER = "journal"
-LOG = "calls-v5.log"
+LOG = "calls-v6.log"
 CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 SEPARATOR = "\x1f"
@@ -28,6 +28,7 @@ LOCAL = "local"  # where a stage ran that ran here
 # and fetching; bytes sent and fetched; whether the engine had the result, 1 or 0.
 AWAY = ("queue", "send", "run", "fetch", "sent_bytes", "fetched_bytes", "is_cached")
 _APPEND_TRIES = 5
+_TAIL = 1 << 13  # bytes of log: some calls
 _LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
 _MOST_SOURCES = 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F"}
@@ -38,19 +39,38 @@ class SecondNameError(StrangeFileError):
 
 
 class StageEvent:
-    """What became of one stage of a call. Seconds are wall-clock seconds.
+    """What became of one stage of a call. Seconds are wall-clock seconds, but for `cpu`.
 
     `result` is HIT, RAN, FAILED, or SHARED where another process ran it meanwhile; `why` is a clause that
     says why it was not found. It began `start` seconds after the call. `seconds` were spent by the tool, or
-    saved; `wall` is its share of the time during which tools of this call ran. `slot` is the job slot, or
-    -1; `where` it ran is LOCAL, an executor as it is shown, or empty for a hit. `away` is what it cost there
-    (AWAY), or why it ran here though it was sent, a word of remote_execution/faults.py.
+    saved, and `cpu` on a CPU, 0 where that is not known; `wall` is its share of the time during which tools
+    of the call that ran it did (stage_clock.py). `slot` is the job slot, or -1; `where` it ran is LOCAL, an
+    executor as it is shown, or empty for a hit. `away` is what it cost there (AWAY), or why it ran here
+    though it was sent, a word of remote_execution/faults.py.
     """
 
-    __slots__ = ("architecture", "away", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
+    __slots__ = (
+        "architecture",
+        "away",
+        "cpu",
+        "kind",
+        "result",
+        "seconds",
+        "slot",
+        "start",
+        "wall",
+        "where",
+        "why",
+    )
 
     def __init__(
-        self, kind: str, result: str, seconds: float, wall: float = 0.0, architecture: str = ""
+        self,
+        kind: str,
+        result: str,
+        seconds: float,
+        wall: float = 0.0,
+        architecture: str = "",
+        cpu: float = 0.0,
     ) -> None:
         self.kind = kind
         self.architecture = architecture
@@ -59,6 +79,7 @@ class StageEvent:
         self.start = 0.0
         self.seconds = seconds
         self.wall = wall
+        self.cpu = cpu
         self.slot = -1
         self.where = "" if result in (HIT, SHARED) else LOCAL
         self.away = ""
@@ -66,6 +87,11 @@ class StageEvent:
     @property
     def is_hit(self) -> bool:
         return self.result in (HIT, SHARED)
+
+    @property
+    def cost(self) -> float:
+        """What its tool takes: others that run meanwhile make its seconds more, and not those of a CPU."""
+        return self.cpu or self.seconds
 
 
 class RemoteUse:
@@ -89,16 +115,20 @@ class Event:
 
     `reason` is why it was a bypass, or `outcomes.LINKED`. `sources` are the inputs as they were typed;
     `product` is the absolute path of what the call makes, empty where that is not known; `cause` is why the
-    call was not replayed, a clause. `wall_saved` is what the stages that did not run took of the wall clock
-    when they ran, less what nvccache itself took; `tool_saved` is what their tools took. `store_fault` is a
+    call was not replayed, a clause. `wall_saved` is by how much the build became shorter: what the stages
+    that did not run took of the wall clock when they ran, less what nvccache itself took, divided by `jobs`,
+    those of the `build` that share the clock (machine/callers.py). `tool_saved` is what their tools took.
+    `store_fault` is a
     word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings that are wrong, so that
     their defaults were in force, with commas between them. `remote` is None where no remote was asked.
     `replayed` are further stages, as texts.
     """
 
     __slots__ = (
+        "build",
         "cause",
         "directory",
+        "jobs",
         "outcome",
         "pid",
         "product",
@@ -129,9 +159,15 @@ class Event:
         self.wrong_settings = ""
         self.wall_saved = 0.0
         self.tool_saved = 0.0
+        self.build = ""
+        self.jobs = 1
         self.remote: RemoteUse | None = None
         self.stages: list[StageEvent] = []
         self.replayed: list[str] = []
+
+    @property
+    def ended(self) -> float:
+        return self.started + self.seconds
 
 
 def append(place: str | Directory, event: Event) -> None:
@@ -145,6 +181,22 @@ def append(place: str | Directory, event: Event) -> None:
                 return
     except OSError:
         pass
+
+
+def jobs_seen(place: str | Directory, build: str) -> int:
+    """The most jobs that the last calls of a build have seen; 0 where the log does not tell."""
+    try:
+        descriptor, status = directory.at(place).open(f"{FOLDER}/{LOG}")
+        try:
+            tail = os.pread(descriptor, _TAIL, max(0, status.st_size - _TAIL))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return 0
+    lines = (line.split(b"\t") for line in tail.split(b"\n") if line.endswith(b"\t."))
+    wanted = build.encode()
+    told = (line[15][:9] for line in lines if line[14:15] == [wanted])
+    return max((int(jobs) for jobs in told if jobs.isdigit()), default=0)
 
 
 def is_large(place: str | Directory) -> bool:
@@ -185,6 +237,8 @@ def line_of(event: Event) -> bytes:
         f"{event.wall_saved:.6f}",
         f"{event.tool_saved:.6f}",
         _text_of_remote(event.remote) if event.remote else "",
+        event.build,
+        str(event.jobs),
     ]
     fields += map(_text_of_stage, event.stages)
     fields += [text for text in event.replayed if "\t" not in text and "\n" not in text]
@@ -193,7 +247,7 @@ def line_of(event: Event) -> bytes:
 
 def text_of_hit(stage: StageEvent) -> str:
     """A stage as it is in the events of the calls that replay it."""
-    hit = StageEvent(stage.kind, HIT, stage.seconds, stage.wall, stage.architecture)
+    hit = StageEvent(stage.kind, HIT, stage.seconds, stage.wall, stage.architecture, stage.cpu)
     return _text_of_stage(hit)
 
 
@@ -214,7 +268,7 @@ def _text_of_stage(stage: StageEvent) -> str:
     why = quote(stage.why[:_LONGEST_CLAUSE])
     return (
         f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
-        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}"
+        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}\x1f{stage.cpu:.6f}"
     )
 
 

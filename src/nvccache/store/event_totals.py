@@ -18,7 +18,7 @@ from nvccache.store import directory as directories
 from nvccache.store import events
 from nvccache.store.directory import Directory, StrangeFileError
 from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, open_log
-from nvccache.store.events import FOLDING, KEPT, LARGEST_LOG, JournalError, cause, names, where
+from nvccache.store.events import FOLDING, FORMER_LOG, KEPT, LARGEST_LOG, JournalError, cause, names, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ if TYPE_CHECKING:
 
 
 _TOTALS = "totals-v1.json"
-_FIRST = "first"  # of the counters the one that is no sum: when the first call counted began
+# Of the counters those that are no sums: when the first call counted began, and when they were set to zero.
+_FIRST, _ZEROED = "first", "zeroed"
 _SNAPSHOT_TRIES = 5
 _LOCK_SECONDS = 10.0
 _LARGEST_TOTALS = 1 << 24
@@ -100,10 +101,20 @@ def reset(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
     try:
         with _lock(root, _LOCK_SECONDS):
             folded, counters = _fold(root)
-            _write_totals(root, folded, {_FIRST: time.time()})
+            now = time.time()
+            _write_totals(root, folded, {_FIRST: now, _ZEROED: now})
             return _totals(counters, stages)
     except OSError as error:
         raise JournalError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
+
+
+def counted(found: Iterable[Event], place: str | Directory) -> list[Event]:
+    """Those of the events that are in the totals: what ended before these were set to zero is not."""
+    try:
+        zeroed = _read_totals(directories.at(place))[1].get(_ZEROED, 0)
+    except OSError:
+        zeroed = 0
+    return [event for event in found if event.ended >= zeroed]
 
 
 def fold(place: str | Directory) -> None:
@@ -118,7 +129,7 @@ def fold(place: str | Directory) -> None:
 
 def is_current(name: str) -> bool:
     """Whether a file of the log's folder is one that this version reads."""
-    return name in (LOG, _TOTALS) or name.startswith((FOLDING, KEPT))
+    return name in (FORMER_LOG, LOG, _TOTALS) or name.startswith((FOLDING, KEPT))
 
 
 def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
@@ -130,7 +141,7 @@ def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
 
 
 def _counters(root: Directory) -> dict[str, float]:
-    if any(name == LOG or name.startswith(FOLDING) for name in names(root)):
+    if any(name in (FORMER_LOG, LOG) or name.startswith(FOLDING) for name in names(root)):
         try:
             with _lock(root, _LOCK_SECONDS):
                 return _fold(root)[1]
@@ -156,11 +167,10 @@ def _fold(root: Directory) -> tuple[str, dict[str, float]]:
     one file, so a fold that is killed before it removes the log does not count it twice.
     """
     folded, counters = _read_totals(root)
-    try:
-        if root.status(f"{FOLDER}/{LOG}").st_size:
-            root.rename(f"{FOLDER}/{LOG}", f"{FOLDING}{time.time_ns():x}-{os.getpid():x}.log")
-    except FileNotFoundError:
-        pass
+    for log in (FORMER_LOG, LOG):
+        with contextlib.suppress(FileNotFoundError):
+            if root.status(f"{FOLDER}/{log}").st_size:
+                root.rename(f"{FOLDER}/{log}", f"{FOLDING}{time.time_ns():x}-{os.getpid():x}.log")
     for name in names(root):
         if not name.startswith(FOLDING):
             continue
@@ -217,7 +227,7 @@ def _snapshot(root: Directory) -> dict[str, float]:
         folded, counters = before[0], dict(before[1])
         try:
             for name in names(root):
-                if name == LOG or (name.startswith(FOLDING) and name != folded):
+                if name in (FORMER_LOG, LOG) or (name.startswith(FOLDING) and name != folded):
                     content, _ = root.read(f"{FOLDER}/{name}", LARGEST_LOG)
                     _add_lines(counters, content.partition(CLOSED)[0])
         except FileNotFoundError:
@@ -261,7 +271,7 @@ def _amounts(event: Event) -> list[tuple[str, float]]:
         result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
         amounts += [
             (f"stages.{stage.kind}.{result}", 1),
-            (f"stages.{stage.kind}.seconds_saved", stage.seconds if stage.is_hit else 0),
+            (f"stages.{stage.kind}.seconds_saved", stage.cost if stage.is_hit else 0),
             (f"stages.{stage.kind}.seconds", events.tool_spent(stage)),
         ]
         amounts += _amounts_of_executor(stage)

@@ -1,12 +1,13 @@
 """The event log, read: one event a call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v5.log           one line a call, appended with a single write (event_line.py)
-      folding-v5.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
-      events-v5.<id>.log     logs that are in the totals, kept until they have 32 MiB together
+      calls-v6.log           one line a call, appended with a single write (event_line.py)
+      folding-v6.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
+      events-v6.<id>.log     logs that are in the totals, kept until they have 32 MiB together
 
-Owns the inverse of event_line.py and the JSON form. Whoever shares the cache may have written anything into
-a log: what is no whole line of ours is passed over.
+Those of version 5 are read as well, whose lines have no build, no jobs and no CPU seconds. Owns the inverse
+of event_line.py and the JSON form. Whoever shares the cache may have written anything into a log: what is no
+whole line of ours is passed over.
 """
 
 from __future__ import annotations
@@ -36,12 +37,27 @@ from nvccache.store.event_line import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Protocol, TypeVar
 
-VERSION = 1  # of the JSON form
-FOLDING, KEPT = "folding-v5.", "events-v5."
+    class _Call(Protocol):
+        @property
+        def started(self) -> float: ...
+        @property
+        def ended(self) -> float: ...
+        @property
+        def build(self) -> str: ...
+        @property
+        def product(self) -> str: ...
+
+    Call = TypeVar("Call", bound=_Call)
+
+VERSION = 2  # of the JSON form
+FOLDING, KEPT = "folding-v6.", "events-v6."
+FORMER_LOG, _FORMER_KEPT = "calls-v5.log", "events-v5."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
-PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
-_HEAD = 14  # fields before those of the stages
+PAUSE_SECONDS = 60.0  # without any call that belongs to no build, after which the next one begins another
+_FORMER_HEAD, _HEAD = 14, 16  # fields before those of the stages
+_FORMER_STAGE = 10  # fields of one
 _RESULTS = (HIT, RAN, FAILED, SHARED)
 _LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _CODE = re.compile("%(25|09|0A|1F)")
@@ -81,22 +97,36 @@ def last_call(place: str | Directory, product: str = "") -> Event | None:
     return next(made, None)
 
 
-def builds(events: Iterable[Event], pause: float = PAUSE_SECONDS) -> list[list[Event]]:
-    """The calls of each build, the oldest first: between two, for `pause` seconds no call was under way."""
-    found: list[list[Event]] = []
-    over = 0.0  # when the last call of the build ended
-    for event in sorted(events, key=lambda event: event.started):
-        if not found or event.started > over + pause:
-            found.append([])
-            over = 0.0
-        found[-1].append(event)
-        over = max(over, event.started + event.seconds)
+def builds(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[list[Call]]:
+    """The calls of each build, the oldest first, by when they began.
+
+    A build is what one run of a build tool calls, however long that pauses. Of calls that none has made,
+    another build begins after `pause` seconds in which none was under way, and where a product is made again.
+    """
+    named: dict[str, list[Call]] = {}
+    found: list[list[Call]] = []
+    loose: list[Call] = []
+    over = 0.0  # when the last of the loose calls ended
+    made: set[str] = set()  # their products
+    for call in sorted(calls, key=lambda call: (call.started, call.ended)):
+        if call.build:
+            if call.build not in named:
+                named[call.build] = []
+                found.append(named[call.build])
+            named[call.build].append(call)
+            continue
+        if not loose or call.started > over + pause or call.product in made:
+            loose, over, made = [], 0.0, set()
+            found.append(loose)
+        loose.append(call)
+        over = max(over, call.ended)
+        made |= {call.product} - {""}
     return found
 
 
-def last_build(events: Iterable[Event], pause: float = PAUSE_SECONDS) -> list[Event]:
-    """The calls since the last pause in which for `pause` seconds no call was under way."""
-    return next(reversed(builds(events, pause)), [])
+def last_build(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[Call]:
+    """The calls of the build that began last."""
+    return next(reversed(builds(calls, pause)), [])
 
 
 def parse(lines: bytes) -> Iterator[Event]:
@@ -160,7 +190,7 @@ def to_json(event: Event) -> dict[str, object]:
     made: dict[str, object] = {"version": VERSION}
     for name in (
         *("started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid"),
-        *("store_fault", "wrong_settings", "wall_saved", "tool_saved"),
+        *("build", "jobs", "store_fault", "wrong_settings", "wall_saved", "tool_saved"),
     ):
         made[name] = getattr(event, name)
     made["wrong_settings"] = [name for name in event.wrong_settings.split(",") if name]
@@ -170,7 +200,8 @@ def to_json(event: Event) -> dict[str, object]:
             **{
                 name: getattr(stage, name)
                 for name in (
-                    *("kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"),
+                    *("kind", "architecture", "result", "why", "start", "seconds", "cpu", "wall", "slot"),
+                    "where",
                 )
             },
             "away": costs_away(stage),
@@ -206,9 +237,9 @@ def why_here(stage: StageEvent) -> str:
 
 
 def tool_spent(stage: StageEvent) -> float:
-    """The seconds that a tool ran for a stage, on whatever machine; none where the engine had the result."""
+    """The seconds that a tool took for a stage, on whatever machine; none where the engine had the result."""
     costs = costs_away(stage)
-    return 0.0 if stage.is_hit or (costs and costs["is_cached"]) else stage.seconds
+    return 0.0 if stage.is_hit or (costs and costs["is_cached"]) else stage.cost
 
 
 def names(root: Directory) -> list[str]:
@@ -239,9 +270,10 @@ def _logs(root: Directory) -> list[str]:
     """The logs, the newest last: their names begin with when they were taken out of use."""
     found = names(root)
     return [
+        *(name for name in found if name.startswith(_FORMER_KEPT)),
         *(name for name in found if name.startswith(KEPT)),
         *(name for name in found if name.startswith(FOLDING)),
-        *(name for name in found if name == LOG),
+        *(name for name in found if name in (FORMER_LOG, LOG)),
     ]
 
 
@@ -260,9 +292,12 @@ def _content(root: Directory, name: str) -> bytes:
 
 def _event_of(line: bytes) -> Event | None:
     fields = os.fsdecode(line).split("\t")
-    if len(fields) <= _HEAD or fields[-1] != ".":
+    if len(fields) <= _FORMER_HEAD or fields[-1] != ".":
         return None
+    is_former = fields[_FORMER_HEAD] == "." or SEPARATOR in fields[_FORMER_HEAD]
     try:
+        if is_former:
+            fields[_FORMER_HEAD:_FORMER_HEAD] = ["", "1"]
         event = Event(fields[2], fields[3], _number(fields[0], _LARGEST_TIME))
         if event.started < 0:
             return None  # no call began before 1970, and `--since` would see it as little as the report does
@@ -273,6 +308,7 @@ def _event_of(line: bytes) -> Event | None:
         event.store_fault, event.wrong_settings = fields[9], fields[10]
         event.wall_saved, event.tool_saved = _number(fields[11]), _number(fields[12])
         event.remote = _remote_of(fields[13]) if fields[13] else None
+        event.build, event.jobs = fields[14], max(1, int(fields[15][:20]))
         event.stages = [_stage_of(field) for field in fields[_HEAD:-1]]
     except ValueError:
         return None
@@ -289,10 +325,13 @@ def _remote_of(field: str) -> RemoteUse:
 
 def _stage_of(field: str) -> StageEvent:
     """Raises ValueError."""
-    kind, architecture, result, why, start, seconds, wall, slot, ran, away = field.split(SEPARATOR)
+    parts = field.split(SEPARATOR)
+    if len(parts) == _FORMER_STAGE:
+        parts.append("0")
+    kind, architecture, result, why, start, seconds, wall, slot, ran, away, cpu = parts
     if result not in _RESULTS:
         raise ValueError(result)
-    stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture)
+    stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture, _number(cpu))
     stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
     stage.away = away
     return stage

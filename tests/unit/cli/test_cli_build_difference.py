@@ -110,7 +110,14 @@ def test_the_last_call_is_the_one_that_ended_last(nvccache, cache_dir):
     for started, seconds, outcome in ((now - 90, 60.0, "miss"), (now - 80, 1.0, "direct_hit")):
         event_line.append(
             cache_dir,
-            event(outcome, product="/b/a.o", started=started, seconds=seconds, cause="`a.h` changed"),
+            event(
+                outcome,
+                build="7-1",
+                product="/b/a.o",
+                started=started,
+                seconds=seconds,
+                cause="`a.h` changed",
+            ),
         )
     found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
     assert [change["product"] for change in found["now_run"]] == ["/b/a.o"]

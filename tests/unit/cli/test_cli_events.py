@@ -15,10 +15,10 @@ from nvccache.store import event_line, event_totals, events
 
 FIELDS = {
     "version", "started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid",
-    "store_fault", "wrong_settings", "wall_saved", "tool_saved", "stages",
+    "build", "jobs", "store_fault", "wrong_settings", "wall_saved", "tool_saved", "stages",
     "remote",
 }  # fmt: skip
-STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "wall", "slot", "where"}
+STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "cpu", "wall", "slot", "where"}
 STAGE_FIELDS |= {"away", "why_here"}
 
 

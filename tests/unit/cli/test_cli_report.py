@@ -83,7 +83,9 @@ def test_a_page_on_standard_output_is_nothing_but_the_page(nvccache, folder, log
 def test_the_last_build_is_what_is_shown_unless_said_otherwise(nvccache, folder, tmp_path):
     now = time.time()
     ages = (90_000.0, 7_000.0, 6_999.0, 30.0)
-    path = str(write(tmp_path / "log", [call(started=now - age) for age in ages]))
+    path = str(
+        write(tmp_path / "log", [call(started=now - age, build="", product=f"/{age}.o") for age in ages])
+    )
 
     def shown(*arguments):
         result = nvccache("report", "--from", path, *arguments)
@@ -155,7 +157,7 @@ def test_lines_that_are_damaged_are_left_out_and_told(nvccache, folder, tmp_path
     ("content", "sentence"),
     [
         (b"\x7fELF\x00\n\x01\x02", "is not what `nvccache events --json` prints"),
-        (b'{"version": 2}\n', "was written by a newer version of nvccache"),
+        (b'{"version": 3}\n', "was written by a newer version of nvccache"),
         (None, "No such file or directory"),
     ],
 )

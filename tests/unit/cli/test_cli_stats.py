@@ -93,6 +93,19 @@ def test_a_build_that_was_set_to_zero_is_no_last_build(nvccache, two_builds):
     assert (found["last_build"]["calls"], found["calls"]["miss"]) == (1, 1)
 
 
+def test_what_was_set_to_zero_is_counted_nowhere(nvccache, two_builds):
+    nvccache("stats", "--zero")
+    for options in ((), ("--since", "last-build"), ("--since", "2h")):
+        assert set(json.loads(nvccache("stats", "--json", *options).output)["calls"].values()) == {0}
+    assert json.loads(nvccache("stats", "--json", "--by", "source").output) == []
+    event_line.append(two_builds, event(outcomes.MISS, started=time.time() - 9, seconds=10.0, sources=["a"]))
+    for options in ((), ("--since", "last-build"), ("--since", "2h")):
+        assert json.loads(nvccache("stats", "--json", *options).output)["calls"]["miss"] == 1
+    assert [group["calls"] for group in json.loads(nvccache("stats", "--json", "--by", "source").output)] == [
+        1
+    ]
+
+
 def test_missing_cache_is_zeros_and_stays_missing(nvccache, cache_dir):
     result = nvccache("stats")
     assert result.exit_code == 0

@@ -6,6 +6,7 @@ import pytest
 
 import made_builds
 from nvccache.cli.report_page import calls
+from nvccache.store import events
 
 
 def lines(*events):
@@ -90,7 +91,7 @@ def test_lines_that_are_no_events_are_left_out_and_numbered():
         b"\n",
         b"[" * 100_000 + b"\n",
         b"\xff\xfe\n",
-        *lines({**good, "version": 2}),
+        *lines({**good, "version": 3}),
         *lines(good),
         b'{"version": 1, "pid": ' + b"9" * 5000 + b"}\n",
     ]
@@ -102,8 +103,9 @@ def test_lines_that_are_no_events_are_left_out_and_numbered():
 
 def test_builds_are_parted_where_no_call_was_under_way():
     def call(start, seconds):
-        return calls.from_json(made_builds.call(started=start, seconds=seconds))
+        product = f"/{start}.o"
+        return calls.from_json(made_builds.call(started=start, seconds=seconds, build="", product=product))
 
     long, within, next_build, alone = call(0, 500), call(100, 1), call(559, 1), call(621, 1)
-    assert calls.builds([alone, within, next_build, long]) == [[long, within, next_build], [alone]]
-    assert calls.builds([]) == []
+    assert events.builds([alone, within, next_build, long]) == [[long, within, next_build], [alone]]
+    assert events.builds([]) == []

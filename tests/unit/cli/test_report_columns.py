@@ -7,8 +7,9 @@ import pytest
 import made_builds
 from made_builds import call, hit, stage
 from nvccache.cli.report_page import columns
-from nvccache.cli.report_page.calls import builds, from_json
+from nvccache.cli.report_page.calls import from_json
 from nvccache.remote_execution import faults
+from nvccache.store.events import builds
 
 
 def encode(*events):
@@ -65,7 +66,7 @@ def test_huge_numbers_stay_numbers():
 def test_only_the_newest_calls_are_in_it(monkeypatch):
     monkeypatch.setattr(columns, "MOST_CALLS", 3)
     starts = (0, 1, 1000, 1001, 5000)
-    made = decode(*[call(started=start) for start in starts])
+    made = decode(*[call(started=start, build=f"{start // 1000}-1") for start in starts])
     assert made["begun"] == 1000
     assert made["calls"]["start"] == [0, 10_000, 40_000_000]
     assert made["builds"] == [[0, 40_000, 2], [40_000_000, 40_030_000, 1]]

@@ -30,7 +30,7 @@ def test_times_are_added_up_and_pauses_left_out_of_what_elapsed():
     told = of(
         call(stage(seconds=2), hit(seconds=5), started=0, seconds=10, wall_saved=4, tool_saved=5),
         call(stage(seconds=1, result="failed"), started=5, seconds=10, wall_saved=-1),
-        call(started=1000, seconds=3),
+        call(started=1000, seconds=3, build="4800-2"),
     )
     assert (told.wall, told.elapsed) == (23, 15 + 3)
     assert (told.wall_saved, told.tool_saved, told.tool_spent) == (3, 5, 3)

@@ -7,7 +7,8 @@ import pytest
 import made_builds
 from made_builds import call, hit, stage
 from nvccache.cli.report_page import lanes
-from nvccache.cli.report_page.calls import builds, from_json
+from nvccache.cli.report_page.calls import from_json
+from nvccache.store.events import builds
 
 
 def lay_out(*events):

@@ -83,7 +83,7 @@ def note(
     """As a call does that has no stages."""
     plan = Plan((), {}, {}, "/s")
     execution = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
-    miss_reason.note(given, cause, recorded, report or Report(), cache, execution)
+    miss_reason.note(given, cause, recorded, report or Report(), cache, execution, {})
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:

@@ -83,7 +83,7 @@ class Compile:
                 record_key=self.record_keys.get(id(stage), ""),
             )
             looked_up.append(StageLookup(stage, lookup, ended(stage, id(stage) in self.ran)))
-        return StageReasons(self.execution, looked_up, Present(self.environ))
+        return StageReasons(self.execution, looked_up, Present(self.environ), {})
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
         """What the object's record says of the stages afterwards."""
@@ -139,7 +139,7 @@ def test_a_call_that_is_recached_says_so(now, before):
 
 def test_a_stage_that_is_not_cached_says_so(now, before):
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.execution, [StageLookup(stage, None, ended(stage))], Present({}))
+    reasons = StageReasons(now.execution, [StageLookup(stage, None, ended(stage))], Present({}), {})
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
@@ -376,7 +376,7 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
     record = before.recorded()
     got_to = [StageLookup(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
-    reasons = StageReasons(now.execution, got_to, Present({}))
+    reasons = StageReasons(now.execution, got_to, Present({}), {})
     kept = reasons.keys_of_stages("key", record)
     assert [stage.name for stage in kept] == NAMES
     assert kept[-1] is record.stages[-1] and kept[0] is not record.stages[0]
@@ -386,7 +386,7 @@ def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, b
 def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before):
     record = before.recorded()
     record.stages[0].name = "preprocessing for compute_20"
-    kept = StageReasons(before.execution, [], Present({})).keys_of_stages("key", record)
+    kept = StageReasons(before.execution, [], Present({}), {}).keys_of_stages("key", record)
     assert [stage.name for stage in kept] == NAMES[1:]
 
 

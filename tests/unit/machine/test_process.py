@@ -46,6 +46,24 @@ def test_both_streams_are_whole(last):
 
 
 @pytest.mark.usefixtures("ending")
+def test_what_a_tool_and_its_children_have_of_a_cpu_is_known():
+    """To no less than a clock tick; what another tool takes meanwhile does not count."""
+    burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+    done, idle = run(f"({burn}); ({burn}); :"), run("sleep 0.1")
+    assert done.seconds + 0.05 > done.cpu > 0.02
+    assert 0 < idle.cpu < 0.1 <= idle.seconds
+
+
+def test_a_tool_ends_also_where_the_kernel_tells_nothing_of_children(monkeypatch):
+    def gone(pid, options):
+        raise ChildProcessError
+
+    monkeypatch.setattr(os, "wait4", gone)
+    done = run("exit 3")
+    assert (done.status, done.cpu) == (3, 0.0)
+
+
+@pytest.mark.usefixtures("ending")
 def test_what_is_left_behind_is_not_waited_for(tmp_path):
     """Nor does what it writes go on for ever."""
     pid = tmp_path / "pid"

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from nvccache.machine.slots import Pool, Share, Slots, pool_directory, squatted
+from nvccache.machine.cgroups import Share
+from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of, squatted
 
 
 @pytest.fixture
@@ -127,7 +128,8 @@ def confined(tmp_path, monkeypatch):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "cpu.max").write_text(f"{quota or 'max'} 1\n")
         (tmp_path / "own").write_text(f"0::/{group}\n")
-        return Share(str(tmp_path / "own"), str(tmp_path / "mount")).pool(str(tmp_path / "pool"), jobs)
+        share = Share(str(tmp_path / "own"), str(tmp_path / "mount"))
+        return pool_of(share, str(tmp_path / "pool"), jobs)
 
     return pool
 

@@ -146,38 +146,38 @@ def test_damaged_answers_are_no_answers_or_stay_within_the_call():
         answer_of(kept, "-c a.cu -MD -odir out")
 
 
-@pytest.mark.parametrize("kept", [b"", b"\0", WHOLE.replace(b"answer-5", b"answer-2"), WHOLE + b"x"])
+@pytest.mark.parametrize("kept", [b"", b"\0", WHOLE.replace(b"answer-6", b"answer-2"), WHOLE + b"x"])
 def test_an_answer_of_another_version_is_none(kept):
     assert answer_of(kept, "-c a.cu -MD -odir out") is None
 
 
 @pytest.mark.parametrize("number", ["", "x", "1", "-1", "0.0", "o", "=a.o", "=/x", "d../x", "²", "9" * 5000])
 def test_a_product_that_does_not_follow_from_the_call_is_none(number):
-    parts = sections.unpack("answer-5", WHOLE, 10)
+    parts = sections.unpack("answer-6", WHOLE, 10)
     parts[0] = sections.join([number, DIGEST])
-    assert answer_of(sections.pack("answer-5", parts), "-c a.cu -MD -odir out") is None
+    assert answer_of(sections.pack("answer-6", parts), "-c a.cu -MD -odir out") is None
 
 
 @pytest.mark.parametrize("numbers", [[], ["0", "0"], ["0", "1"]])
 def test_an_answer_has_every_product_once(numbers):
-    parts = sections.unpack("answer-5", WHOLE, 10)
+    parts = sections.unpack("answer-6", WHOLE, 10)
     parts[0] = sections.join([part for number in numbers for part in (number, DIGEST)])
-    assert answer_of(sections.pack("answer-5", parts), "-c a.cu -MD -odir out") is None
+    assert answer_of(sections.pack("answer-6", parts), "-c a.cu -MD -odir out") is None
 
 
 @pytest.mark.parametrize("rule", [b"", b"1", b"=/x", b"../x"])
 def test_a_dependency_file_is_there_if_it_is_asked_for_and_called_as_nvcc_calls_it(rule):
-    parts = sections.unpack("answer-5", WHOLE, 10)
+    parts = sections.unpack("answer-6", WHOLE, 10)
     parts[1] = rule
-    found = answer_of(sections.pack("answer-5", parts), "-c a.cu -MD -odir out")
+    found = answer_of(sections.pack("answer-6", parts), "-c a.cu -MD -odir out")
     assert (found and found.dependency_file) == ("out/a.d" if rule else None)
 
 
 def test_what_a_compile_makes_is_no_program_and_the_other_way_round():
-    parts = sections.unpack("answer-5", WHOLE, 10)
-    assert answer_of(sections.pack("answer-5", parts), "a.cu -MD -o a.x") is None
+    parts = sections.unpack("answer-6", WHOLE, 10)
+    assert answer_of(sections.pack("answer-6", parts), "a.cu -MD -o a.x") is None
     parts[7] = sections.join(["a.o", DIGEST])
-    assert answer_of(sections.pack("answer-5", parts), "-c a.cu -MD -odir out") is None
+    assert answer_of(sections.pack("answer-6", parts), "-c a.cu -MD -odir out") is None
 
 
 @pytest.mark.parametrize("read", ["out/a.o", "out/a.d"])

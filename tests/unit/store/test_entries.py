@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def test_an_entry_comes_back_as_it_was_put_in(cache):
     entries.add(cache, KEY, ENTRY)
     assert entries.find(cache, KEY) == ENTRY
     assert entries.find(cache, OTHER_KEY) is None
+
+
+def test_what_an_earlier_version_timed_while_others_ran_is_worth_nothing(cache):
+    former = {"outputs": {}, "stdout": "", "stderr": "", "redirect": "", "facts": {}, "text": []}
+    cache.add_record(store.STAGE, KEY, json.dumps({**former, "seconds": 4.0, "wall": 3.0}).encode())
+    found = entries.find(cache, KEY)
+    assert found and (found.seconds, found.wall, found.cpu) == (4.0, 0.0, 0.0)
 
 
 def test_a_redirect_comes_back_as_one(cache):

@@ -38,7 +38,7 @@ FOLDED = ["events", "totals-v1.json"]  # what a fold leaves
 
 
 def log_of(cache_dir):
-    return os.path.join(cache_dir, "journal", "calls-v5.log")
+    return os.path.join(cache_dir, "journal", "calls-v6.log")
 
 
 def totals_file_of(cache_dir):
@@ -131,6 +131,23 @@ def test_a_pause_without_calls_ends_a_build(gaps, count):
         now += gap
         calls.append(event("miss", started=now, seconds=1.0))
     assert len(events.last_build(calls)) == count
+
+
+def test_each_run_of_a_build_tool_is_a_build_however_long_it_pauses():
+    """Also where they overlap, and where calls that none has made are among theirs."""
+
+    def call(at, build, product):
+        return event("miss", started=at, seconds=1.0, build=build, product=product)
+
+    calls = [call(0.0, "7-1", "/a.o"), call(1.0, "", "/x.o"), call(2.0, "8-9", "/a.o"), call(3.0, "", "/y.o")]
+    calls += [call(500.0, "7-1", "/b.o"), call(500.0, "", "/z.o")]
+    found = [[call.product for call in build] for build in events.builds(calls)]
+    assert found == [["/a.o", "/b.o"], ["/x.o", "/y.o"], ["/a.o"], ["/z.o"]]
+
+
+def test_where_no_build_tool_is_known_a_product_that_is_made_again_begins_a_build():
+    calls = [event("miss", started=at, seconds=1.0, product=f"/{at % 2}.o") for at in range(4)]
+    assert [len(build) for build in events.builds(calls)] == [2, 2]
 
 
 def test_a_long_compile_is_no_pause():
@@ -301,12 +318,41 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
 
     def rename_first(descriptor, line):
         monkeypatch.setattr(os, "write", real_write)
-        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v5.1-1.log"))
+        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v6.1-1.log"))
         return real_write(descriptor, line)
 
     monkeypatch.setattr(os, "write", rename_first)
     event_line.append(cache_dir, MISS)
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
+
+
+FORMER_LINE = (
+    "\n1000.000000\t3.000000\tmiss\t\t/build\t/build/a.o\ta.cu\t`x.h` changed\t77\t\t\t-0.500000\t0.250000\t"
+    "\t{stages}.\n"
+)
+FORMER_STAGE = "\x1f".join(("cicc", "compute_80", "ran", "", "0.1", "2.0", "1.5", "0", "local", "")) + "\t"
+
+
+@pytest.mark.parametrize("stages", [(), ("cicc",)], ids=["none", "one"])
+def test_lines_of_the_version_before_are_read_and_counted_once(cache_dir, stages):
+    """They were written by it into a log of their own, perhaps just now."""
+    event_line.append(cache_dir, MISS)
+    line = FORMER_LINE.format(stages=FORMER_STAGE * len(stages)).encode()
+    journal = os.path.dirname(log_of(cache_dir))
+    for name in ("calls-v5.log", "events-v5.1-1.log"):
+        with open(os.path.join(journal, name), "wb") as log:
+            log.write(line)
+    for _ in range(2):
+        totals = event_totals.read(cache_dir, ["cicc"])
+        assert totals["calls"]["miss"] == 2
+        assert totals["stages"]["cicc"]["seconds"] == 2.0 * len(stages) + 2.0
+        found = list(events.read(cache_dir))
+        assert len(found) == 3
+        (former, *_) = [call for call in found if call.pid == 77]
+        assert (former.build, former.jobs, former.wall_saved) == ("", 1, -0.5)
+        assert [(stage.kind, stage.cpu, stage.cost, stage.wall) for stage in former.stages] == [
+            ("cicc", 0.0, 2.0, 1.5) for _ in stages
+        ]
 
 
 APPENDER = """

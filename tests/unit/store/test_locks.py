@@ -108,6 +108,6 @@ def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory):
     assert cache.find_record(STAGE, KEY) == b"body"
     with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):
         event_totals.fold(other)
-        assert os.path.getsize(f"{directory.path}/journal/calls-v5.log")
+        assert os.path.getsize(f"{directory.path}/journal/calls-v6.log")
     event_totals.fold(other)
-    assert not os.path.exists(f"{directory.path}/journal/calls-v5.log")
+    assert not os.path.exists(f"{directory.path}/journal/calls-v6.log")

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import IO
 
-VERSION = 1  # of the events that are understood
+VERSION = 2  # of the events; those of version 1 are understood as well
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
 RESULTS = (HIT, RAN, SHARED, FAILED)
-PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
 _LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _LARGEST_SLOT = 1 << 20
 _LONGEST_TEXT = 1000  # characters
@@ -34,7 +33,8 @@ class NewerVersionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held.
+    """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held, and
+    `cpu` 0 where it is not known.
 
     `away` is what it cost on another machine (event_line.AWAY), or None; `why_here` why it ran here though it
     was sent.
@@ -48,6 +48,7 @@ class Stage:
     seconds: float
     slot: int
     where: str
+    cpu: float = 0.0
     away: Mapping[str, float] | None = None
     why_here: str = ""
 
@@ -61,9 +62,19 @@ class Stage:
 
     @property
     def spent(self) -> float:
-        """The seconds that its tool ran for this call, on whatever machine."""
+        """The seconds that its tool took for this call, on whatever machine."""
         is_made = self.result in (RAN, FAILED) and not (self.away and self.away["is_cached"])
-        return self.seconds if is_made else 0.0
+        return self.cost if is_made else 0.0
+
+    @property
+    def cost(self) -> float:
+        """The seconds of a CPU that its tool takes, or what it took where that is not known."""
+        return self.cpu or self.seconds
+
+    @property
+    def saved(self) -> float:
+        """What its tool did not have to take."""
+        return self.cost if self.is_found else 0.0
 
     @property
     def is_found(self) -> bool:
@@ -89,6 +100,7 @@ class Call:
     wall_saved: float
     tool_saved: float
     stages: tuple[Stage, ...]
+    build: str = ""
 
     @property
     def ended(self) -> float:
@@ -103,7 +115,7 @@ def from_json(event: object) -> Call:
     """The call of one event; raises ValueError."""
     event = _mapping(event)
     version = event.get("version")
-    if version != VERSION:
+    if version not in (1, VERSION):
         is_newer = isinstance(version, int) and version > VERSION
         raise (NewerVersionError if is_newer else ValueError)(f"of version {str(version)[:20]}")
     return Call(
@@ -121,6 +133,7 @@ def from_json(event: object) -> Call:
         _number(event, "wall_saved", may_be_negative=True),
         _number(event, "tool_saved", may_be_negative=True),
         tuple(_stage(_mapping(stage)) for stage in _list(event, "stages")),
+        _text(event, "build"),
     )
 
 
@@ -162,19 +175,6 @@ def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
             return
 
 
-def builds(calls: Iterable[Call]) -> list[list[Call]]:
-    """The calls, oldest first, parted at each pause in which none was under way."""
-    found: list[list[Call]] = []
-    until = 0.0
-    for call in sorted(calls, key=lambda call: (call.started, call.ended)):
-        if not found or call.started > until + PAUSE_SECONDS:
-            found.append([])
-            until = call.ended
-        found[-1].append(call)
-        until = max(until, call.ended)
-    return found
-
-
 def _stage(stage: Mapping[str, object]) -> Stage:
     result = _text(stage, "result")
     if result not in RESULTS:
@@ -188,6 +188,7 @@ def _stage(stage: Mapping[str, object]) -> Stage:
         _number(stage, "seconds"),
         int(_number(stage, "slot", _LARGEST_SLOT, may_be_negative=True)),
         _text(stage, "where"),
+        _number(stage, "cpu"),
         _away(stage),
         _text(stage, "why_here"),
     )

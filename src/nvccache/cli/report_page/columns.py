@@ -35,7 +35,7 @@ class _Texts:
 
 def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
     """The newest calls as JSON that can stand in a script element. `sentences` explain reasons."""
-    calls = [call for build in builds for call in build][-MOST_CALLS:]
+    calls = sorted((call for build in builds for call in build), key=lambda call: call.started)[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
     texts = _Texts()
@@ -55,7 +55,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
         }
         | {
             "start": [_units(stage.start) for call in calls for stage in call.stages],
-            "seconds": [_units(stage.seconds) for call in calls for stage in call.stages],
+            "seconds": [_units(stage.saved or stage.seconds) for call in calls for stage in call.stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 
 from nvccache import outcomes
-from nvccache.cli.report_page.calls import FAILED, HIT, RAN, SHARED, builds
+from nvccache.cli.report_page.calls import FAILED, HIT, RAN, SHARED
 from nvccache.plan import stages
+from nvccache.store.events import builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,8 +155,7 @@ def _add(tally: Tally, stage: Stage) -> None:
     tally.count += 1
     tally.results[stage.result] += 1
     tally.spent += stage.spent
-    if stage.is_found:
-        tally.saved += stage.seconds
+    tally.saved += stage.saved
 
 
 def _sorted(tallies: dict[str, Tally], by: str) -> dict[str, Tally]:

@@ -27,7 +27,7 @@ def summary(figures: Figures) -> str:
         (
             duration(figures.wall_saved),
             "wall time saved",
-            "less what nvccache took; calls side by side are added up",
+            "by which builds became shorter, less what nvccache took",
         ),
         (
             duration(figures.tool_saved),

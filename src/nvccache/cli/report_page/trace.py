@@ -124,7 +124,7 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
     if stage.away:
         args |= stage.away
     args["why_here"] = stage.why_here
-    args["saved" if stage.is_found else "seconds"] = stage.seconds
+    args["saved" if stage.is_found else "seconds"] = stage.saved or stage.seconds
     title = f"{stage.kind} {stage.architecture}".strip()
     # What was found takes no time of its own, and may not reach beyond its call.
     start = min(stage.start, call.seconds) if stage.is_found else stage.start
