@@ -30,6 +30,14 @@ GUARDS = [
         "seen and the and source and not link and not header",
     ),
     Guard(
+        "directories that are one, in a replay record",
+        "replay.py",
+        'if identities(path for path, _ in values["identities"]) != values["identities"]:',
+        "if False:",
+        "test_replay.py",
+        "directory",
+    ),
+    Guard(
         "present names in a replay record",
         "replay.py",
         "if state_of(expected[1:]) != expected[0]:",

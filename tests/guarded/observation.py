@@ -70,6 +70,14 @@ GUARDS = [
         "topmost",
     ),
     Guard(
+        "directories that are one and the same",
+        "lookups.py",
+        "self._folders.add(path)",
+        "pass",
+        "tests/scenarios/test_observed_search.py",
+        "becomes_another",
+    ),
+    Guard(
         "directories on the way of a link",
         "lookups.py",
         "(self._links if self._call.is_link(directory) else self._plain).add(directory)",

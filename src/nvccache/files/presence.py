@@ -9,6 +9,8 @@ from nvccache.files import keys, signatures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nvccache.files.signatures import Signature
 
 # What can be found under a name; each stands before the name in an input record.
@@ -59,19 +61,35 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     return "/l" if entry.is_symlink() else "/o"
 
 
-def likeness(one: str, other: str) -> str:
-    """What decides whether a compiler that heeds `#pragma once` takes two copies for one file.
+def identities(paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Each path with the first of them that is the same directory; one that is gone is none of the others.
 
-    Two digits: whether they have the same date, for gcc, and whether they are the same file, for clang.
+    Which ones are the same counts, not what they are on this machine: compilers search a directory once.
     """
-    first, second = signatures.of(one), signatures.of(other)
-    return likeness_of(first, second) if first and second else ""
+    first: dict[tuple[int, ...] | str, str] = {}
+    found: list[tuple[str, ...]] = []
+    for path in paths:
+        shown = signatures.of(path)
+        found.append((path, first.setdefault(shown[:2] if shown else path, path)))
+    return found
 
 
-def likeness_of(one: Signature, other: Signature) -> str:
-    """The same of two files by their signatures."""
-    is_one = one[:2] == other[:2]
-    return f"{one[3] // 10**9 == other[3] // 10**9:d}{is_one:d}"
+def likenesses(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, ...]]:
+    """What decides whether a compiler that heeds `#pragma once` takes copies of a file for one.
+
+    Of path, digest and signature each: the path, the first of its copies that has the same date, for gcc, and
+    the first that is the same file, for clang.
+    """
+    dated: dict[tuple[str, int], str] = {}
+    same: dict[tuple[str, int, int], str] = {}
+    return [
+        (
+            path,
+            dated.setdefault((digest, shown[3] // 10**9), path),
+            same.setdefault((digest, *shown[:2]), path),
+        )
+        for path, digest, shown in copies
+    ]
 
 
 def date_and_size(path: str) -> str:

@@ -126,6 +126,7 @@ class StageLookups:
         self._names: dict[str, set[str]] = {}
         self._links: set[str] = set()
         self._plain: set[str] = set()
+        self._folders: set[str] = set()
         self._followed: set[str] = set()
         self._tried: set[str] = set()  # everything that was looked for, found or not
         self._sought: set[str] = set()
@@ -137,8 +138,9 @@ class StageLookups:
             if counts(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):
-                    self.follow(path)  # gcc takes two names of one directory for one
+                if stat.S_ISDIR(mode):  # gcc takes two names of one directory for one
+                    self.follow(path)
+                    self._folders.add(path)
         for path in filter(counts, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.executable)
@@ -183,7 +185,7 @@ class StageLookups:
         elif path not in self._files:
             self._plain.add(path)
         directory = os.path.dirname(path)
-        while len(directory) > 1 and directory not in self._plain and directory not in self._links:
+        while directory not in ("", "/") and directory not in self._plain and directory not in self._links:
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
@@ -198,6 +200,7 @@ class StageLookups:
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
         self._call.add_names(made, self._names, self._plain)
+        made.identities = presence.identities(sorted(self._folders))
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 
 from nvccache import environment
 from nvccache.files import presence
@@ -120,15 +121,17 @@ class ObservedInputs:
         kinds: dict[str, str] = {}
         names: dict[str, set[str]] = {}
         lists: dict[str, dict[tuple[str, ...] | str, None]] = {
-            name: {} for name in ("links", "plain", "listings", "dates", "duplicates", "machine", "sought")
+            name: {} for name in ("links", "plain", "listings", "dates", "machine", "sought")
         }
         variables_asked: set[str] = set()
+        searched: set[str] = set()
         for part in parts:
             for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
                 kinds[path] = kind
                 self.files.learn(path, digest)
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
+            searched.update(directory for directory, _ in part.identities)
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
             variables_asked.update(name for name, _ in part.variables)
@@ -138,6 +141,8 @@ class ObservedInputs:
         made.search_path = environ.get("PATH", "") if made.sought else ""
         self.add_variables(made, variables_asked, environ)
         self._lookups.add_names(made, names, set(made.plain))
+        made.identities = presence.identities(sorted(searched))
+        made.duplicates = _duplicates(made)
         return made
 
     def begin_lookups(self, files: Iterable[str]) -> StageLookups:
@@ -292,7 +297,7 @@ class _StageInputs:
         if not self._subject.loaded:
             return frozenset()
         names = (self._call.cwd, self._subject.environ.get("PWD", ""))
-        return frozenset(name for name in names if name and presence.likeness(name, ".")[1:] == "1")
+        return frozenset(name for name in names if name and presence.identities((".", name))[1][1] == ".")
 
     def _variables(self) -> set[str]:
         names = {*environment.OF_LIBC}
@@ -335,13 +340,8 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
     """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
-    first: dict[str, tuple[str, Signature]] = {}
-    duplicates: list[tuple[str, ...]] = []
-    for path, digest, kind, signature in zip(
-        made.files, made.digests, made.kinds, made.signatures, strict=True
-    ):
-        other, known = first.setdefault(digest, (path, signature)) if kind == SOURCE else (path, signature)
-        if other != path:
-            # By what they were when they were read: one may have been touched since.
-            duplicates.append((other, path, presence.likeness_of(known, signature)))
-    return duplicates
+    read = zip(made.files, made.digests, made.kinds, made.signatures, strict=True)
+    sources = [(path, digest, shown) for path, digest, kind, shown in read if kind == SOURCE]
+    count = Counter(digest for _, digest, _ in sources)
+    # By what they were when they were read: one may have been touched since.
+    return presence.likenesses(copy for copy in sources if count[copy[1]] > 1)

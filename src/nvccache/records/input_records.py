@@ -67,6 +67,7 @@ _LISTS = (
     ("plain", 1, True),
     ("listings", 2, True),
     ("dates", 2, False),
+    ("identities", 2, True),
     ("duplicates", 3, True),
     ("variables", 2, False),
     ("sought", 1, False),
@@ -76,7 +77,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 _LISTED = ("files", "directories", *_WIDTHS)
 _WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
 _RECORD = sections.Schema(
-    "input-record-7",
+    "input-record-8",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -117,6 +118,7 @@ class InputRecord:
         "directory_signatures",
         "duplicates",
         "files",
+        "identities",
         "is_observed",
         "kinds",
         "links",
@@ -142,7 +144,8 @@ class InputRecord:
     plain: list[str]
     listings: list[tuple[str, ...]]  # (directory, digest of the names and kinds in it)
     dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
-    duplicates: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
+    identities: list[tuple[str, ...]]  # (directory, the first of these that is the same one)
+    duplicates: list[tuple[str, ...]]  # (path, two of its copies), see `likenesses`
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
     search_path: str
     reader: str
@@ -154,7 +157,8 @@ class InputRecord:
     def __init__(self) -> None:
         self.files, self.kinds, self.digests, self.signatures = [], "", [], []
         self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.plain, self.listings, self.dates, self.duplicates = [], [], [], [], []
+        self.links, self.plain, self.listings, self.dates = [], [], [], []
+        self.identities, self.duplicates = [], []
         self.variables, self.search_path, self.sought = [], "", []
         self.reader = reader()
         self.machine, self.cache_signatures = [], []

@@ -166,6 +166,16 @@ def test_where_a_link_led_and_each_plain_directory_on_the_way_are_noted(place):
     assert made.links == []
 
 
+def test_directories_are_noted_with_which_of_them_are_the_same(place):
+    seen = process(found={"inc": FOLDER, "link": FOLDER, "bin": 0}, others={"late": FOLDER})
+    assert taken(seen).identities == [("inc", "inc"), ("late", "late"), ("link", "inc")]
+
+
+def test_a_directory_of_one_letter_is_on_the_way_like_others(place):
+    (place / "x" / "y").mkdir(parents=True)
+    assert taken(process(found={"x/y": FOLDER})).plain == ["x", "x/y"]
+
+
 def test_a_way_that_leads_up_has_no_links_of_its_own(place):
     made = taken(process(links={"bin/../inc/./a.h"}))
     assert made.plain == ["bin", "bin/../inc", "bin/../inc/./a.h"]

@@ -19,11 +19,11 @@ ARGUMENTS = ["-c", "a.cu", "-o", "a.o"]
 KEY = replay.key_of("nvcc", ARGUMENTS, "/work", {})
 OTHER = replay.key_of("nvcc", ["-c"], "/work", {})
 DIGEST = keys.digest_bytes(b"object")
-SECTIONS = 19
-PRODUCTS = 9
-RULE_FILE = 10
-SECONDS = 14
-INTERMEDIATES = 15
+SECTIONS = 20
+PRODUCTS = 10
+RULE_FILE = 11
+SECONDS = 15
+INTERMEDIATES = 16
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def put(cache: Store, record: bytes, key: str = KEY) -> None:
 
 
 def put_part(cache: Store, index: int, part: bytes) -> None:
-    parts = sections.unpack("replay-7", body(cache), SECTIONS)
+    parts = sections.unpack("replay-8", body(cache), SECTIONS)
     parts[index] = part
-    put(cache, sections.pack("replay-7", parts))
+    put(cache, sections.pack("replay-8", parts))
 
 
 def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
@@ -104,19 +104,19 @@ def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
         b"nvccache replay-3",
         b"nvccache replay-",
         b"nvccache reading-2",
-        b"ccache replay-7",
-        b"nvccache  replay-7",
+        b"ccache replay-8",
+        b"nvccache  replay-8",
     ],
 )
 def test_a_record_of_another_version_is_a_miss(cache, header):
-    put(cache, body(cache).replace(b"nvccache replay-7", header, 1))
+    put(cache, body(cache).replace(b"nvccache replay-8", header, 1))
     assert find(cache) is None
 
 
 def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
-    parts = sections.unpack("replay-7", body(cache), SECTIONS)
+    parts = sections.unpack("replay-8", body(cache), SECTIONS)
     for others in (parts[:-1], [*parts, b""]):
-        put(cache, sections.pack("replay-7", others))
+        put(cache, sections.pack("replay-8", others))
         assert find(cache) is None
 
 
@@ -208,11 +208,11 @@ def test_a_record_without_the_product_or_with_it_twice_is_a_miss(cache):
 
 def test_what_was_read_is_not_written(cache):
     """Whatever the command line says."""
-    parts = sections.unpack("replay-7", body(cache), SECTIONS)
+    parts = sections.unpack("replay-8", body(cache), SECTIONS)
     assert parts[0] == b"a.cu\0"
     line = ["-c", "b.cu", "-o", "a.cu"]
     parts[PRODUCTS] = sections.join(["a.cu", DIGEST, "1"])
-    put(cache, sections.pack("replay-7", parts))
+    put(cache, sections.pack("replay-8", parts))
     assert replay.find(KEY, line, {}, cache, lambda *_: "") is None
 
 
@@ -255,10 +255,11 @@ def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
         (4, b"a.cu\0"),
         (5, b"absent"),
         (6, b"absent\0"),
-        (7, b""),
-        (7, b"\0"),
-        (7, b"HOME\0"),
-        (8, b"\xff\xfe"),
+        (7, b"absent\0"),
+        (8, b""),
+        (8, b"\0"),
+        (8, b"HOME\0"),
+        (9, b"\xff\xfe"),
         (PRODUCTS, b"a.o\0"),
         (PRODUCTS, b"a.o"),
         (RULE_FILE, b"a.d\0x"),
