@@ -56,7 +56,7 @@ GUARDS = [
     Guard(
         "links made during the compile",
         "lookups.py",
-        "if os.lstat(path).st_ctime_ns > self._call.since_ns - CLOCK_TICK:",
+        "if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:",
         "if False:",
         "test_lookups.py",
         "made_meanwhile",

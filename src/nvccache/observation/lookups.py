@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.files import presence
+from nvccache.files import presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, UnreadableError
@@ -205,7 +205,8 @@ class StageLookups:
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
         for path in self._links:
-            if os.lstat(path).st_ctime_ns > self._call.since_ns - CLOCK_TICK:
+            shown = signatures.of_status(os.lstat(path))
+            if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)
 
     def _add(self, path: str, expected: Collection[str]) -> None:
