@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 10**9  # nanoseconds
-# The kernel, or the server, sets the change time, or layers show that of others.
+# The kernel, or the server, sets the change time.
 _REAL = frozenset(
     ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs")
-) | frozenset(("ceph", "gfs2", "gpfs", "nfs", "nfs4", "ocfs2", "overlay", "aufs"))
+) | frozenset(("ceph", "gfs2", "gpfs", "nfs", "nfs4", "ocfs2"))
+# Layers of others, which may be images.
+_LAYERS = frozenset(("overlay", "aufs"))
 # Servers that stamp with whole seconds; there are no images of these.
 _WHOLE_SECONDS = frozenset(("afs", "beegfs", "lustre"))
+_LOOP = 7  # the major number of devices that show a file, and another one in a moment
 
 
 def dates_tell(device: int, changed_ns: int) -> bool:
@@ -28,8 +31,16 @@ def dates_tell(device: int, changed_ns: int) -> bool:
     kind = _kinds().get(device)
     if kind in _WHOLE_SECONDS:
         return True
-    # Some kinds show other devices for their files than where they are mounted.
-    return (kind is None or kind in _REAL) and changed_ns % _SECOND != 0
+    if changed_ns % _SECOND:
+        # Some kinds show other devices for their files than where they are mounted.
+        return kind is None or kind in _REAL or kind in _LAYERS
+    return kind in _REAL and device == _device_of_system()
+
+
+def _device_of_system() -> int:
+    """Where `/` is, which stays while the machine runs. Of a virtual machine it is often made as an image."""
+    device = os.stat("/").st_dev
+    return device if os.major(device) != _LOOP else -1
 
 
 _known: dict[int, str] = {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What can be found under a name; each stands before the name in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
-WHOLE_STATUS, STATUS_OF_LINK = "=", "@"  # begin what `status_of` says
+WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # begin what `status_of` says
 
 
 def state_of(path: str) -> str:
@@ -92,6 +92,15 @@ def likenesses(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, 
     ]
 
 
+def _attributes_of(path: str) -> str:
+    """The digest of the extended attributes of a file; empty where there are none to be had."""
+    try:
+        found = [os.fsencode(name) + b"=" + os.getxattr(path, name) for name in sorted(os.listxattr(path))]
+        return keys.digest_bytes(b"\0".join(found))
+    except (OSError, ValueError):
+        return ""
+
+
 def date_and_size(path: str) -> str:
     """What a tool that asks for a file's date sees; empty when there is no such file."""
     try:
@@ -102,10 +111,12 @@ def date_and_size(path: str) -> str:
 
 
 def status_of(path: str, how: str = WHOLE_STATUS) -> str:
-    """All that a program that asks for a file's status sees, or for that of a link itself.
+    """All that a program sees that asks for a file's status, for that of a link itself, or for attributes.
 
     Empty when there is no such file.
     """
+    if how == ATTRIBUTES:
+        return how + _attributes_of(path)
     try:
         status = os.lstat(path) if how == STATUS_OF_LINK else os.stat(path)
     except (OSError, ValueError):

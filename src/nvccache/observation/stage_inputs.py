@@ -7,11 +7,11 @@ is decided here. What files hold is taken as they are now, if they still are wha
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 
 from nvccache import environment
 from nvccache.files import presence
+from nvccache.files.presence import WHOLE_STATUS
 from nvccache.observation import known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
@@ -243,6 +243,7 @@ class _StageInputs:
 
     def _add_files(self, made: InputRecord) -> None:
         kinds: dict[str, str] = {}
+        opened = {shown[:2]: path for process, _ in self._processes for path, shown in process.files.items()}
         for process, kind in self._processes:
             self._object_to_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
@@ -250,11 +251,12 @@ class _StageInputs:
                 if self._counts(path) and self._call.files.compares_dates(path, signature):
                     raise UnreadableError(f"`{path}` compares dates of files (`GCC dependency`)")
             self._expect(process.loaded, kinds, LIBRARY)
-            for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
-                # It may have looked at the date, which compilers heed only of what they read.
-                if stat.S_ISREG(mode) and self._counts(path):
-                    kinds.setdefault(path, SOURCE)
-                    made.dates.append((path, presence.status_of(path)))
+            is_compiler = kind not in _NOT_COMPILERS  # which heed dates only of what they read
+            for path, how in () if is_compiler else process_checks.files_looked_at(process, kind, opened):
+                if self._counts(path):
+                    if how == WHOLE_STATUS or os.path.isfile(path):
+                        kinds.setdefault(path, SOURCE)
+                    made.dates.append((path, presence.status_of(path, how)))
             for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
                 if self._counts(path):
                     made.dates.append((path, self._call.files.status(path, how)))

@@ -12,6 +12,7 @@ from nvccache import environment
 from nvccache.files import keys, signatures
 from nvccache.files.presence import (
     ABSENT,
+    ATTRIBUTES,
     STATUS_OF_LINK,
     WHOLE_STATUS,
     date_and_size,
@@ -238,4 +239,5 @@ def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
 
 
 def _looked_at_as(path: str, how: str) -> str:
-    return status_of(path, how) if how in (WHOLE_STATUS, STATUS_OF_LINK) and how else date_and_size(path)
+    is_status = how in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
+    return status_of(path, how) if is_status else date_and_size(path)

@@ -290,16 +290,14 @@ def signature_of_directory(
 ) -> Signature:
     """What stands for all names in a directory; UNKNOWN where they must be looked at one by one.
 
-    That is a directory that is being written to, whose signature would not last, one whose dates tell nothing,
+    That is a directory that is being written to, whose signature would not last, or whose dates tell nothing,
     and one where something can change that leaves no trace in it: what a link leads to, or whether a file may
     be executed.
     """
     found = signatures.of(directory)
-    if (
-        found is None
-        or max(found[3:]) > since_ns - _BEING_WRITTEN
-        or not signatures.is_settled(found, since_ns)
-    ):
+    if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
+        return UNKNOWN
+    if not signatures.is_settled(found, since_ns):
         return UNKNOWN
     for name in names:
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):

@@ -89,6 +89,16 @@ def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions)
     assert filesystems.dates_tell(device, FINE) is of_fractions
 
 
+def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
+    root = os.stat("/").st_dev
+    for kind, tells in (("ext4", True), ("squashfs", False), ("overlay", False), ("", False)):
+        monkeypatch.setattr(filesystems, "_known", {root: kind})
+        assert filesystems.dates_tell(root, WHOLE) is tells
+    monkeypatch.setattr(filesystems, "_LOOP", os.major(root))
+    monkeypatch.setattr(filesystems, "_known", {root: "ext4"})
+    assert not filesystems.dates_tell(root, WHOLE)
+
+
 def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
     monkeypatch.setattr(filesystems, "_known", {})
     monkeypatch.setattr(filesystems, "_MOUNTS", "/nowhere/mountinfo")
