@@ -182,6 +182,14 @@ GUARDS = [
         "others_than_compilers",
     ),
     Guard(
+        "colours that a wrapper asks for",
+        "stage_inputs.py",
+        "is_coloured = any(environment.asks_for_colours(process.arguments) for process, _ in self._processes)",
+        "is_coloured = environment.asks_for_colours(self._processes[0][0].arguments)",
+        OBSERVED,
+        "colours",
+    ),
+    Guard(
         "the status of what programs have open",
         "process_checks.py",
         "found.update(opened[file] for file in process.statuses if file in opened)",

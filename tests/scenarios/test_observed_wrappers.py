@@ -151,6 +151,13 @@ VARIABLES = {
     "a variable that is read by what it starts": heeding(
         'exec "{g++}" $(printenv SITE) "$@"', {"SITE": "-DVALUE=1"}, {"SITE": "-DVALUE=2"}
     ),
+    "colours that it asks for": Case(
+        None,
+        {"a.cu": "#warning coloured\n" + SOURCE},
+        call(WRAPPED, GCC_COLORS="warning=01;31"),
+        call(WRAPPED, GCC_COLORS="warning=01;32"),
+        script('exec "{g++}" -fdiagnostics-color=always "$@"'),
+    ),
     "a file that BASH_ENV names": heeding(
         BASH, {"BASH_ENV": "{work}/one"}, {"BASH_ENV": "{work}/two"}, {"one": ONE, "two": TWO}
     ),

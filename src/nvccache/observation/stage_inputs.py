@@ -40,15 +40,14 @@ class Subject:
 
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
     in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
-    `asks_for_colours` and `folds_mathematics` as its command says. `intermediates` are those of this call's
-    own files whose content is in the key; without them, any may be read.
+    `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
+    is in the key; without them, any may be read.
     """
 
     environ: Mapping[str, str]
     word: str
     known: frozenset[str] = frozenset()
     loaded: loader.Loaded | None = None
-    asks_for_colours: bool = False
     folds_mathematics: bool = False
     intermediates: frozenset[str] | None = None
 
@@ -305,9 +304,11 @@ class _StageInputs:
         names = {*environment.OF_LIBC}
         if not self._subject.loaded:  # whose loader has been asked for the key
             names.update(environment.OF_LOADER)
+        # A wrapper may ask for them in words of its own.
+        is_coloured = any(environment.asks_for_colours(process.arguments) for process, _ in self._processes)
         for process, kind in self._processes:
             for name in process.variables:
-                is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
+                is_noise = known_programs.is_noise(name, kind, is_coloured)
                 if name != "PATH" and not is_noise:
                     names.add(name)
             names |= process_checks.variables_of(process, kind, self._subject.environ)

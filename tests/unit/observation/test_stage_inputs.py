@@ -145,9 +145,11 @@ def test_what_the_c_library_heeds_unseen_counts_always(place):
 
 
 def test_colours_count_where_an_option_asks_for_them(place):
-    process = ran(variables={"GCC_COLORS", "COLUMNS", "PWD"})
-    assert asked(read_by(place, process)) == set()
-    assert asked(read_by(place, process, of=subject(asks_for_colours=True))) == {"GCC_COLORS"}
+    wrapper = ran("sh", "-c", 'g++ "$@"')
+    for word, counts in (("-fdiagnostics-color=always", True), ("-fdiagnostics-show-caret", False)):
+        process = ran("cc1plus", "-quiet", word, variables={"GCC_COLORS", "COLUMNS", "PWD"})
+        assert asked(read_by(place, process)) == ({"GCC_COLORS"} if counts else set())
+        assert ("GCC_COLORS" in asked(read_by(place, wrapper, process))) == counts
 
 
 def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):
