@@ -7,6 +7,7 @@ is decided here. What files hold is taken as they are now, if they still are wha
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 
 from nvccache import environment
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nvccache.files.signatures import Signature
+    from nvccache.observation.observed_process import Process
     from nvccache.observation.observer_log import Observation
     from nvccache.store.store import Store
 
@@ -246,9 +248,8 @@ class _StageInputs:
         for process, kind in self._processes:
             self._object_to_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
-            for path, signature in process.files.items() if kind == HOST else ():
-                if self._counts(path) and self._call.files.compares_dates(path, signature):
-                    raise UnreadableError(f"`{path}` compares dates of files (`GCC dependency`)")
+            if kind == HOST:
+                made.dates += self._dates_compared(process)
             self._expect(process.loaded, kinds, LIBRARY)
             is_compiler = kind not in _NOT_COMPILERS  # which heed dates only of what they read
             for path, how in () if is_compiler else process_checks.files_looked_at(process, kind, opened):
@@ -268,6 +269,14 @@ class _StageInputs:
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)
         made.duplicates = _duplicates(made)
+
+    def _dates_compared(self, process: Process) -> list[tuple[str, ...]]:
+        """The dates of all files that a compiler has found, if a source may have it compare some of them."""
+        read = {path: shown for path, shown in process.files.items() if self._counts(path)}
+        if not any(self._call.files.compares_dates(path, shown) for path, shown in read.items()):
+            return []
+        found = {path for path, mode in process.found.items() if stat.S_ISREG(mode) and self._counts(path)}
+        return [(path, presence.date_and_size(path)) for path in sorted(found.union(read))]
 
     def _object_to_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError for one that is in no key: an unknown tool may have written it."""

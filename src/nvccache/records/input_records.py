@@ -66,7 +66,7 @@ _LISTS = (
     ("links", 2, True),
     ("plain", 1, True),
     ("listings", 2, True),
-    ("dates", 2, False),
+    ("dates", 2, True),
     ("identities", 2, True),
     ("duplicates", 3, True),
     ("variables", 2, False),
