@@ -1,4 +1,7 @@
-"""What is there under a name, how it looks, what is in a directory, and who asks. Part of the hot path."""
+"""What is there under a name, how it looks, what is in a directory, and who asks, with what means.
+
+Part of the hot path.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,24 @@ from nvccache.files import keys, signatures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from nvccache.files.signatures import Signature
 
 # What can be found under a name; each stands before the name in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # begin what `status_of` says
+_LIMITS = "/proc/self/limits"
+# What is enough for any compile, or what most shells have. A limit of more reaches no result.
+_ENOUGH = {
+    "stack size": 8 << 20,
+    "address space": 64 << 30,
+    "data size": 64 << 30,
+    "file size": 4 << 30,
+    "open files": 256,
+    "processes": 64,
+    "cpu time": 3600,  # seconds
+}
 
 
 def state_of(path: str) -> str:
@@ -34,6 +48,30 @@ def state_of(path: str) -> str:
 def reader() -> str:
     """Who this process is, as far as it decides what may be read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
+
+
+def tight_limits() -> tuple[str, ...]:
+    """The limits of this process by which a compile may fail that succeeds elsewhere; none, as a rule."""
+    try:
+        descriptor = os.open(_LIMITS, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ()
+    try:
+        lines = os.read(descriptor, 1 << 13).decode("ascii", "replace").split("\n")
+    finally:
+        os.close(descriptor)
+    found = []
+    for line in lines:
+        name, soft = line[4:26].rstrip(), line[26:47].strip()  # behind `Max `
+        if soft.isdecimal() and int(soft) < _ENOUGH.get(name, 0):
+            found.append(f"{name} {soft}")
+    return tuple(found)
+
+
+def can_make_temporary_files(environ: Mapping[str, str]) -> bool:
+    """Whether there is the directory in which nvcc makes its files; without it, it fails."""
+    directory = environ.get("TMPDIR", "/tmp")
+    return bool(directory) and os.access(f"{directory}/.", os.W_OK | os.X_OK)
 
 
 def digest_of_listing(directory: str) -> str:

@@ -30,7 +30,7 @@ import os
 from nvccache import environment
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.files import keys, signatures
-from nvccache.files.presence import ABSENT, digest_of_listing, identities, reader, state_of
+from nvccache.files.presence import ABSENT, digest_of_listing, identities, reader, state_of, tight_limits
 from nvccache.records import output_names
 from nvccache.records.call_result import CallResult
 from nvccache.store import sections, store
@@ -78,7 +78,7 @@ def key_of(
         ("nvcc", (nvcc,)),
         ("arguments", tuple(arguments)),
         ("directory", (cwd, environ.get("PWD", ""), base_dir)),
-        ("environment", tuple(settings)),
+        ("environment", (*settings, *tight_limits())),
     )
     return keys.key_of("replay", components)
 
