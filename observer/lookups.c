@@ -9,25 +9,39 @@
 #include <stdlib.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <wordexp.h>
 
-/* stat and its like; of the descriptor that an empty path stands for there is nothing to tell. */
-static void looked_up(char kind, int directory, const char *path, int result, mode_t mode)
+/* The status of what is open: a file's is known by that it was opened. Every program asks for it, so no path is looked
+   for here. */
+void observer_told_status(mode_t mode, dev_t device, ino_t inode)
+{
+    if (S_ISREG(mode))
+        ADD_WORD('t', "", (long)device, (long)inode);
+}
+
+/* stat and its like; an empty path stands for the descriptor. */
+static void looked_up(char kind, int directory, const char *path, int result, mode_t mode, dev_t device, ino_t inode)
 {
     int kept = errno;
 
-    if ((!result || kept != EFAULT) && path && *path)
+    if (!result && (!path || !*path))
+        observer_told_status(mode, device, inode);
+    else if (path && (!result || kept != EFAULT) && *path)
         ADD_AT(kind, directory, path, result ? kept : 0, result ? 0 : (long)mode);
     errno = kept;
 }
+
+#define STATUS(result, status) (result) ? 0 : (status)->st_mode, (result) ? 0 : (status)->st_dev, \
+    (result) ? 0 : (status)->st_ino
 
 #define STAT(name, kind, type) \
     int name(const char *path, struct type *status) \
     { \
         REAL(name, -1) \
         int result = real(path, status); \
-        looked_up(kind, AT_FDCWD, path, result, result ? 0 : status->st_mode); \
+        looked_up(kind, AT_FDCWD, path, result, STATUS(result, status)); \
         return result; \
     }
 #define STAT_AT(name, type) \
@@ -35,7 +49,15 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
     { \
         REAL(name, -1) \
         int result = real(directory, path, status, flags); \
-        looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, result ? 0 : status->st_mode); \
+        looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, STATUS(result, status)); \
+        return result; \
+    }
+#define STAT_OPEN(name, type) \
+    int name(int descriptor, struct type *status) \
+    { \
+        REAL(name, -1) \
+        int result = real(descriptor, status); \
+        looked_up('s', descriptor, "", result, STATUS(result, status)); \
         return result; \
     }
 /* Before glibc 2.33 the functions above were inline and called these, as NVIDIA's programs do. */
@@ -45,7 +67,7 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
     { \
         REAL(name, -1) \
         int result = real(version, path, status); \
-        looked_up(kind, AT_FDCWD, path, result, result ? 0 : status->st_mode); \
+        looked_up(kind, AT_FDCWD, path, result, STATUS(result, status)); \
         return result; \
     }
 #define OLD_STAT_AT(name, type) \
@@ -54,7 +76,16 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
     { \
         REAL(name, -1) \
         int result = real(version, directory, path, status, flags); \
-        looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, result ? 0 : status->st_mode); \
+        looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, STATUS(result, status)); \
+        return result; \
+    }
+#define OLD_STAT_OPEN(name, type) \
+    int name(int version, int descriptor, struct type *status); \
+    int name(int version, int descriptor, struct type *status) \
+    { \
+        REAL(name, -1) \
+        int result = real(version, descriptor, status); \
+        looked_up('s', descriptor, "", result, STATUS(result, status)); \
         return result; \
     }
 
@@ -64,12 +95,16 @@ STAT(lstat, 'h', stat)
 STAT(lstat64, 'h', stat64)
 STAT_AT(fstatat, stat)
 STAT_AT(fstatat64, stat64)
+STAT_OPEN(fstat, stat)
+STAT_OPEN(fstat64, stat64)
 OLD_STAT(__xstat, 's', stat)
 OLD_STAT(__xstat64, 's', stat64)
 OLD_STAT(__lxstat, 'h', stat)
 OLD_STAT(__lxstat64, 'h', stat64)
 OLD_STAT_AT(__fxstatat, stat)
 OLD_STAT_AT(__fxstatat64, stat64)
+OLD_STAT_OPEN(__fxstat, stat)
+OLD_STAT_OPEN(__fxstat64, stat64)
 
 #ifdef STATX_TYPE
 int statx(int directory, const char *path, int flags, unsigned mask, struct statx *status)
@@ -77,7 +112,8 @@ int statx(int directory, const char *path, int flags, unsigned mask, struct stat
     REAL(statx, -1)
     int result = real(directory, path, flags, mask, status);
 
-    looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, result ? 0 : status->stx_mode);
+    looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, result ? 0 : status->stx_mode,
+              result ? 0 : makedev(status->stx_dev_major, status->stx_dev_minor), result ? 0 : status->stx_ino);
     return result;
 }
 #endif
@@ -95,17 +131,61 @@ ACCESS(access, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory, mode)
-ACCESS(statfs, (const char *path, struct statfs *status), (path, status), AT_FDCWD, F_OK)
-ACCESS(statfs64, (const char *path, struct statfs64 *status), (path, status), AT_FDCWD, F_OK)
-ACCESS(statvfs, (const char *path, struct statvfs *status), (path, status), AT_FDCWD, F_OK)
-ACCESS(statvfs64, (const char *path, struct statvfs64 *status), (path, status), AT_FDCWD, F_OK)
 
+/* How much room there is: another answer each time. */
+#define ROOM(name, type) \
+    int name(const char *path, struct type *status) \
+    { \
+        REAL(name, -1) \
+        int result = real(path, status); \
+        ADD_ANSWER('a', AT_FDCWD, path, result < 0, F_OK); \
+        asked_for_room(); \
+        return result; \
+    }
+#define ROOM_OPEN(name, type) \
+    int name(int descriptor, struct type *status) \
+    { \
+        REAL(name, -1) \
+        asked_for_room(); \
+        return real(descriptor, status); \
+    }
+
+static void asked_for_room(void)
+{
+    int kept = errno;
+
+    ADD_WORD('y', "statfs", 0, observer_phase);
+    errno = kept;
+}
+
+ROOM(statfs, statfs)
+ROOM(statfs64, statfs64)
+ROOM(statvfs, statvfs)
+ROOM(statvfs64, statvfs64)
+ROOM_OPEN(fstatfs, statfs)
+ROOM_OPEN(fstatfs64, statfs64)
+ROOM_OPEN(fstatvfs, statvfs)
+ROOM_OPEN(fstatvfs64, statvfs64)
+
+/* Extended attributes. */
 #define ATTRIBUTES(name, parameters, arguments) \
     ssize_t name parameters \
     { \
         REAL(name, -1) \
         ssize_t result = real arguments; \
-        ADD_ANSWER('a', AT_FDCWD, path, result < 0 && (errno == ENOENT || errno == ENOTDIR), F_OK); \
+        ADD_ANSWER_ONLY('v', AT_FDCWD, path, result < 0 && errno != ENODATA && errno != ERANGE && errno != ENOTSUP); \
+        return result; \
+    }
+#define ATTRIBUTES_OPEN(name, parameters, arguments) \
+    ssize_t name parameters \
+    { \
+        REAL(name, -1) \
+        struct stat status; \
+        ssize_t result = real arguments; \
+        /* What is no file, or has no name any more, has no attributes that anybody could have given it. */ \
+        if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0 && status.st_nlink \
+            && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) \
+            ADD_ANSWER_ONLY('v', descriptor, "", 0); \
         return result; \
     }
 
@@ -113,6 +193,8 @@ ATTRIBUTES(getxattr, (const char *path, const char *name, void *value, size_t si
 ATTRIBUTES(lgetxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
 ATTRIBUTES(listxattr, (const char *path, char *list, size_t size), (path, list, size))
 ATTRIBUTES(llistxattr, (const char *path, char *list, size_t size), (path, list, size))
+ATTRIBUTES_OPEN(fgetxattr, (int descriptor, const char *name, void *value, size_t size), (descriptor, name, value, size))
+ATTRIBUTES_OPEN(flistxattr, (int descriptor, char *list, size_t size), (descriptor, list, size))
 
 #define ANSWER(type, name, kind, parameters, arguments, directory, is_bad) \
     type name parameters \

@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 2
+#define LOG_VERSION 3
 
 #pragma GCC visibility push(hidden)
 
@@ -76,6 +76,7 @@ void observer_loads(void);                /* the program is about to load someth
 void observer_new_objects(void);          /* record what is loaded if it has loaded something */
 void observer_note_inputs(void);          /* at the start of a process */
 void observer_reads(const struct stat *status); /* something is read that may have been handed down */
+void observer_told_status(mode_t mode, dev_t device, ino_t inode); /* of a descriptor */
 void observer_streams(void);              /* record what was read by the functions of streams */
 void observer_opened(const char *path);   /* for the phase */
 extern int observer_phase;                /* 1 once a file that the arguments name has been opened */

@@ -8,12 +8,13 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/sysmacros.h>
 
 /* System calls that tell nothing of files, the clock or the machine. */
 static int is_harmless(long number)
 {
     static const short harmless[] = {
-        SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_lseek, SYS_close, SYS_fstat, SYS_fcntl,
+        SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_lseek, SYS_close, SYS_fcntl,
         SYS_dup, SYS_dup3, SYS_pipe2, SYS_ftruncate, SYS_fsync, SYS_fdatasync, SYS_fallocate, SYS_ioctl,
         SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_msync, SYS_mincore, SYS_mlock, SYS_munlock, SYS_brk,
         SYS_memfd_create, SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy, SYS_membarrier,
@@ -81,6 +82,11 @@ static int looks_up_as_before(long number, const long *a, int error, int descrip
     }
 }
 
+static void told_status(const struct stat *status)
+{
+    observer_told_status(status->st_mode, status->st_dev, status->st_ino);
+}
+
 /* Record a look-up by its number; false for what is none. */
 static int looks_up(long number, const long *a, long result)
 {
@@ -91,11 +97,22 @@ static int looks_up(long number, const long *a, long result)
     case SYS_newfstatat:
         if (PATH(1) && *PATH(1))
             ADD_AT(a[3] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error, MODE(stat, 2, st_mode));
+        else if (!error)
+            told_status((struct stat *)a[2]);
+        return 1;
+    case SYS_fstat:
+        if (!error)
+            told_status((struct stat *)a[1]);
         return 1;
 #if defined(SYS_statx) && defined(STATX_TYPE)
     case SYS_statx:
         if (PATH(1) && *PATH(1))
             ADD_AT(a[2] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error, MODE(statx, 4, stx_mode));
+        else if (!error) {
+            const struct statx *status = (struct statx *)a[4];
+            observer_told_status(status->stx_mode, makedev(status->stx_dev_major, status->stx_dev_minor),
+                                 status->stx_ino);
+        }
         return 1;
 #endif
 #ifdef SYS_faccessat2
@@ -160,7 +177,7 @@ CONNECTS(int, getaddrinfo,
 RESOLVES(gethostbyname, (const char *name), (name))
 RESOLVES(gethostbyname2, (const char *name, int family), (name, family))
 
-/* What gives paths another meaning, or makes processes that do not report. */
+/* What gives paths another meaning, names files without them, or makes processes that do not report. */
 #define CHANGES(name, number, parameters, arguments) \
     int name parameters \
     { \
@@ -169,6 +186,11 @@ RESOLVES(gethostbyname2, (const char *name, int family), (name, family))
         return real arguments; \
     }
 
+CHANGES(name_to_handle_at, SYS_name_to_handle_at,
+        (int directory, const char *path, struct file_handle *handle, int *mount, int flags),
+        (directory, path, handle, mount, flags))
+CHANGES(open_by_handle_at, SYS_open_by_handle_at, (int mount, struct file_handle *handle, int flags),
+        (mount, handle, flags))
 CHANGES(chroot, SYS_chroot, (const char *path), (path))
 CHANGES(unshare, SYS_unshare, (int flags), (flags))
 CHANGES(setns, SYS_setns, (int descriptor, int type), (descriptor, type))

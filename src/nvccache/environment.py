@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # They reach diagnostics only where an option asks for colours, since no tool that is run has a terminal.
-COLOUR_OPTIONS = (
+_COLOUR_OPTIONS = (
     "-fdiagnostics-color",
     "-fcolor-diagnostics",
     "-fdiagnostics-urls",
@@ -89,6 +89,11 @@ OF_OTHERS = frozenset(
 )
 _OWN = ("NVCCACHE_", "_NVCCACHE_")
 _GIVEN_BY_US = ("_", "TMPDIR")
+
+
+def asks_for_colours(argv: Iterable[str]) -> bool:
+    """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
+    return any(word.startswith(_COLOUR_OPTIONS) for word in argv)
 
 
 def is_ignored(name: str) -> bool:

@@ -51,6 +51,22 @@ GUARDS = [
         "observer: handlers of signals", "observer/log.c", "if (is_inside) {", "if (0) {", OBSERVER, "signal"
     ),
     Guard(
+        "observer: the status of descriptors",
+        "observer/lookups.c",
+        "observer_told_status(mode, device, inode);\n    else",
+        ";\n    else",
+        OBSERVER,
+        "status_of_what_is_open",
+    ),
+    Guard(
+        "observer: files by number",
+        "observer/raw.c",
+        "CHANGES(name_to_handle_at, SYS_name_to_handle_at,",
+        "CHANGES(never_called, SYS_name_to_handle_at,",
+        OBSERVER,
+        "by_number",
+    ),
+    Guard(
         "observer: the size of the log",
         "observer/log.c",
         "if (!has_room(descriptor)) {",

@@ -30,7 +30,7 @@ __all__ = ["primed", "shared"]  # fixtures
 
 LOADER = elf.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
-MACHINE_OF_REPLAY, MACHINE_OF_INPUT_RECORD = 8, 14
+MACHINE_OF_REPLAY, MACHINE_OF_INPUT_RECORD = 9, 15
 # As a child, since it must not hang or eat up this process.
 ASK = """\
 import os, resource, sys
@@ -131,10 +131,10 @@ def forge(
 
     cache = Store(str(recorded.cache))
     if level == store.REPLAY:
-        rewrite(cache, store.REPLAY, "replay-7", 19, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
+        rewrite(cache, store.REPLAY, "replay-8", 20, lambda parts: change(parts, MACHINE_OF_REPLAY, ""))
         return
     rewrite(
-        cache, store.INPUT_RECORD, "input-record-7", 16, lambda parts: change(parts, MACHINE_OF_INPUT_RECORD)
+        cache, store.INPUT_RECORD, "input-record-8", 17, lambda parts: change(parts, MACHINE_OF_INPUT_RECORD)
     )
     for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
         path.unlink()

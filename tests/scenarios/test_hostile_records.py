@@ -121,7 +121,7 @@ def forged_replay(choose: random.Random, right: set[str], holding: list[bytes]) 
         b"0",
         b"",
     ]
-    return sections.pack("replay-7", [*holding, *given])
+    return sections.pack("replay-8", [*holding, *given])
 
 
 def forged_answer(choose: random.Random, right: set[str]) -> bytes:
@@ -185,7 +185,7 @@ def forge(
     cache.remove_damaged(store.MANIFEST, front_key)
     if is_replay:
         asked = sections.join([environment.digest_of_all([], environ)])
-        holding = [sections.join(read.files), signatures.to_bytes(read.signatures), *[b""] * 5, asked, b""]
+        holding = [sections.join(read.files), signatures.to_bytes(read.signatures), *[b""] * 6, asked, b""]
         cache.add_record(store.REPLAY, key, forged_replay(choose, right, holding), lock=False)
     else:
         found = Found(keys.digest_bytes(choose.randbytes(8)), read, forged_answer(choose, right))
@@ -200,7 +200,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache = Store(str(workspace.cache))
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
-        rewrite(cache, store.REPLAY, "replay-7", 19, lambda parts, name=victim: swap(parts, 9, name))
+        rewrite(cache, store.REPLAY, "replay-8", 20, lambda parts, name=victim: swap(parts, 10, name))
         for path in workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
             body = cache.find_record(store.INPUT_RECORD, path.name)
             if body and b"nvccache answer-" in body:

@@ -157,7 +157,7 @@ def test_a_system_header_that_appears_for_the_host_compiler(workspace: Workspace
     workspace.write("a.cu", SOURCE)
     variables = {"CPATH": "own:"}
     rebuild(workspace, "-c", "a.cu", **variables)
-    input_records = [path.read_bytes() for path in workspace.cache.glob("input-record-v7/*/*")]
+    input_records = [path.read_bytes() for path in workspace.cache.glob("input-record-v8/*/*")]
     # That of the host compile names all it reads again, but not the source.
     if not any(
         b"/features.h" in input_record and b"a.cu" not in input_record for input_record in input_records

@@ -56,6 +56,32 @@ def compile_to_ptx(
     return done.returncode, made.read_bytes() if made.exists() else b"", done.stderr
 
 
+SURROUNDINGS = {
+    "a directory that is not there": "TMPDIR=/nowhere",
+    "little data": "ulimit -d 20000",
+    "little stack": "ulimit -s 16",
+    "small files": "ulimit -f 1",
+}
+
+
+@pytest.mark.by_default("little data")
+@pytest.mark.parametrize("what", SURROUNDINGS)
+def test_surroundings_in_which_nvcc_fails(bench: Workspace, what: str) -> None:
+    """By a record and by the stages alone; and what was recorded stays."""
+    bench.write("a.cu", SOURCE)
+    time.sleep(OLD_ENOUGH)
+    before = ("bash", "-c", f'{SURROUNDINGS[what]}; export TMPDIR=${{TMPDIR-/tmp}}; exec "$@"', "bash")
+    status, made, _ = compile_to_ptx(bench)
+    assert (status, bool(made)) == (0, True)
+    time.sleep(OLD_ENOUGH)
+    expected = compile_to_ptx(bench, cached=False, before=before)[:2]
+    assert expected[0] != 0
+    assert compile_to_ptx(bench, before=before)[:2] == expected
+    assert compile_to_ptx(bench)[1] == made
+    bench.forget_calls()
+    assert compile_to_ptx(bench, before=before)[:2] == expected
+
+
 @pytest.mark.parametrize("read", ["read line", "line=$(cat)", "line=$(head -n 1 | tr -d x)", "line=$(awk 1)"])
 def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) -> None:
     path = wrapper(bench, INPUT_RECORD.replace("{read}", read))

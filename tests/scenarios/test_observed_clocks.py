@@ -102,12 +102,17 @@ def test_the_date_of_a_file_is_that_of_now(bench: Workspace, way: str) -> None:
 # The host compiler compares the dates of two files and says which is older.
 COMPARED = {
     "by a pragma": '#pragma GCC dependency "grammar"\n',
+    "by a pragma with a comment in it": '#pragma GCC /**/ dependency "grammar"\n',
+    "by a pragma of digraphs and pieces": '%:pragma GCC depen\\\ndency "grammar"\n',
+    "by a pragma of macros": (
+        '#define DO(x) _Pragma(#x)\n#define TWICE(x) DO(x)\n#define D dependency\nTWICE(GCC D "grammar")\n'
+    ),
     "by an operator": '_Pragma("GCC dependency \\"grammar\\"")\n',
     "by a pragma in a header": '#include "h.h"\n',
 }
 
 
-@pytest.mark.by_default("by a pragma in a header")
+@pytest.mark.by_default("by a pragma of macros")
 @pytest.mark.parametrize("way", COMPARED)
 def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> None:
     files = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+import sys
+import time
 
 import pytest
 
@@ -22,6 +24,7 @@ from scenarios.observed_cases import (
 from scenarios.rebuilds import HOST_COMPILER
 from scenarios.soundness_cases import (
     KERNEL,
+    OLD_ENOUGH,
     Change,
     Link,
     each,
@@ -67,6 +70,11 @@ LINKS = {
         each(move("early", "away"), link("early", "late")),
         {"a.cu": uses("#include <h.h>"), **SAME},
         call("-Iearly -isystem late"),
+    ),
+    "a copy of a directory that becomes a link to it": Case(
+        each(move("b", "away"), link("b", "a")),
+        {"a.cu": uses("#include <h.h>"), **both("a/i/h.h", "b/i/h.h"), "late/h.h": value(2)},
+        call("-Ia/i -Ilate -isystem b/i"),
     ),
     "a directory that becomes a link to the next": Case(
         each(move("early", "away"), link("early", "late")),
@@ -115,6 +123,8 @@ LINKS = {
         call("-Ifirst"),
     ),
 }
+# Two mounts of one directory differ in nothing but what a look at both tells.
+BOUND = 'mount --bind early other && exec "$@"'
 MORE = "#ifndef __CUDACC__\nextern const int more;\nconst int more = {};\n#endif\n"
 PRECOMPILED = call("-Xcompiler -include,forced.h")
 
@@ -132,6 +142,30 @@ def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, opt
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_on_the_way(bench: Workspace, kind: str) -> None:
     check(bench, LINKS[kind])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
+def test_a_directory_that_becomes_another_by_a_mount(bench: Workspace) -> None:
+    """gcc drops it from its place on the search path then."""
+    files = {"a.cu": uses("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
+    which = call("-Iearly -Ilate -isystem other")
+    set_up(bench, Case(files=files))
+    before = compile_twice(bench, which, True)
+    mounted = ["unshare", "--mount", "sh", "-c", BOUND, "sh"]
+    if bench.run([*mounted, "true"]).status:
+        pytest.skip("no directory can be mounted here")
+
+    def made_by(program: list[str], *more: str) -> bytes:
+        time.sleep(OLD_ENOUGH)
+        done = bench.run([*mounted, *program, *which.argv(bench), *more])
+        assert done.status == 0, done.stderr
+        return (bench.directory / "a.o").read_bytes()
+
+    expected = made_by([bench.nvcc], "-keep", "-keep-dir", "..")
+    assert expected != before.files["a.o"][1]
+    cached = [sys.executable, "-m", "nvccache", bench.nvcc]
+    assert [made_by(cached) for _ in range(2)] == [expected] * 2
+    assert made_by_cache(bench, which) == (before, "direct_hit")
 
 
 def precompile(number: int, product: str = "forced.h.gch") -> Change:

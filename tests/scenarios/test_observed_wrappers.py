@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 
@@ -28,6 +29,8 @@ SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 ONE, TWO = "OPTIONS=-DVALUE=1\n", "OPTIONS=-DVALUE=2\n"
 SOURCING = '. "$(dirname "$0")/settings"\nexec "{g++}" $OPTIONS "$@"'
 LOOKING = 'if [ -f {work}/settings ]; then . {work}/settings; fi\nexec "{g++}" $OPTIONS "$@"'
+OPENING = "import os, sys\nfile = os.open('{work}/one', os.O_RDONLY)\n"
+BECOMING = 'os.execv("{g++}", ["{g++}", f"-DVALUE={number}", *sys.argv[1:]])'
 WRAPPED = "-ccbin {work}/wrapper"
 
 
@@ -104,6 +107,18 @@ SCRIPTS = {
         call(WRAPPED),
         prepare=each(script('exec "{g++}" $({work}/inner) "$@"'), script("echo -DVALUE=1", "inner")),
     ),
+    "the date of a file that it has open": wrapped(
+        OPENING + "number = int(os.fstat(file).st_mtime) % 1000\n" + BECOMING,
+        lambda workspace: os.utime(workspace.directory / "one", (7, 7)),
+        {"one": ""},
+        "#!{python}",
+    ),
+    "an attribute of a file that it has open": wrapped(
+        OPENING + "number = len(os.listxattr(file))\n" + BECOMING,
+        lambda workspace: os.setxattr(workspace.directory / "one", "user.one", b"1"),
+        {"one": ""},
+        "#!{python}",
+    ),
     "a module of its own": wrapped(
         "import os, sys\nsys.dont_write_bytecode = True\nfrom settings import OPTIONS\n"
         'os.execv("{g++}", ["{g++}", OPTIONS, *sys.argv[1:]])',
@@ -124,6 +139,8 @@ UNDECIDED = (
     "the date of a file",
     "the mode of a file",
     "the size of a file",
+    "the date of a file that it has open",
+    "an attribute of a file that it has open",
     "a module of its own",
     "a module that it looks for",
 )
@@ -133,6 +150,13 @@ VARIABLES = {
     "a variable that was not set": heeding('exec "{g++}" ${SITE+-DVALUE=1} "$@"', {}, {"SITE": ""}),
     "a variable that is read by what it starts": heeding(
         'exec "{g++}" $(printenv SITE) "$@"', {"SITE": "-DVALUE=1"}, {"SITE": "-DVALUE=2"}
+    ),
+    "colours that it asks for": Case(
+        None,
+        {"a.cu": "#warning coloured\n" + SOURCE},
+        call(WRAPPED, GCC_COLORS="warning=01;31"),
+        call(WRAPPED, GCC_COLORS="warning=01;32"),
+        script('exec "{g++}" -fdiagnostics-color=always "$@"'),
     ),
     "a file that BASH_ENV names": heeding(
         BASH, {"BASH_ENV": "{work}/one"}, {"BASH_ENV": "{work}/two"}, {"one": ONE, "two": TWO}

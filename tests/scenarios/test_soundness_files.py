@@ -239,16 +239,15 @@ def test_a_header_of_the_toolkit_is_one_of_the_files(workspace: Workspace) -> No
 
 def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
     """The host compiler takes two files for one if size, date and content are the same."""
-    files = {**ONCE, "y/h.h": NOTED}
-
-    def same_date(workspace: Workspace) -> None:
-        for name in ("x/h.h", "y/h.h"):
-            os.utime(workspace.directory / name, (1e9, 1e9))
-
-    case = Case(files=files)
+    counted = "".join(f"#elif VALUE == {at}\n#undef VALUE\n#define VALUE {at + 1}\n" for at in (1, 2))
+    counted = f"#pragma once\n#ifndef VALUE\n#define VALUE 1\n{counted}#endif\n"
+    names = ("x/h.h", "y/h.h", "z/h.h")
+    source = "".join(f'#include "{name}"\n' for name in names) + KERNEL
+    case = Case(files={"a.cu": source, **dict.fromkeys(names, counted)})
     prepare(workspace, case)
-    for change in (same_date, touch("y/h.h", 0), same_date):
-        change(workspace)
+    for dates in ((1e9, 1e9, 2e9), (1e9, 2e9, 3e9), (1e9, 3e9, 3e9)):
+        for name, date in zip(names, dates, strict=True):
+            os.utime(workspace.directory / name, (date, date))
         for _ in ("changed", "unchanged"):
             made, _ = made_by_cache(workspace, case.call)
             assert made == made_by_plain(workspace, case.call)

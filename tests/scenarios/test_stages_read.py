@@ -33,7 +33,7 @@ SOURCES = {
 def recorded(workspace: Workspace, source: str) -> input_records.InputRecord:
     """The input record of the one call that has been recorded."""
     cache = store.Store(str(workspace.cache))
-    for path in workspace.cache.glob("input-record-v7/*/*"):
+    for path in workspace.cache.glob("input-record-v8/*/*"):
         record = cache.find_record(store.INPUT_RECORD, path.name)
         assert record
         made, attached = input_records.decode(record, Relocation("", str(workspace.directory)))
@@ -113,7 +113,7 @@ def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> N
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
     assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
     cache = store.Store(str(workspace.cache))
-    found = [path.name for path in workspace.cache.glob("input-record-v7/*/*")]
+    found = [path.name for path in workspace.cache.glob("input-record-v8/*/*")]
     assert found
     for key in found:
         record = cache.find_record(store.INPUT_RECORD, key) or b""

@@ -116,6 +116,9 @@ def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapp
         return f"{path} may not be read"
     if difference.what == "redated":
         return f"the date of {path} changed"
+    if difference.what == "identity":
+        is_new = (difference.path, difference.path) in recorded.identities
+        return f"{path} is the same directory as another one " + ("now" if is_new else "no longer")
     return f"{path} leads to another file"
 
 

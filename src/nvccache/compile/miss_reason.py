@@ -12,7 +12,7 @@ from nvccache import environment
 from nvccache.commandline import redaction, tokens
 from nvccache.compile import difference_text, object_record, stage_reason
 from nvccache.compile.object_record import ObjectRecord
-from nvccache.files import key_differences
+from nvccache.files import key_differences, presence
 from nvccache.records import differences, direct, machine_facts, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
@@ -89,7 +89,9 @@ def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
     recorded = _recorded(former, cache, relocation)
     if recorded is None:
         return [*found, _LOST]
-    return [*found, *_unlike(recorded, case, cache)] or [_LOST]
+    limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
+    otherwise = f"the limits of its caller are others ({limits})" if limits else _LOST
+    return [*found, *_unlike(recorded, case, cache)] or [otherwise]
 
 
 def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = "") -> list[str]:

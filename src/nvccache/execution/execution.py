@@ -25,7 +25,6 @@ from nvccache.module_id.own_ids import independent, source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
-from nvccache.plan.stages import host
 from nvccache.store.store import Store
 from nvccache.values import dataclass, replace
 
@@ -214,7 +213,6 @@ class Execution:
             stage.argv[0],
             frozenset(stage_key.files_in_key(stage, self.environ)),
             stage_key.loaded_by(stage, self.environ, self.store),
-            host.asks_for_colours(stage.argv),
             stage.tool.folds_mathematics,
             frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
         )

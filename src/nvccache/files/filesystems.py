@@ -1,8 +1,8 @@
 """Whether the dates of a file can be relied on: that any change of its content shows in them.
 
-On a file system of its own kernel a change time is when the file was changed. An image (squashfs, ISO 9660)
-has the dates that it was made with, often the same in the next version; FUSE has what a program says. Only
-loaded where files may have changed.
+On a file system of its own kernel a change time is when the file was changed. An image has the dates that it
+was made with, often the same in the next version, be it squashfs, ISO 9660 or ext4: these are whole seconds.
+FUSE has what a program says. Only loaded where files may have changed.
 """
 
 from __future__ import annotations
@@ -18,18 +18,29 @@ _SECOND = 10**9  # nanoseconds
 # The kernel, or the server, sets the change time.
 _REAL = frozenset(
     ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs")
-) | frozenset(("afs", "beegfs", "ceph", "gfs2", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"))
-# Layers of others, which may be images: a date with a fraction of a second is hardly made up.
+) | frozenset(("ceph", "gfs2", "gpfs", "nfs", "nfs4", "ocfs2"))
+# Layers of others, which may be images.
 _LAYERS = frozenset(("overlay", "aufs"))
+# Servers that stamp with whole seconds; there are no images of these.
+_WHOLE_SECONDS = frozenset(("afs", "beegfs", "lustre"))
+_LOOP = 7  # the major number of devices that show a file, and another one in a moment
 
 
 def dates_tell(device: int, changed_ns: int) -> bool:
     """Whether the change time of a file on a device shows any change of it. Raises nothing."""
     kind = _kinds().get(device)
-    if kind in _REAL:
+    if kind in _WHOLE_SECONDS:
         return True
-    # Some kinds show other devices for their files than where they are mounted.
-    return (kind is None or kind in _LAYERS) and changed_ns % _SECOND != 0
+    if changed_ns % _SECOND:
+        # Some kinds show other devices for their files than where they are mounted.
+        return kind is None or kind in _REAL or kind in _LAYERS
+    return kind in _REAL and device == _device_of_system()
+
+
+def _device_of_system() -> int:
+    """Where `/` is, which stays while the machine runs. Of a virtual machine it is often made as an image."""
+    device = os.stat("/").st_dev
+    return device if os.major(device) != _LOOP else -1
 
 
 _known: dict[int, str] = {}

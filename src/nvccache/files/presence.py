@@ -1,4 +1,7 @@
-"""What is there under a name, how it looks, what is in a directory, and who asks. Part of the hot path."""
+"""What is there under a name, how it looks, what is in a directory, and who asks, with what means.
+
+Part of the hot path.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,24 @@ from nvccache.files import keys, signatures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from nvccache.files.signatures import Signature
 
 # What can be found under a name; each stands before the name in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
-WHOLE_STATUS, STATUS_OF_LINK = "=", "@"  # begin what `status_of` says
+WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # begin what `status_of` says
+_LIMITS = "/proc/self/limits"
+# What is enough for any compile, or what most shells have. A limit of more reaches no result.
+_ENOUGH = {
+    "stack size": 8 << 20,
+    "address space": 64 << 30,
+    "data size": 64 << 30,
+    "file size": 4 << 30,
+    "open files": 256,
+    "processes": 64,
+    "cpu time": 3600,  # seconds
+}
 
 
 def state_of(path: str) -> str:
@@ -32,6 +48,30 @@ def state_of(path: str) -> str:
 def reader() -> str:
     """Who this process is, as far as it decides what may be read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
+
+
+def tight_limits() -> tuple[str, ...]:
+    """The limits of this process by which a compile may fail that succeeds elsewhere; none, as a rule."""
+    try:
+        descriptor = os.open(_LIMITS, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ()
+    try:
+        lines = os.read(descriptor, 1 << 13).decode("ascii", "replace").split("\n")
+    finally:
+        os.close(descriptor)
+    found = []
+    for line in lines:
+        name, soft = line[4:26].rstrip(), line[26:47].strip()  # behind `Max `
+        if soft.isdecimal() and int(soft) < _ENOUGH.get(name, 0):
+            found.append(f"{name} {soft}")
+    return tuple(found)
+
+
+def can_make_temporary_files(environ: Mapping[str, str]) -> bool:
+    """Whether there is the directory in which nvcc makes its files; without it, it fails."""
+    directory = environ.get("TMPDIR", "/tmp")
+    return bool(directory) and os.access(f"{directory}/.", os.W_OK | os.X_OK)
 
 
 def digest_of_listing(directory: str) -> str:
@@ -59,19 +99,44 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     return "/l" if entry.is_symlink() else "/o"
 
 
-def likeness(one: str, other: str) -> str:
-    """What decides whether a compiler that heeds `#pragma once` takes two copies for one file.
+def identities(paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Each path with the first of them that is the same directory; one that is gone is none of the others.
 
-    Two digits: whether they have the same date, for gcc, and whether they are the same file, for clang.
+    Which ones are the same counts, not what they are on this machine: compilers search a directory once.
     """
-    first, second = signatures.of(one), signatures.of(other)
-    return likeness_of(first, second) if first and second else ""
+    first: dict[tuple[int, ...] | str, str] = {}
+    found: list[tuple[str, ...]] = []
+    for path in paths:
+        shown = signatures.of(path)
+        found.append((path, first.setdefault(shown[:2] if shown else path, path)))
+    return found
 
 
-def likeness_of(one: Signature, other: Signature) -> str:
-    """The same of two files by their signatures."""
-    is_one = one[:2] == other[:2]
-    return f"{one[3] // 10**9 == other[3] // 10**9:d}{is_one:d}"
+def likenesses(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, ...]]:
+    """What decides whether a compiler that heeds `#pragma once` takes copies of a file for one.
+
+    Of path, digest and signature each: the path, the first of its copies that has the same date, for gcc, and
+    the first that is the same file, for clang.
+    """
+    dated: dict[tuple[str, int], str] = {}
+    same: dict[tuple[str, int, int], str] = {}
+    return [
+        (
+            path,
+            dated.setdefault((digest, shown[3] // 10**9), path),
+            same.setdefault((digest, *shown[:2]), path),
+        )
+        for path, digest, shown in copies
+    ]
+
+
+def _attributes_of(path: str) -> str:
+    """The digest of the extended attributes of a file; empty where there are none to be had."""
+    try:
+        found = [os.fsencode(name) + b"=" + os.getxattr(path, name) for name in sorted(os.listxattr(path))]
+        return keys.digest_bytes(b"\0".join(found))
+    except (OSError, ValueError):
+        return ""
 
 
 def date_and_size(path: str) -> str:
@@ -84,10 +149,12 @@ def date_and_size(path: str) -> str:
 
 
 def status_of(path: str, how: str = WHOLE_STATUS) -> str:
-    """All that a program that asks for a file's status sees, or for that of a link itself.
+    """All that a program sees that asks for a file's status, for that of a link itself, or for attributes.
 
     Empty when there is no such file.
     """
+    if how == ATTRIBUTES:
+        return how + _attributes_of(path)
     try:
         status = os.lstat(path) if how == STATUS_OF_LINK else os.stat(path)
     except (OSError, ValueError):

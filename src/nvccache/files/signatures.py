@@ -24,7 +24,7 @@ UNKNOWN = (0, 0, 0, 0, 0)
 # How long after a change a file system may stamp another one with the same time. The clock that stamps
 # ticks every 4 or 10 ms; file systems without a fraction of a second stamp to 2 s.
 _FINE_SECONDS = 0.1
-_COARSE_SECONDS = 2.0
+_COARSE_SECONDS = 2
 _SECOND = 10**9  # nanoseconds
 _BOOT = "/proc/sys/kernel/random/boot_id"  # read in a fifth of the time of /proc/cpuinfo
 
@@ -65,8 +65,12 @@ def of(path: str) -> Signature | None:
 
 
 def last_change(signature: Signature, now_ns: int) -> int:
-    """When the file was changed last. Dates in the future are somebody's invention; change times are not."""
-    return max(signature[4], signature[3] if signature[3] <= now_ns else 0)
+    """When the file was changed last, at the latest.
+
+    Dates in the future are somebody's invention; change times are not.
+    """
+    slack = 0 if signature[4] % _SECOND else _COARSE_SECONDS * _SECOND
+    return max(signature[4] + slack, signature[3] if signature[3] <= now_ns else 0)
 
 
 def is_settled(signature: Signature, now_ns: int) -> bool:
@@ -75,9 +79,7 @@ def is_settled(signature: Signature, now_ns: int) -> bool:
     A file changed a moment ago could be changed again within one tick of the clock that stamps it. On some
     file systems dates say nothing at all.
     """
-    changed = last_change(signature, now_ns)
-    margin = _FINE_SECONDS if signature[4] % _SECOND else _COARSE_SECONDS
-    if now_ns - changed <= margin * _SECOND:
+    if now_ns - last_change(signature, now_ns) <= _FINE_SECONDS * _SECOND:
         return False
     from nvccache.files import filesystems
 

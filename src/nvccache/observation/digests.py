@@ -26,8 +26,21 @@ if TYPE_CHECKING:
 _MOST_FILES = 2000  # in one record; a directory of generated headers has no end
 _ROW_LENGTH = 7
 _LARGEST_SOURCE = 1 << 22  # bytes
-# `#pragma GCC dependency`, also by an operator or a macro: which dates it compares is seen of no call.
-_COMPARING = re.compile(rb"\bGCC\s+dependency\b")
+# Of `#pragma GCC dependency`, also by an operator or a macro, and anywhere but in a comment.
+_COMPARING = re.compile(rb"\bdependency\b")
+_COMMENT_OR_LITERAL = re.compile(
+    rb"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL
+)
+
+
+def _may_compare_dates(content: bytes) -> bool:
+    """Whether a source has a word that may have the compiler compare dates of files."""
+    text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
+    if not _COMPARING.search(text):
+        return False
+    if b'R"' not in text:  # in whose literals a comment may seem to begin
+        text = _COMMENT_OR_LITERAL.sub(lambda found: found[1] or b" ", text)
+    return bool(_COMPARING.search(text))
 
 
 class Digests:
@@ -82,7 +95,7 @@ class Digests:
             if signature[2] <= _LARGEST_SOURCE:
                 content = untrusted.read_all(descriptor, signature[2])
                 digest = keys.digest_bytes(content)
-                if _COMPARING.search(content):
+                if _may_compare_dates(content):
                     self._comparing.add((path, signature))
             else:
                 digest = keys.digest_descriptor(descriptor)

@@ -98,6 +98,9 @@ def clock_of(process: Process, kind: str) -> str:
             return "the time"
         if name in _RANDOM and kind not in (HOST, UTILITY):  # which makes up names of temporary files
             return "random numbers"
+        is_walk = os.path.basename(process.program) == "find"  # which tells kinds of file systems apart
+        if name == "statfs" and kind in (UNKNOWN, INTERPRETER) and not is_walk:
+            return "the room on a file system"
     return ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.files import presence
+from nvccache.files import presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, UnreadableError
@@ -126,6 +126,7 @@ class StageLookups:
         self._names: dict[str, set[str]] = {}
         self._links: set[str] = set()
         self._plain: set[str] = set()
+        self._folders: set[str] = set()
         self._followed: set[str] = set()
         self._tried: set[str] = set()  # everything that was looked for, found or not
         self._sought: set[str] = set()
@@ -137,8 +138,9 @@ class StageLookups:
             if counts(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):
-                    self.follow(path)  # gcc takes two names of one directory for one
+                if stat.S_ISDIR(mode):  # gcc takes two names of one directory for one
+                    self.follow(path)
+                    self._folders.add(path)
         for path in filter(counts, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.executable)
@@ -183,7 +185,7 @@ class StageLookups:
         elif path not in self._files:
             self._plain.add(path)
         directory = os.path.dirname(path)
-        while len(directory) > 1 and directory not in self._plain and directory not in self._links:
+        while directory not in ("", "/") and directory not in self._plain and directory not in self._links:
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
@@ -198,11 +200,13 @@ class StageLookups:
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
         self._call.add_names(made, self._names, self._plain)
+        made.identities = presence.identities(sorted(self._folders))
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
         for path in self._links:
-            if os.lstat(path).st_ctime_ns > self._call.since_ns - CLOCK_TICK:
+            shown = signatures.of_status(os.lstat(path))
+            if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)
 
     def _add(self, path: str, expected: Collection[str]) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _SETS = (
     *("absent", "executable", "links", "resolved", "listed", "written"),
-    *("variables", "questions", "sought", "inputs"),
+    *("variables", "questions", "sought", "inputs", "statuses", "attributes", "permissions"),
 )
 
 
@@ -40,6 +40,9 @@ class Process:
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
     sought: set[str] = field(default_factory=set)  # libraries asked for by name
     inputs: set[tuple[int, int]] = field(default_factory=set)  # handed down, and read: device, inode
+    statuses: set[tuple[int, int]] = field(default_factory=set)  # asked of what is open: device, inode
+    attributes: set[str] = field(default_factory=set)  # asked for extended attributes
+    permissions: set[str] = field(default_factory=set)  # asked whether they can be read or written
     started: list[str] = field(default_factory=list)
 
     def take(self, child: Process) -> None:

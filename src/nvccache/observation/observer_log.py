@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-VERSION = 2  # LOG_VERSION in observer/observer.h
+VERSION = 3  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
 _COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys("CAgSwx!", (0,)),
-    **dict.fromkeys("QedlrDXpfnk", (1,)),
-    **dict.fromkeys("Bsahyi", (2,)),
+    **dict.fromkeys("QedlrDXpfnkv", (1,)),
+    **dict.fromkeys("Bsahyit", (2,)),
     "m": (6,),
     "o": (2, 8),
 }
@@ -167,8 +167,9 @@ class _Reader:
         if kind == "y":
             process.questions.add((text, numbers[0], numbers[1]))
             return
-        if kind == "i":
-            process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
+        if kind in "it":
+            known = process.inputs if kind == "i" else process.statuses
+            known.add((numbers[0], numbers[1] & _MOST_INODES))
             return
         if kind == "A":
             process.arguments.append(text)
@@ -190,14 +191,19 @@ class _Reader:
 
     def _note_answer(self, kind: str, path: str, numbers: Sequence[int]) -> None:
         process, error = self._process, numbers[0]
-        if kind == "a" and numbers[1] & os.X_OK:
-            process.executable.add(path)
+        if kind == "a":
+            if numbers[1] & os.X_OK:
+                process.executable.add(path)
+            if numbers[1] & (os.R_OK | os.W_OK):
+                process.permissions.add(path)
         elif kind == "l" or kind == "h":
             process.links.add(path)
             if error == errno.EINVAL:  # readlink: it is there, and no link
                 error = 0
         elif kind == "r":
             process.resolved.add(path)
+        elif kind == "v":
+            process.attributes.add(path)
         elif kind == "D" and error:
             error = errno.ENOENT
         elif kind == "d" and not error:

@@ -10,7 +10,7 @@ import re
 import stat
 
 from nvccache import environment
-from nvccache.files.presence import STATUS_OF_LINK, WHOLE_STATUS
+from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.records.input_records import UnreadableError
@@ -175,6 +175,23 @@ def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) ->
         if mode and not stat.S_ISREG(mode) and path not in own
     ]
     return found + [(path, STATUS_OF_LINK) for path in process.links if os.path.islink(path)]
+
+
+def files_looked_at(
+    process: Process, kind: str, opened: Mapping[tuple[int, int], str]
+) -> list[tuple[str, str]]:
+    """Regular files of which a process that is no compiler may have seen the whole status; and attributes.
+
+    Each with how it looked. `opened` are the paths of files by device and inode: every program asks for the
+    status of what it opens, but what utilities do with it is known, and shells do nothing unless told to.
+    """
+    found = {path for path, mode in process.found.items() if stat.S_ISREG(mode)}
+    found.update(filter(os.path.isfile, process.permissions))
+    is_told = kind == SHELL and known_programs.asks_for_status(process, kind, scripts_of(process))
+    if is_told or kind in (UNKNOWN, INTERPRETER):
+        found.update(opened[file] for file in process.statuses if file in opened)
+    attributed = filter(os.path.exists, process.attributes)
+    return [*((path, WHOLE_STATUS) for path in found), *((path, ATTRIBUTES) for path in attributed)]
 
 
 def object_to_products(process: Process, scratch: str) -> None:

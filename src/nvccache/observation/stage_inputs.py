@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 
 from nvccache import environment
 from nvccache.files import presence
+from nvccache.files.presence import WHOLE_STATUS
 from nvccache.observation import known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nvccache.files.signatures import Signature
+    from nvccache.observation.observed_process import Process
     from nvccache.observation.observer_log import Observation
     from nvccache.store.store import Store
 
@@ -39,15 +42,14 @@ class Subject:
 
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
     in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
-    `asks_for_colours` and `folds_mathematics` as its command says. `intermediates` are those of this call's
-    own files whose content is in the key; without them, any may be read.
+    `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
+    is in the key; without them, any may be read.
     """
 
     environ: Mapping[str, str]
     word: str
     known: frozenset[str] = frozenset()
     loaded: loader.Loaded | None = None
-    asks_for_colours: bool = False
     folds_mathematics: bool = False
     intermediates: frozenset[str] | None = None
 
@@ -120,15 +122,17 @@ class ObservedInputs:
         kinds: dict[str, str] = {}
         names: dict[str, set[str]] = {}
         lists: dict[str, dict[tuple[str, ...] | str, None]] = {
-            name: {} for name in ("links", "plain", "listings", "dates", "duplicates", "machine", "sought")
+            name: {} for name in ("links", "plain", "listings", "dates", "machine", "sought")
         }
         variables_asked: set[str] = set()
+        searched: set[str] = set()
         for part in parts:
             for path, kind, digest in zip(part.files, part.kinds, part.digests, strict=True):
                 kinds[path] = kind
                 self.files.learn(path, digest)
             for directory, listed in zip(part.directories, part.names, strict=True):
                 names.setdefault(directory, set()).update(listed)
+            searched.update(directory for directory, _ in part.identities)
             for name, found in lists.items():
                 found.update(dict.fromkeys(getattr(part, name)))
             variables_asked.update(name for name, _ in part.variables)
@@ -138,6 +142,8 @@ class ObservedInputs:
         made.search_path = environ.get("PATH", "") if made.sought else ""
         self.add_variables(made, variables_asked, environ)
         self._lookups.add_names(made, names, set(made.plain))
+        made.identities = presence.identities(sorted(searched))
+        made.duplicates = _duplicates(made)
         return made
 
     def begin_lookups(self, files: Iterable[str]) -> StageLookups:
@@ -238,18 +244,19 @@ class _StageInputs:
 
     def _add_files(self, made: InputRecord) -> None:
         kinds: dict[str, str] = {}
+        opened = {shown[:2]: path for process, _ in self._processes for path, shown in process.files.items()}
         for process, kind in self._processes:
             self._object_to_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
-            for path, signature in process.files.items() if kind == HOST else ():
-                if self._counts(path) and self._call.files.compares_dates(path, signature):
-                    raise UnreadableError(f"`{path}` compares dates of files (`GCC dependency`)")
+            if kind == HOST:
+                made.dates += self._dates_compared(process)
             self._expect(process.loaded, kinds, LIBRARY)
-            for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
-                # It may have looked at the date, which compilers heed only of what they read.
-                if stat.S_ISREG(mode) and self._counts(path):
-                    kinds.setdefault(path, SOURCE)
-                    made.dates.append((path, presence.status_of(path)))
+            is_compiler = kind not in _NOT_COMPILERS  # which heed dates only of what they read
+            for path, how in () if is_compiler else process_checks.files_looked_at(process, kind, opened):
+                if self._counts(path):
+                    if how == WHOLE_STATUS or os.path.isfile(path):
+                        kinds.setdefault(path, SOURCE)
+                    made.dates.append((path, presence.status_of(path, how)))
             for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
                 if self._counts(path):
                     made.dates.append((path, self._call.files.status(path, how)))
@@ -262,6 +269,14 @@ class _StageInputs:
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)
         made.duplicates = _duplicates(made)
+
+    def _dates_compared(self, process: Process) -> list[tuple[str, ...]]:
+        """The dates of all files that a compiler has found, if a source may have it compare some of them."""
+        read = {path: shown for path, shown in process.files.items() if self._counts(path)}
+        if not any(self._call.files.compares_dates(path, shown) for path, shown in read.items()):
+            return []
+        found = {path for path, mode in process.found.items() if stat.S_ISREG(mode) and self._counts(path)}
+        return [(path, presence.date_and_size(path)) for path in sorted(found.union(read))]
 
     def _object_to_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError for one that is in no key: an unknown tool may have written it."""
@@ -292,15 +307,17 @@ class _StageInputs:
         if not self._subject.loaded:
             return frozenset()
         names = (self._call.cwd, self._subject.environ.get("PWD", ""))
-        return frozenset(name for name in names if name and presence.likeness(name, ".")[1:] == "1")
+        return frozenset(name for name in names if name and presence.identities((".", name))[1][1] == ".")
 
     def _variables(self) -> set[str]:
         names = {*environment.OF_LIBC}
         if not self._subject.loaded:  # whose loader has been asked for the key
             names.update(environment.OF_LOADER)
+        # A wrapper may ask for them in words of its own.
+        is_coloured = any(environment.asks_for_colours(process.arguments) for process, _ in self._processes)
         for process, kind in self._processes:
             for name in process.variables:
-                is_noise = known_programs.is_noise(name, kind, self._subject.asks_for_colours)
+                is_noise = known_programs.is_noise(name, kind, is_coloured)
                 if name != "PATH" and not is_noise:
                     names.add(name)
             names |= process_checks.variables_of(process, kind, self._subject.environ)
@@ -335,13 +352,8 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
     """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
-    first: dict[str, tuple[str, Signature]] = {}
-    duplicates: list[tuple[str, ...]] = []
-    for path, digest, kind, signature in zip(
-        made.files, made.digests, made.kinds, made.signatures, strict=True
-    ):
-        other, known = first.setdefault(digest, (path, signature)) if kind == SOURCE else (path, signature)
-        if other != path:
-            # By what they were when they were read: one may have been touched since.
-            duplicates.append((other, path, presence.likeness_of(known, signature)))
-    return duplicates
+    read = zip(made.files, made.digests, made.kinds, made.signatures, strict=True)
+    sources = [(path, digest, shown) for path, digest, kind, shown in read if kind == SOURCE]
+    count = Counter(digest for _, digest, _ in sources)
+    # By what they were when they were read: one may have been touched since.
+    return presence.likenesses(copy for copy in sources if count[copy[1]] > 1)

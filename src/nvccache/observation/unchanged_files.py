@@ -76,7 +76,7 @@ class UnchangedFiles:
         self._digests.learn(path, self.signature(path), digest)
 
     def compares_dates(self, path: str, signature: Signature) -> bool:
-        """Whether a source has the compiler compare dates, which is seen of no call; raises OSError."""
+        """Whether a source may have the compiler compare dates; raises OSError."""
         return self._digests.has_word(path, signature)
 
     def remember(self) -> None:

@@ -55,6 +55,9 @@ def of_stage(
         is_shown = stage.grammar.sees_output_names
         written = [output.path for output in stage.outputs] if is_shown else []
         found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
+    limits = presence.tight_limits()
+    if limits:
+        found.append(("limits", limits))
     if dated_files:
         found.append(("dates", tuple(map(presence.date_and_size, dated_files))))
     return found

@@ -12,11 +12,13 @@ from nvccache import environment
 from nvccache.files import keys, signatures
 from nvccache.files.presence import (
     ABSENT,
+    ATTRIBUTES,
     STATUS_OF_LINK,
     WHOLE_STATUS,
     date_and_size,
     digest_of_listing,
-    likeness,
+    identities,
+    likenesses,
     reader,
     state_of,
     status_of,
@@ -38,8 +40,8 @@ class Difference:
 
     __slots__ = ("path", "what")
 
-    # changed, gone, appeared, redated, moved, relisted, unreadable, variable, processor; or a topic of
-    # machine_facts.py
+    # changed, gone, appeared, redated, moved, identity, relisted, unreadable, variable, processor; or a topic
+    # of machine_facts.py
     what: str
     path: str
 
@@ -98,8 +100,8 @@ def differences(
 ) -> list[Difference]:
     """What is not as it was; at most one difference if that is enough. `ask`: see machine_facts.py."""
     found: list[Difference] = []
-    checks = (_of_variables, _of_directories, _of_files, _of_links, _of_dates, _of_duplicates, _of_reader)
-    for check in checks:
+    of_names = (_of_directories, _of_files, _of_links, _of_identities)
+    for check in (_of_variables, *of_names, _of_dates, _of_duplicates, _of_reader):
         for difference in check(input_record, now):
             found.append(difference)
             if is_one_enough:
@@ -187,6 +189,12 @@ def _of_links(input_record: InputRecord, now: Present) -> list[Difference]:
     return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, input_record.plain))]
 
 
+def _of_identities(input_record: InputRecord, now: Present) -> list[Difference]:
+    recorded = input_record.identities
+    found = identities(path for path, _ in recorded)
+    return [Difference("identity", one[0]) for one, was in zip(found, recorded, strict=True) if one != was]
+
+
 def _of_dates(input_record: InputRecord, now: Present) -> list[Difference]:
     return [
         Difference("redated", path)
@@ -196,10 +204,18 @@ def _of_dates(input_record: InputRecord, now: Present) -> list[Difference]:
 
 
 def _of_duplicates(input_record: InputRecord, now: Present) -> list[Difference]:
+    digests = dict(zip(input_record.files, input_record.digests, strict=True))
+    copies = []
+    for path, _, _ in input_record.duplicates:
+        shown = now.signature(path)
+        if shown is None:
+            return []  # that has been told already
+        copies.append((path, digests.get(path, ""), shown))
+    found = likenesses(copies)
     return [
-        Difference("redated", one)
-        for one, other, same in input_record.duplicates
-        if likeness(one, other) not in ("", same)  # one that is gone has been told already
+        Difference("redated", one[0])
+        for one, was in zip(found, input_record.duplicates, strict=True)
+        if one != was
     ]
 
 
@@ -223,4 +239,5 @@ def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
 
 
 def _looked_at_as(path: str, how: str) -> str:
-    return status_of(path, how) if how in (WHOLE_STATUS, STATUS_OF_LINK) and how else date_and_size(path)
+    is_status = how in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
+    return status_of(path, how) if is_status else date_and_size(path)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
+from nvccache.files.presence import tight_limits
 from nvccache.records import depfile, manifest, output_names
 from nvccache.records.call_result import CallResult
 from nvccache.store import sections
@@ -83,6 +84,9 @@ def key_of(
         found.append(("mapped directory", tuple(mapped)))
     if scope == BOUND:
         found.append(("outputs", given))
+    limits = tight_limits()
+    if limits:
+        found.append(("limits", limits))
     return keys.key_of("call " + scope, found)
 
 

@@ -66,7 +66,8 @@ _LISTS = (
     ("links", 2, True),
     ("plain", 1, True),
     ("listings", 2, True),
-    ("dates", 2, False),
+    ("dates", 2, True),
+    ("identities", 2, True),
     ("duplicates", 3, True),
     ("variables", 2, False),
     ("sought", 1, False),
@@ -76,7 +77,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 _LISTED = ("files", "directories", *_WIDTHS)
 _WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
 _RECORD = sections.Schema(
-    "input-record-7",
+    "input-record-8",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -117,6 +118,7 @@ class InputRecord:
         "directory_signatures",
         "duplicates",
         "files",
+        "identities",
         "is_observed",
         "kinds",
         "links",
@@ -142,7 +144,8 @@ class InputRecord:
     plain: list[str]
     listings: list[tuple[str, ...]]  # (directory, digest of the names and kinds in it)
     dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
-    duplicates: list[tuple[str, ...]]  # (path, path of a copy, see `likeness`)
+    identities: list[tuple[str, ...]]  # (directory, the first of these that is the same one)
+    duplicates: list[tuple[str, ...]]  # (path, two of its copies), see `likenesses`
     variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
     search_path: str
     reader: str
@@ -154,7 +157,8 @@ class InputRecord:
     def __init__(self) -> None:
         self.files, self.kinds, self.digests, self.signatures = [], "", [], []
         self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.plain, self.listings, self.dates, self.duplicates = [], [], [], [], []
+        self.links, self.plain, self.listings, self.dates = [], [], [], []
+        self.identities, self.duplicates = [], []
         self.variables, self.search_path, self.sought = [], "", []
         self.reader = reader()
         self.machine, self.cache_signatures = [], []
@@ -286,11 +290,14 @@ def signature_of_directory(
 ) -> Signature:
     """What stands for all names in a directory; UNKNOWN where they must be looked at one by one.
 
-    That is a directory that is being written to, whose signature would not last, and one where something
-    can change that leaves no trace in it: what a link leads to, or whether a file may be executed.
+    That is a directory that is being written to, whose signature would not last, or whose dates tell nothing,
+    and one where something can change that leaves no trace in it: what a link leads to, or whether a file may
+    be executed.
     """
     found = signatures.of(directory)
     if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
+        return UNKNOWN
+    if not signatures.is_settled(found, since_ns):
         return UNKNOWN
     for name in names:
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
+from nvccache.files.presence import can_make_temporary_files
 from nvccache.records import replay
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.store import directory
@@ -50,6 +51,11 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     cache = Store(directory.of(config), config.readonly)
     key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
     outcome = Outcome(key, _terminal(environ))
+    if not can_make_temporary_files(environ):
+        from nvccache.commandline.invocation import Bypass
+
+        outcome.bypass = Bypass("no_temporary_files", environ.get("TMPDIR", ""))  # nvcc says so
+        return outcome
     if not config.recache:
         ask = _asking(cache, environ)
         for tried in keys.possible_on_terminal(key, outcome.terminal):

@@ -11,6 +11,7 @@ record is (see sections.py for the form):
     links           (path, where it led)
     plain           directories that must not be links
     listings        (directory, digest of the names in it)
+    identities      (directory that was looked at, the first of these that is the same one)
     variables       the digest of their values, who could read all this, and the names of those asked for
     machine         since which start it is the same one, then (topic, subject, answer) of machine_facts.py
     products        (destination, digest, "1" to unlink an existing file first)
@@ -29,7 +30,7 @@ import os
 from nvccache import environment
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.files import keys, signatures
-from nvccache.files.presence import ABSENT, digest_of_listing, reader, state_of
+from nvccache.files.presence import ABSENT, digest_of_listing, identities, reader, state_of, tight_limits
 from nvccache.records import output_names
 from nvccache.records.call_result import CallResult
 from nvccache.store import sections, store
@@ -51,6 +52,7 @@ _RECORD = sections.Schema(
     ("links", sections.PAIRS),
     ("plain", sections.PATHS),
     ("listings", sections.PAIRS),
+    ("identities", sections.PAIRS),
     ("variables", sections.STRINGS),
     ("machine", sections.STRINGS),
     ("products", sections.TRIPLES),
@@ -76,7 +78,7 @@ def key_of(
         ("nvcc", (nvcc,)),
         ("arguments", tuple(arguments)),
         ("directory", (cwd, environ.get("PWD", ""), base_dir)),
-        ("environment", tuple(settings)),
+        ("environment", (*settings, *tight_limits())),
     )
     return keys.key_of("replay", components)
 
@@ -129,6 +131,8 @@ def _holds(values: Mapping[str, Any], environ: Mapping[str, str], ask: Callable[
     for link, led_to in values["links"]:
         if os.path.realpath(link) != led_to:
             return False
+    if identities(path for path, _ in values["identities"]) != values["identities"]:
+        return False
     return not values["machine"] or _is_same_machine(values["machine"], ask)
 
 
@@ -179,6 +183,7 @@ def add(
         "links": input_record.links,
         "plain": input_record.plain,
         "listings": input_record.listings,
+        "identities": input_record.identities,
         "variables": variables,
         "machine": _value_of_machine(input_record),
         **_values_of_answer(answer),

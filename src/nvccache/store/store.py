@@ -2,14 +2,14 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v7/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      replay-v8/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
       manifest-v5/ab/<key>       the input records of a command, newest first
-      input-record-v7/ab/<key>   what a command was observed to read, with digests; for a call also its answer
+      input-record-v8/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
       blob-v2/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v2/ab/<digest>.zst    an intermediate, compressed
       tool-v2/ab/<key>           memo: stat signature of an executable -> digest of its content
-      digest-v2/ab/<key>         memo: stat signatures of files in a directory -> their digests
+      digest-v3/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
       object-v4/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v7", "input-record-v7", "object-v4", "digest-v2"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v8", "input-record-v8", "object-v4", "digest-v3"
 BASIS = "basis-v2"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"

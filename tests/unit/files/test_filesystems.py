@@ -18,6 +18,7 @@ MOUNTS = r"""22 28 0:20 / /proc rw,nosuid shared:5 - proc proc rw
 43 28 0:62 / /container rw - overlay overlay rw,lowerdir=/a - b,upperdir=/c
 44 28 0:63 / /net rw - nfs4 server:/x rw
 45 28 0:64 / /home rw - fuseblk /dev/sdc1 rw
+47 28 0:65 / /work rw - lustre mgs@tcp:/fs rw
 46 28 11:0 / /cdrom ro - iso9660 /dev/sr0 ro
 """
 KINDS = {
@@ -29,6 +30,7 @@ KINDS = {
     os.makedev(0, 62): "overlay",
     os.makedev(0, 63): "nfs4",
     os.makedev(0, 64): "fuseblk",
+    os.makedev(0, 65): "lustre",
     os.makedev(11, 0): "iso9660",
 }
 
@@ -69,8 +71,9 @@ def test_a_mount_point_may_have_any_name():
 @pytest.mark.parametrize(
     ("major", "minor", "of_whole_seconds", "of_fractions"),
     [
-        (259, 2, True, True),  # ext4 made with small inodes has whole seconds, and they are the kernel's
-        (0, 63, True, True),
+        (259, 2, False, True),  # of ext4 there are images, whose dates are made up, with whole seconds
+        (0, 63, False, True),
+        (0, 65, True, True),
         (7, 3, False, False),
         (0, 51, False, False),
         (8, 17, False, False),
@@ -84,6 +87,16 @@ def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions)
     device = os.makedev(major, minor)
     assert filesystems.dates_tell(device, WHOLE) is of_whole_seconds
     assert filesystems.dates_tell(device, FINE) is of_fractions
+
+
+def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
+    root = os.stat("/").st_dev
+    for kind, tells in (("ext4", True), ("squashfs", False), ("overlay", False), ("", False)):
+        monkeypatch.setattr(filesystems, "_known", {root: kind})
+        assert filesystems.dates_tell(root, WHOLE) is tells
+    monkeypatch.setattr(filesystems, "_LOOP", os.major(root))
+    monkeypatch.setattr(filesystems, "_known", {root: "ext4"})
+    assert not filesystems.dates_tell(root, WHOLE)
 
 
 def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):

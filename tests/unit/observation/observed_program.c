@@ -13,9 +13,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,6 +193,55 @@ static int look_up(void)
     return chdir("by-chdir") && 0;
 }
 
+static int ask_of_open(const char *how, const char *path)
+{
+    struct stat status;
+    struct statvfs room;
+    struct statfs more_room;
+    char list[256];
+    int file = open(path, O_RDONLY);
+
+    if (file < 0)
+        return 1;
+    if (!strcmp(how, "fstat"))
+        return fstat(file, &status);
+    if (!strcmp(how, "fstatat"))
+        return fstatat(file, "", &status, AT_EMPTY_PATH);
+    if (!strcmp(how, "raw-fstat"))
+        return (int)syscall(SYS_fstat, file, &status);
+    if (!strcmp(how, "raw-fstatat"))
+        return (int)syscall(SYS_newfstatat, file, "", &status, AT_EMPTY_PATH);
+#ifdef STATX_TYPE
+    struct statx more;
+    if (!strcmp(how, "statx"))
+        return statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more);
+    if (!strcmp(how, "raw-statx"))
+        return (int)syscall(SYS_statx, file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more);
+#endif
+    if (!strcmp(how, "fgetxattr"))
+        return fgetxattr(file, "user.none", list, sizeof list) > 0;
+    if (!strcmp(how, "flistxattr"))
+        return flistxattr(file, list, sizeof list) > 0;
+    if (!strcmp(how, "getxattr"))
+        return getxattr(path, "user.none", list, sizeof list) > 0;
+    if (!strcmp(how, "llistxattr"))
+        return llistxattr(path, list, sizeof list) > 0;
+    if (!strcmp(how, "statvfs"))
+        return statvfs(path, &room);
+    if (!strcmp(how, "fstatvfs"))
+        return fstatvfs(file, &room);
+    if (!strcmp(how, "fstatfs"))
+        return fstatfs(file, &more_room);
+    if (!strcmp(how, "handle"))
+        return name_to_handle_at(AT_FDCWD, path, NULL, NULL, 0) == 0;
+    if (!strcmp(how, "unlinked")) {
+        if (unlink(path) || pipe((int[2]){0}))
+            return 1;
+        return fstat(file, &status) || flistxattr(file, list, sizeof list) > 0 || flistxattr(0, list, sizeof list) > 0;
+    }
+    return 1;
+}
+
 static int keeps_errno(void)
 {
     errno = 77;
@@ -271,6 +323,8 @@ int main(int count, char **words)
         return elsewhere();
     if (!strcmp(what, "look"))
         return look_up();
+    if (!strcmp(what, "ask"))
+        return ask_of_open(words[2], words[3]);
     if (!strcmp(what, "errno"))
         return keeps_errno();
     if (!strcmp(what, "load"))

@@ -21,7 +21,8 @@ from nvccache.toolkit.loader import Loaded
 
 LATER = 60 * 10**9  # nanoseconds
 ENVIRON = {"PATH": "bin", "CPATH": "inc", "SECRET": "1"}
-FILE, PIPE, DEVICE = stat.S_IFREG | 0o644, stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o666
+FILE, FOLDER = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+PIPE, DEVICE = stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o666
 PROGRAMS = ("cc1plus", "g++", "as", "cudafe++", "cicc", "ptxas", "sh", "python3", "cat", "wrapper", "clang")
 
 

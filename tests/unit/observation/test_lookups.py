@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.files import signatures
+from nvccache.files import filesystems, signatures
 from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.observed_process import Process
 from nvccache.records import differences, input_records
@@ -166,6 +166,16 @@ def test_where_a_link_led_and_each_plain_directory_on_the_way_are_noted(place):
     assert made.links == []
 
 
+def test_directories_are_noted_with_which_of_them_are_the_same(place):
+    seen = process(found={"inc": FOLDER, "link": FOLDER, "bin": 0}, others={"late": FOLDER})
+    assert taken(seen).identities == [("inc", "inc"), ("late", "late"), ("link", "inc")]
+
+
+def test_a_directory_of_one_letter_is_on_the_way_like_others(place):
+    (place / "x" / "y").mkdir(parents=True)
+    assert taken(process(found={"x/y": FOLDER})).plain == ["x", "x/y"]
+
+
 def test_a_way_that_leads_up_has_no_links_of_its_own(place):
     made = taken(process(links={"bin/../inc/./a.h"}))
     assert made.plain == ["bin", "bin/../inc", "bin/../inc/./a.h"]
@@ -228,6 +238,13 @@ def test_a_directory_that_is_still_says_for_all_names_in_it(place):
     assert made.directory_signatures == [signatures.of("inc")]
     made = taken(process(absent={"inc/x.h"}, found={"inc/a.h": FILE}))
     assert made.directory_signatures == [signatures.UNKNOWN], "its mode may change"
+
+
+def test_a_directory_whose_dates_tell_nothing_says_for_no_name(place, monkeypatch):
+    """As in an image: another one with the same dates may hold other names."""
+    os.utime("inc", (1, 1))
+    monkeypatch.setattr(filesystems, "_known", {os.stat("inc").st_dev: "squashfs"})
+    assert taken(process(absent={"inc/x.h", "inc/y.h"})).directory_signatures == [signatures.UNKNOWN]
 
 
 def test_each_name_is_looked_at_once_in_a_call(place):

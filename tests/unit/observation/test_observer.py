@@ -108,6 +108,38 @@ def test_every_kind_of_look_up(run, program):
         {"by-opendir", "by-scandir"},
     )
     assert seen_by(found, "links") == {"by-lstat", "by-readlink", "by-raw-readlink"}
+    assert seen_by(found, "permissions") == {"by-faccessat", "by-raw-access"}
+
+
+@pytest.mark.parametrize("how", ["fstat", "fstatat", "statx", "raw-fstat", "raw-fstatat", "raw-statx"])
+def test_the_status_of_what_is_open_is_that_of_a_file_that_was_opened(run, program, how):
+    (run.directory / "file").write_text("")
+    process, *_ = complete(run(program, "ask", how, "file")).processes
+    assert process.statuses == {signature[:2] for signature in process.files.values()} != set()
+
+
+@pytest.mark.parametrize("how", ["fgetxattr", "flistxattr", "getxattr", "llistxattr"])
+def test_asking_for_attributes(run, program, how):
+    (run.directory / "file").write_text("")
+    assert seen_by(complete(run(program, "ask", how, "file")), "attributes") == {"file"}
+
+
+@pytest.mark.parametrize("how", ["statvfs", "fstatvfs", "fstatfs"])
+def test_asking_for_room(run, program, how):
+    (run.directory / "file").write_text("")
+    process, *_ = complete(run(program, "ask", how, "file")).processes
+    assert {name for name, _, _ in process.questions} == {"statfs"}
+
+
+def test_what_has_no_name_any_more_has_nothing_to_tell(run, program):
+    (run.directory / "file").write_text("")
+    assert seen_by(complete(run(program, "ask", "unlinked", "file")), "attributes") == set()
+
+
+def test_names_of_files_by_number_are_not_observed(run, program):
+    (run.directory / "file").write_text("")
+    _, found = run(program, "ask", "handle", "file")
+    assert "which is not observed" in found.incomplete
 
 
 def test_errno_is_as_without(run, program):

@@ -18,7 +18,20 @@ from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, 
 from nvccache.store.store import Store
 from nvccache.toolkit import loader
 from nvccache.toolkit.loader import Loaded
-from observed_stages import DEVICE, ENVIRON, FILE, LATER, asked, inputs, kinds, place, ran, read_by, subject
+from observed_stages import (
+    DEVICE,
+    ENVIRON,
+    FILE,
+    FOLDER,
+    LATER,
+    asked,
+    inputs,
+    kinds,
+    place,
+    ran,
+    read_by,
+    subject,
+)
 
 __all__ = ["place"]  # the fixtures
 
@@ -113,9 +126,11 @@ def test_what_belongs_to_the_call_is_left_out(place):
 def test_copies_are_told_with_whether_gcc_would_take_one_for_the_other(place):
     os.utime("a.h", (5, 5))
     os.utime("copy.h", (5, 5))
-    assert read_by(place, ran(files=["a.h", "b.h", "copy.h"])).duplicates == [("a.h", "copy.h", "10")]
+    made = read_by(place, ran(files=["a.h", "b.h", "copy.h"]))
+    assert made.duplicates == [("a.h", "a.h", "a.h"), ("copy.h", "a.h", "copy.h")]
     os.utime("copy.h", (6, 6))
-    assert read_by(place, ran(files=["a.h", "copy.h"])).duplicates == [("a.h", "copy.h", "00")]
+    made = read_by(place, ran(files=["a.h", "copy.h"]))
+    assert made.duplicates == [("a.h", "a.h", "a.h"), ("copy.h", "copy.h", "copy.h")]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +158,33 @@ def test_what_the_c_library_heeds_unseen_counts_always(place):
 
 
 def test_colours_count_where_an_option_asks_for_them(place):
-    process = ran(variables={"GCC_COLORS", "COLUMNS", "PWD"})
-    assert asked(read_by(place, process)) == set()
-    assert asked(read_by(place, process, of=subject(asks_for_colours=True))) == {"GCC_COLORS"}
+    wrapper = ran("sh", "-c", 'g++ "$@"')
+    for word, counts in (("-fdiagnostics-color=always", True), ("-fdiagnostics-show-caret", False)):
+        process = ran("cc1plus", "-quiet", word, variables={"GCC_COLORS", "COLUMNS", "PWD"})
+        assert asked(read_by(place, process)) == ({"GCC_COLORS"} if counts else set())
+        assert ("GCC_COLORS" in asked(read_by(place, wrapper, process))) == counts
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ('#pragma GCC dependency "b.h"', True),
+        ('# pragma GCC /* * */ dependency "b.h"', True),
+        ("%:pragma GCC depen\\\ndency <b.h>", True),
+        ("#define D dependency", True),
+        ('char s[] = "//"; _Pragma("GCC dependency \'b.h\'")', True),
+        ('char s[] = R"(/*)"; /* dependency */', True),
+        ("// GCC dependency", False),
+        ("/* a\n dependency */ int dependency_of;", False),
+        ("""char s = '"'; // dependency""", False),
+    ],
+)
+def test_a_source_that_compares_dates_has_those_of_all_that_its_compiler_found(place, text, counts):
+    (place / "source.cu").write_text(text)
+    found = {"copy.h": FILE, "bin": FOLDER}
+    made = read_by(place, ran(files=["source.cu", "b.h"], found=found), ran("as", files=["a.h"]))
+    dated = ("b.h", "copy.h", "source.cu") if counts else ()
+    assert made.dates == [(path, presence.date_and_size(path)) for path in dated]
 
 
 def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):

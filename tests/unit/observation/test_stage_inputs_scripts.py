@@ -161,6 +161,59 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, wha
 
 
 @pytest.mark.parametrize(
+    ("name", "argv", "counts"),
+    [
+        ("wrapper", [], True),
+        ("python3", [], True),
+        ("sh", ["-c", "[ /dev/fd/3 -nt b.h ]"], True),
+        ("sh", ["-c", ". a.h"], False),
+        ("cat", ["a.h"], False),
+        ("cc1plus", [], False),
+    ],
+)
+def test_who_looks_at_the_status_of_what_is_open(place, name, argv, counts):
+    """Who has opened it does not matter: shells hand it down."""
+    asks = ran(name, *argv, statuses={signatures.of("a.h")[:2], (1, 1)})
+    made = read_by(place, ran("sh", "-c", "true", files=["a.h", "b.h"]), asks)
+    assert made.dates == ([("a.h", presence.status_of("a.h"))] if counts else [])
+
+
+def test_who_asks_for_attributes_or_permissions(place):
+    (place / "sub").mkdir()
+    seen = {"attributes": {"a.h", "sub", "gone"}, "permissions": {"b.h", "sub", "gone"}}
+    assert read_by(place, ran("cc1plus", **seen)).dates == []
+    made = read_by(place, ran("cat", **seen))
+    assert [(path, date[0]) for path, date in made.dates] == [("a.h", "%"), ("b.h", "="), ("sub", "%")]
+    assert {"a.h", "b.h"} <= kinds(made).keys()
+
+    def unlike() -> list[str]:
+        found = differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "")
+        return [one.path for one in found]
+
+    assert unlike() == []
+    os.chmod("b.h", 0o400)
+    assert unlike() == ["b.h"]
+    try:
+        os.setxattr("a.h", "user.one", b"1")
+    except OSError:
+        pytest.skip("there are no attributes here")
+    assert unlike() == ["a.h", "b.h"]
+    os.setxattr("sub", "user.one", b"2")
+    assert unlike() == ["a.h", "b.h", "sub"]
+
+
+@pytest.mark.parametrize("name", ["wrapper", "python3", "find", "cat", "lld"])
+def test_who_asks_how_much_room_there_is(place, name):
+    (place / "bin" / name).write_text("")
+    process = ran(name, questions={("statfs", 0, 1)})
+    if name in ("wrapper", "python3"):
+        with pytest.raises(UnreadableError, match="asks for the room on a file system"):
+            read_by(place, process)
+    else:
+        assert read_by(place, process)
+
+
+@pytest.mark.parametrize(
     ("name", "argv"),
     [
         *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt"]), ("cat", ["sub"]), ("python3", [])],

@@ -10,12 +10,12 @@ import pytest
 
 from nvccache import environment
 from nvccache.environment import WHOLE
-from nvccache.files import signatures
+from nvccache.files import presence, signatures
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import differences
 from nvccache.records.input_records import PROGRAM, SOURCE, InputRecord, UnreadableError
-from observed_stages import ENVIRON, FILE, asked, inputs, kinds, place, ran, subject
+from observed_stages import ENVIRON, FILE, FOLDER, asked, inputs, kinds, place, ran, subject
 
 __all__ = ["place"]  # the fixtures
 
@@ -44,6 +44,19 @@ def test_a_call_has_read_what_each_of_its_stages_did(place):
     assert made.dates == parts[1].dates != []
     assert (made.sought, made.search_path) == (["g++"], "bin")
     assert differences.differences(made, differences.Present(ENVIRON), False, lambda *_: "") == []
+
+
+def test_directories_and_copies_of_all_stages_are_compared(place):
+    (place / "link").symlink_to("bin")
+    call = inputs(place)
+    seen = ran(files=["a.h"], found={"bin": FOLDER}), ran(files=["copy.h"], found={"link": FOLDER})
+    parts = [call.input_record(Observation([process], set()), subject()) for process in seen]
+    assert all(part.identities == [(path, path)] for part, path in zip(parts, ("bin", "link"), strict=True))
+    made = call.union(parts, ENVIRON)
+    assert made.identities == [("bin", "bin"), ("link", "bin")]
+    assert made.duplicates == presence.likenesses(
+        (path, "", signatures.of(path)) for path in ("a.h", "copy.h")
+    )
 
 
 def test_the_variables_of_a_call_are_those_that_it_was_given(place):

@@ -39,8 +39,8 @@ def test_a_touched_file_is_the_same(place, signed):
         ("write", [("changed", "late/x.h"), ("changed", "link"), ("redated", "late/x.h")]),
         ("appear", [("appeared", "early/x.h")]),
         ("appear as a directory", [("appeared", "early/sub")]),
-        ("move the link", [("changed", "link"), ("moved", "link")]),
-        ("move the link to the same", [("moved", "link")]),
+        ("move the link", [("changed", "link"), ("moved", "link"), ("redated", "link")]),
+        ("move the link to the same", [("moved", "link"), ("redated", "link")]),
         ("date", [("redated", "late/x.h")]),
         ("dated file appears", [("redated", "never")]),
         ("program becomes a file", [("changed", "bin/tool")]),
@@ -143,7 +143,7 @@ def test_a_name_in_the_working_directory_is_told_without_a_dot(place):
 def test_a_file_that_becomes_a_link_to_the_same_content_is_told(place):
     """gcc names a system header by where links lead."""
     made = taken(signed=False)
-    made.plain, made.listings, made.dates = [], [], []
+    made.plain, made.listings, made.dates, made.duplicates = [], [], [], []
     (place / "copy.h").write_text("int x;\n")
     (place / "late" / "x.h").unlink()
     (place / "late" / "x.h").symlink_to("../copy.h")
@@ -154,12 +154,15 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
     made = InputRecord()
     (place / "one").write_text("")
     (place / "other").write_text("")
-    for path in ("one", "other"):
-        os.utime(path, (5, 5))
-    made.duplicates = [("one", "other", presence.likeness("one", "other"))]
+    (place / "third").write_text("")
+    for at, path in enumerate(("one", "other", "third")):
+        os.utime(path, (at, at))
+    made.duplicates = likenesses("one", "other", "third")
     assert unlike(made) == []
-    os.utime("other", (5, 6))
-    assert unlike(made) == [("redated", "one")]
+    os.utime("third", (5, 5))
+    assert unlike(made) == []
+    os.utime("third", (1, 1))
+    assert unlike(made) == [("redated", "third")]
 
 
 def test_copies_that_become_one_file_are_told(place):
@@ -168,10 +171,33 @@ def test_copies_that_become_one_file_are_told(place):
     for name in ("one", "other"):
         (place / name).write_text("")
         os.utime(place / name, (5, 5))
-    made.duplicates = [("one", "other", presence.likeness("one", "other"))]
+    made.duplicates = likenesses("one", "other")
     (place / "other").unlink()
+    assert unlike(made) == [], "which is told of what was read"
     os.link("one", "other")
-    assert unlike(made) == [("redated", "one")]
+    assert unlike(made) == [("redated", "other")]
+
+
+def likenesses(*paths: str) -> list[tuple[str, ...]]:
+    return presence.likenesses((path, "", signatures.of(path)) for path in paths)
+
+
+def test_directories_that_become_one_and_the_same_are_told(place):
+    """Compilers search it once. Which one it is does not matter."""
+    made = InputRecord()
+    (place / "third").mkdir()
+    made.identities = presence.identities(["bin/folder", "early", "third", "never"])
+    assert made.identities == [(path, path) for path in ("bin/folder", "early", "third", "never")]
+    (place / "third").rename(place / "before")
+    (place / "third").mkdir()
+    assert unlike(made) == []
+    (place / "third").rmdir()
+    (place / "third").symlink_to("early")
+    assert unlike(made) == [("identity", "third")]
+    made.identities = presence.identities(["early", "third"])
+    (place / "third").unlink()
+    (place / "third").mkdir()
+    assert unlike(made) == [("identity", "third")]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def test_a_input_record_of_one_checkout_speaks_of_the_files_of_another():
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
     assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 64)])
-    assert found.duplicates == [("/base/two/x", "x", "1")]
+    assert found.duplicates == [("/base/two/x", "x", "/base/two/x")]
+    assert found.identities == [("/base/two/x", "x")]
     assert b"/base/one" not in record
 
 
@@ -87,7 +88,9 @@ def odd_input_record(name: str) -> InputRecord:
     made.links = [(f"/base/one/{name}", "/base/one/real")]
     made.dates = [(name, f"{name}:1:2")]
     made.plain, made.listings = [f"/base/one/{name}"], [(f"/base/one/{name}", "4" * 64)]
-    made.duplicates, made.variables = [(f"/base/one/{name}", name, "1")], [(name, "-")]
+    made.identities = [(f"/base/one/{name}", name)]
+    made.duplicates = [(f"/base/one/{name}", name, f"/base/one/{name}")]
+    made.variables = [(name, "-")]
     made.sought, made.search_path, made.is_observed = [name], f":{name}", False
     made.machine = [("native", name, "3" * 64)]
     return made
@@ -136,18 +139,19 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
         (8, b"no end"),
         (9, b"bin\0"),
         (10, b"late/x.h\0"),
-        (11, b"late/x.h\0link\0"),
-        (12, b"ASKED\0"),
-        (13, b"sh"),
-        (14, b"\xff"),
-        (14, b"native\0\0"),
+        (11, b"late\0"),
+        (12, b"late/x.h\0link\0"),
+        (13, b"ASKED\0"),
+        (14, b"sh"),
+        (15, b"\xff"),
+        (15, b"native\0\0"),
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = sections.unpack("input-record-7", kept(taken()), 16)
+    parts = sections.unpack("input-record-8", kept(taken()), 17)
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("input-record-7", parts), NOWHERE)
+        input_records.decode(sections.pack("input-record-8", parts), NOWHERE)
 
 
 def test_what_is_kept_beside_it_comes_back(place):
@@ -179,8 +183,9 @@ def test_everything_but_the_hints_is_in_the_key(place):
 
 
 HINTS = ("signatures", "directory_signatures", "cache_signatures", "reader")
-COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings", "dates",
-            "duplicates", "variables", "search_path", "sought", "machine", "is_observed")  # fmt: skip
+COUNTING = ("files", "kinds", "digests", "directories", "names", "links", "plain", "listings",
+            "dates", "identities", "duplicates", "variables", "search_path", "sought", "machine",
+            "is_observed")  # fmt: skip
 
 
 def test_hints_that_could_outlive_a_change_are_dropped(place):

@@ -149,6 +149,24 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place):
     assert os.listdir(place) == ["a.cu"]
 
 
+@pytest.mark.parametrize("is_replay", [False, True])
+def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch, is_replay):
+    """nvcc may fail by them."""
+    if is_replay:
+        settle()
+        assert answer(place).answer
+    for module in (replay, direct):
+        monkeypatch.setattr(module, "tight_limits", lambda: ("stack size 100000",))
+    assert (answer(place).answer, answer(place).bypass) == (None, None)
+
+
+def test_without_room_for_temporary_files_nvcc_is_left_to_complain(place):
+    environ = {"NVCCACHE_DIR": str(place.parent / "cache")}
+    for directory, reason in (("/nowhere", "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):
+        found = levels.answer("nvcc", [*LINE], config.load(environ), {"TMPDIR": directory})
+        assert (found.bypass.reason if found.bypass else "") == reason
+
+
 def test_recaching_asks_no_record(place):
     settle()
     answer(place)

@@ -149,15 +149,15 @@ def test_a_manifest_that_cannot_be_understood_is_absent(header, cache, body):
 def test_a_input_record_that_cannot_be_understood_is_removed(header, cache):
     key = _add(cache, _read(header))
     whole = cache.find_record(store.INPUT_RECORD, key)
-    parts = sections.unpack("input-record-7", whole, 16)
+    parts = sections.unpack("input-record-8", whole, 17)
     foreign_parts = ((1, b"ss"), (2, b"\xff"), (3, b"1 2 3\n"), (4, b"no end"), (6, b"one\0"), (7, b"one\0"))
     for at, foreign in foreign_parts:
         cache.add_record(
-            store.INPUT_RECORD, key, sections.pack("input-record-7", [*parts[:at], foreign, *parts[at + 1 :]])
+            store.INPUT_RECORD, key, sections.pack("input-record-8", [*parts[:at], foreign, *parts[at + 1 :]])
         )
         assert _find(cache) == ""
         assert not os.path.exists(cache.path(store.INPUT_RECORD, key))
-    cache.add_record(store.INPUT_RECORD, key, whole.replace(b"input-record-7", b"input-record-9", 1))
+    cache.add_record(store.INPUT_RECORD, key, whole.replace(b"input-record-8", b"input-record-9", 1))
     assert _find(cache) == ""
     cache.add_record(store.INPUT_RECORD, key, whole)
     assert _find(cache) == key

@@ -31,6 +31,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "listed" / "tool").chmod(0o755)
     (tmp_path / "listed" / "folder").mkdir()
     (tmp_path / "listed" / "loop").symlink_to("loop")
+    (tmp_path / "listed" / "same").symlink_to("../early")
     (tmp_path / "nvcc").symlink_to("a.cu")
     return tmp_path
 
@@ -47,6 +48,7 @@ def input_record_of_call() -> InputRecord:
     made.links = [("nvcc", os.path.realpath("nvcc"))]
     made.plain = ["late"]
     made.listings = [("parts", presence.digest_of_listing("parts"))]
+    made.identities = [("early", "early"), ("listed/folder", "listed/folder"), ("listed/same", "early")]
     made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ("ASKED", "UNSET", "GROUP_*")]
     made.sought, made.search_path = ["nvcc"], ENVIRON["PATH"]
     made.machine = [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")]
@@ -171,6 +173,11 @@ CHANGES = {
     "a file can be executed": lambda place: os.chmod("listed/b.h", 0o755),
     "what could not be reached can be": lambda place: (os.unlink("listed/loop"), _write("listed/loop")),
     "a plain directory becomes a link": lambda place: _become_link("late", "moved"),
+    "a directory becomes another one": lambda place: (
+        os.rmdir("listed/folder"),
+        os.symlink("../early", "listed/folder"),
+    ),
+    "a directory is another one no longer": lambda place: (os.unlink("listed/same"), os.mkdir("listed/same")),
     "a name appears in a directory that was listed": lambda place: _write("parts/two"),
     "a name vanishes from a directory that was listed": lambda place: os.unlink("parts/one"),
     "a directory that was listed is gone": lambda place: os.rename("parts", "elsewhere"),

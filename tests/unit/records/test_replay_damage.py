@@ -19,11 +19,11 @@ ARGUMENTS = ["-c", "a.cu", "-o", "a.o"]
 KEY = replay.key_of("nvcc", ARGUMENTS, "/work", {})
 OTHER = replay.key_of("nvcc", ["-c"], "/work", {})
 DIGEST = keys.digest_bytes(b"object")
-SECTIONS = 19
-PRODUCTS = 9
-RULE_FILE = 10
-SECONDS = 14
-INTERMEDIATES = 15
+SECTIONS = 20
+PRODUCTS = 10
+RULE_FILE = 11
+SECONDS = 15
+INTERMEDIATES = 16
 
 
 @pytest.fixture
@@ -255,10 +255,11 @@ def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
         (4, b"a.cu\0"),
         (5, b"absent"),
         (6, b"absent\0"),
-        (7, b""),
-        (7, b"\0"),
-        (7, b"HOME\0"),
-        (8, b"\xff\xfe"),
+        (7, b"absent\0"),
+        (8, b""),
+        (8, b"\0"),
+        (8, b"HOME\0"),
+        (9, b"\xff\xfe"),
         (PRODUCTS, b"a.o\0"),
         (PRODUCTS, b"a.o"),
         (RULE_FILE, b"a.d\0x"),

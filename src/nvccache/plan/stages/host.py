@@ -5,7 +5,6 @@ It can have any name, so its commands are known by the macros that nvcc defines 
 
 from __future__ import annotations
 
-from nvccache import environment
 from nvccache.commandline.host_options import is_link, writes_beside_object
 from nvccache.plan.stages import line_options
 from nvccache.plan.stages.grammar import Grammar
@@ -87,11 +86,6 @@ def asks_for_debug_info(argv: Sequence[str]) -> bool:
     """Whether the object holds the working directory and the names of intermediate files."""
     levels = [word for word in argv if word.startswith("-g") and not word.startswith("-gno-")]
     return bool(levels) and levels[-1] != "-g0"
-
-
-def asks_for_colours(argv: Sequence[str]) -> bool:
-    """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
-    return any(word.startswith(environment.COLOUR_OPTIONS) for word in argv)
 
 
 def _names_directory(argv: Sequence[str], cwd: str, pwd: str) -> bool:
