@@ -1,8 +1,8 @@
 """Whether the dates of a file can be relied on: that any change of its content shows in them.
 
 On a file system of its own kernel a change time is when the file was changed. An image (squashfs, ISO 9660)
-has the dates that it was made with, often the same in the next version; FUSE has what a program says. Only
-loaded where files may have changed.
+has the dates that it was made with, often the same in the next version; FUSE has what a program says. What
+files hold in /proc and its like is made when they are read. Only loaded where files may have changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 10**9  # nanoseconds
 # The kernel, or the server, sets the change time.
 _REAL = frozenset(
-    ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs")
-) | frozenset(("afs", "beegfs", "ceph", "gfs2", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"))
+    ("bcachefs", "btrfs", "devtmpfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs")
+) | frozenset(("xfs", "zfs", "afs", "beegfs", "ceph", "gfs2", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"))
 # Layers of others, which may be images: a date with a fraction of a second is hardly made up.
 _LAYERS = frozenset(("overlay", "aufs"))
+# Their files hold what the kernel makes up when they are read.
+_OF_PROCESSES = "proc"
+_MADE_WHEN_READ = frozenset(
+    (_OF_PROCESSES, "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "efivarfs")
+) | frozenset(("mqueue", "nsfs", "pstore", "resctrl", "securityfs", "selinuxfs", "sysfs", "tracefs"))
 
 
 def dates_tell(device: int, changed_ns: int) -> bool:
@@ -30,6 +35,16 @@ def dates_tell(device: int, changed_ns: int) -> bool:
         return True
     # Some kinds show other devices for their files than where they are mounted.
     return (kind is None or kind in _LAYERS) and changed_ns % _SECOND != 0
+
+
+def is_of_processes(device: int) -> bool:
+    """Whether links on a device lead elsewhere for each process."""
+    return _kinds().get(device) == _OF_PROCESSES
+
+
+def makes_when_read(device: int) -> bool:
+    """Whether files on a device have no content of their own, and perhaps no end. Raises nothing."""
+    return _kinds().get(device) in _MADE_WHEN_READ
 
 
 _known: dict[int, str] = {}

@@ -7,9 +7,10 @@ meanwhile, and nothing can be told.
 from __future__ import annotations
 
 import os
+import re
 import stat
 
-from nvccache.files import presence
+from nvccache.files import filesystems, presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, UnreadableError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
 
 CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
+_OURS = re.compile(r"/proc/(?:self|thread-self)/(?:cwd|root)(?![^/])")
 _APPEARED = "files appeared or went while it was compiled"
 
 
@@ -35,6 +37,7 @@ class Lookups:
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
+        self._of_process: dict[str, bool] = {}
 
     def begin(self, files: Iterable[str]) -> StageLookups:
         """What one stage looked for, beside the files that it read."""
@@ -73,6 +76,28 @@ class Lookups:
         if known is None:
             known = self._links[path] = os.path.islink(path)
         return known
+
+    def object_to_way(self, path: str) -> None:
+        """Raise UnreadableError where a way leads elsewhere for each process: by a link to `/proc/self/cwd`.
+
+        Not where a name begins so that the caller has given, and we ourselves look for.
+        """
+        if not _OURS.match(path) and self._is_of_process(path):
+            raise UnreadableError(f"`{path}` leads elsewhere for each process")
+
+    def _is_of_process(self, path: str) -> bool:
+        path = path.rstrip("/")
+        known = self._of_process.get(path)
+        if known is None and path:
+            self._of_process[path] = False  # should it lead to itself
+            above = os.path.dirname(path)
+            known = self._is_of_process(above)
+            if not known and self.is_link(path):
+                known = filesystems.is_of_processes(os.lstat(path).st_dev) or self._is_of_process(
+                    os.path.join(above, os.readlink(path))
+                )
+            self._of_process[path] = known
+        return bool(known)
 
     def add_names(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Record names by directory, each behind what was found under it, and what is no link.
@@ -184,6 +209,8 @@ class StageLookups:
             self._plain.add(path)
         directory = os.path.dirname(path)
         while len(directory) > 1 and directory not in self._plain and directory not in self._links:
+            if _OURS.fullmatch(directory):  # a link, but the same for whoever compares
+                break
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
@@ -197,6 +224,8 @@ class StageLookups:
                 self._sought.add(name)
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
+        for path in {*map(os.path.dirname, made.files), *self._names, *self._links, *self._plain}:
+            self._call.object_to_way(path)
         self._call.add_names(made, self._names, self._plain)
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))

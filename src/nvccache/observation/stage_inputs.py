@@ -14,7 +14,7 @@ from nvccache.files import presence
 from nvccache.observation import known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
-from nvccache.observation.process_checks import OF_KERNEL
+from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import machine_facts
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
@@ -63,6 +63,7 @@ class ObservedInputs:
         self._base = base
         self.cwd = cwd
         self.scratch = scratch
+        self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self._lookups = Lookups(since_ns)
@@ -144,8 +145,9 @@ class ObservedInputs:
         return self._lookups.begin(files)
 
     def counts(self, path: str) -> bool:
-        """Whether a path is neither this call's own nor one that the kernel makes up."""
-        return not path.startswith((self.scratch + "/", *OF_KERNEL)) and path != self.scratch
+        """Whether a path is neither this call's own nor each process's; raises UnreadableError."""
+        is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
+        return not is_own and process_checks.tells_of_all(path)
 
     def tells_of_base(self, argv: Iterable[str]) -> bool:
         """Whether arguments tell where the checkouts are; this call's own files are called something else."""
@@ -210,7 +212,7 @@ class _StageInputs:
             questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
             questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
-            if known_programs.asks_for_caller(kind, scripts):
+            if process_checks.asks_for_caller(process, kind, scripts):
                 questions.append((machine_facts.CALLER, ""))
             is_told = self._call.tells_of_base(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
@@ -247,7 +249,7 @@ class _StageInputs:
             self._expect(process.loaded, kinds, LIBRARY)
             for path, mode in process.found.items() if kind in _NOT_COMPILERS else ():
                 # It may have looked at the date, which compilers heed only of what they read.
-                if stat.S_ISREG(mode) and self._counts(path):
+                if stat.S_ISREG(mode) and self._counts(path) and not path.startswith(MADE_WHEN_READ):
                     kinds.setdefault(path, SOURCE)
                     made.dates.append((path, presence.status_of(path)))
             for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
@@ -317,7 +319,12 @@ class _StageInputs:
             looked.call(self._subject.word, search_path)
         looked.put_into(made, search_path)
         listed = sorted(
-            {path for process, _ in self._processes for path in process.listed if self._counts(path)}
+            {
+                path
+                for process, _ in self._processes
+                for path in process.listed
+                if self._counts(path) and not path.startswith(MADE_WHEN_READ)
+            }
         )
         for directory in listed:
             self._call.files.signature(directory)  # or what is listed now may be other than what was
