@@ -7,11 +7,11 @@ meanwhile, and nothing can be told.
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from nvccache.files import filesystems, presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
+from nvccache.observation.observed_process import RENAMED
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, UnreadableError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
 
 CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
-_OURS = re.compile(r"/proc/(?:self|thread-self)/(?:cwd|root)(?![^/])")
 _APPEARED = "files appeared or went while it was compiled"
 
 
@@ -82,7 +81,7 @@ class Lookups:
 
         Not where a name begins so that the caller has given, and we ourselves look for.
         """
-        if not _OURS.match(path) and self._is_of_process(path):
+        if not RENAMED.match(path) and self._is_of_process(path):
             raise UnreadableError(f"`{path}` leads elsewhere for each process")
 
     def _is_of_process(self, path: str) -> bool:
@@ -209,7 +208,7 @@ class StageLookups:
             self._plain.add(path)
         directory = os.path.dirname(path)
         while len(directory) > 1 and directory not in self._plain and directory not in self._links:
-            if _OURS.fullmatch(directory):  # a link, but the same for whoever compares
+            if RENAMED.fullmatch(directory):  # a link, but the same for whoever compares
                 break
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)

@@ -13,6 +13,7 @@ from nvccache import environment
 from nvccache.files.presence import STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.observation.observed_process import for_all
 from nvccache.records.input_records import UnreadableError
 
 TYPE_CHECKING = False
@@ -45,7 +46,6 @@ _SELF = r"/proc/(?:self|thread-self)"
 _OF_PROCESS = re.compile(
     rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/(?!(?:task/\d+/)?(?:cwd|root)/).*)?"
 )
-_OWN_DIRECTORY = re.compile(rf"^(?:{_SELF}/root)*{_SELF}/cwd(?=/)")
 _OTHER_PROCESS = re.compile(r"/proc/\d+(?:/.*)?")
 _IN_ALL = r"/proc/filesystems|/proc/sys/vm/overcommit_memory"
 # What they do themselves; for limits and users they ask as well (machine_facts.CALLER).
@@ -188,7 +188,7 @@ def scripts_of(process: Process) -> list[bytes]:
 
 def _has_read(process: Process, script: str) -> bool:
     """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
-    script = _OWN_DIRECTORY.sub(lambda _: process.directory, script)
+    script = for_all(script, process.directory)
     path = os.path.join(process.directory, script)
     if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
         return True

@@ -14,6 +14,7 @@ from nvccache.files import presence
 from nvccache.observation import known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
+from nvccache.observation.observed_process import for_all
 from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import machine_facts
@@ -195,6 +196,7 @@ class _StageInputs:
         self._in_key = subject.known
         if subject.loaded:
             self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
+        self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
         programs = [process.program for process in observation.processes]
         self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
