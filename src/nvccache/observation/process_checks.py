@@ -59,7 +59,7 @@ _HARMLESS_TO_PROGRAMS = re.compile(
 )
 # What they read is part of their result, also what comes from /dev/stdin; gcc takes its seed from a device.
 _HARMLESS_TO_COMPILERS = re.compile(
-    rf"/dev/(?:null|zero|full|tty|u?random)|{_SELF}/(?!(?:.*/)?environ$).*|/proc/meminfo|{_IN_ALL}"
+    rf"/dev/(?:null|zero|full|tty|u?random)|{_SELF}/(?!(?:.*/)?(?:environ$|\.\./)).*|/proc/meminfo|{_IN_ALL}"
 )
 _HARMLESS = {
     HOST: _HARMLESS_TO_COMPILERS,
@@ -114,6 +114,8 @@ def tells_of_all(path: str) -> bool:
         return True
     if _OTHER_PROCESS.fullmatch(path):
         raise UnreadableError(f"`{path}` is of another process")
+    if "/../" in path:
+        raise UnreadableError(f"where `{path}` leads is not known")
     return not _OF_PROCESS.fullmatch(path)
 
 

@@ -86,6 +86,11 @@ def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions)
     assert filesystems.dates_tell(device, FINE) is of_fractions
 
 
+def test_whose_files_are_made_when_they_are_read(mounted):
+    made = [device for device in KINDS if filesystems.makes_when_read(device)]
+    assert made == [device for device in KINDS if filesystems.is_of_processes(device)] == [os.makedev(0, 20)]
+
+
 def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
     monkeypatch.setattr(filesystems, "_known", {})
     monkeypatch.setattr(filesystems, "_MOUNTS", "/nowhere/mountinfo")
