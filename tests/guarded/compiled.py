@@ -51,6 +51,14 @@ GUARDS = [
         "observer: handlers of signals", "observer/log.c", "if (is_inside) {", "if (0) {", OBSERVER, "signal"
     ),
     Guard(
+        "observer: what /proc only renames",
+        "observer/log.c",
+        "while ((behind = end_of_renamed(path)) != NULL)",
+        "while (0 && (behind = end_of_renamed(path)) != NULL)",
+        "test_observer_descriptors.py",
+        "only_renames",
+    ),
+    Guard(
         "observer: the size of the log",
         "observer/log.c",
         "if (!has_room(descriptor)) {",
