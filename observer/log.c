@@ -188,6 +188,92 @@ static char *put_directory(char *to, int directory, int has_name)
     return to;
 }
 
+/* The next component of a path, behind `*at`, which is moved on: neither empty nor `.`; its length. */
+static size_t next_component(const char **at, const char **component)
+{
+    size_t length;
+
+    for (;; *at += length) {
+        *at += strspn(*at, "/");
+        length = strcspn(*at, "/");
+        if (length != 1 || **at != '.')
+            break;
+    }
+    *component = *at;
+    *at += length;
+    return length;
+}
+
+static int is_number(const char *text, size_t length)
+{
+    return length && strspn(text, "0123456789") >= length;
+}
+
+#define IS(word) (length == sizeof word - 1 && !memcmp(at, word, sizeof word - 1))
+
+/* Where the link in a path of /proc ends by which a process calls something that has a name elsewhere: its working
+   directory, its root, or a directory that it has open. Null if there is none. */
+static const char *end_of_renamed(const char *path)
+{
+    const char *at;
+    size_t length = next_component(&path, &at);
+    int is_dev = IS("dev");
+
+    if (!is_dev) {
+        if (!IS("proc"))
+            return NULL;
+        length = next_component(&path, &at);
+        if (!IS("self") && !IS("thread-self") && !is_number(at, length))
+            return NULL;
+        length = next_component(&path, &at);
+        if (IS("task")) {
+            next_component(&path, &at);
+            length = next_component(&path, &at);
+        }
+        if (IS("cwd") || IS("root"))
+            return path;
+    } else {
+        length = next_component(&path, &at);
+    }
+    if (!IS("fd"))
+        return NULL;
+    length = next_component(&path, &at);
+    return is_number(at, length) && *path ? path : NULL;
+}
+
+/* Call what /proc only renames as every process does: who compares a record with the present is another one, and may
+   work elsewhere. `path` is of this length and has room behind it; the new length. */
+static size_t resolve(char *path, size_t length)
+{
+    static char target[PATH_MAX];
+    const char *behind;
+
+    path[length] = '\0';
+    while ((behind = end_of_renamed(path)) != NULL) {
+        struct stat one, other;
+        size_t rest = length - (size_t)(behind - path);
+        char kept = *behind;
+        long got;
+
+        path[length - rest] = '\0';
+        got = raw_readlink(path, target, sizeof target - 1);
+        target[got < 0 ? 0 : got] = '\0';
+        /* It may have been removed, or be of another file system tree, or a pipe. */
+        if (got <= 0 || *target != '/' || raw_stat(path, &one) < 0 || raw_stat(target, &other) < 0
+            || one.st_dev != other.st_dev || one.st_ino != other.st_ino || (size_t)got + rest > PATH_MAX * 2) {
+            path[length - rest] = kept;
+            break;
+        }
+        path[length - rest] = kept;
+        if (got == 1 && rest)
+            got = 0;  /* the root, with a slash behind it */
+        memmove(path + got, behind, rest + 1);
+        memcpy(path, target, (size_t)got);
+        length = (size_t)got + rest;
+    }
+    return length;
+}
+
 static uint64_t digest(const char *from, const char *end)
 {
     uint64_t value = 14695981039346656037ul ^ (uint64_t)pid_of_batch * 1099511628211ul;
@@ -201,7 +287,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
 {
     long pid = raw_getpid();
     int is_relative = directory != NO_PATH && *text != '/';
-    char *start, *end;
+    char *start, *end, *path;
 
     if (used && (pid != pid_of_batch || used + LONGEST + length > ROOM))
         write_batch();
@@ -214,6 +300,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
     }
     *end++ = '\t';
     /* Paths that count from where the process has started stay as they are: so the tools name most of them. */
+    path = end;
     if (is_relative && (directory != AT_FDCWD || observer_has_moved || pid != observer_first_pid)) {
         end = put_directory(end, directory, length > 0);
         if (!end) {
@@ -223,6 +310,8 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
     }
     memcpy(end, text, length);
     end += length;
+    if (directory != NO_PATH && *path == '/')
+        end = path + resolve(path, (size_t)(end - path));
     *end++ = '\0';
     if (!strchr("BQfpxXS!", kind)) {
         uint64_t value = digest(start, end), *slot = &seen[(value >> 8) % SLOTS];

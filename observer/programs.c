@@ -287,7 +287,8 @@ static void before_load(const char *name, int is_apart)
     if (is_apart)
         observer_lose("libraries were loaded that find functions past the observer");
     if (name)
-        ADD_WORD('D', name, strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
+        ADD_AT('D', strchr(name, '/') ? AT_FDCWD : NO_PATH, name,
+               strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
 }
 
 /* The search for a name, and `$ORIGIN`, depend on who calls: the call below must be a jump, so that the C library sees

@@ -67,6 +67,14 @@ GUARDS = [
         "by_number",
     ),
     Guard(
+        "observer: what /proc only renames",
+        "observer/log.c",
+        "while ((behind = end_of_renamed(path)) != NULL)",
+        "while (0 && (behind = end_of_renamed(path)) != NULL)",
+        "test_observer_descriptors.py",
+        "only_renames",
+    ),
+    Guard(
         "observer: the size of the log",
         "observer/log.c",
         "if (!has_room(descriptor)) {",

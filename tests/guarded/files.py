@@ -8,7 +8,7 @@ GUARDS = [
     Guard(
         "regular files alone are read",
         "untrusted.py",
-        "    if stat.S_ISREG(status.st_mode):\n        descriptor",
+        "    if can_be_read(status, most or _MOST):\n        descriptor",
         "    if True:\n        return os.open(path, FILE & ~os.O_NOFOLLOW)\n        descriptor",
         QUESTIONS,
         "but_a_regular and digest and fifo",
@@ -16,10 +16,26 @@ GUARDS = [
     Guard(
         "how much is read of a loader and its cache",
         "untrusted.py",
-        "not 0 < most < status.st_size",
-        "True",
+        " or status.st_size > most:",
+        ":",
         QUESTIONS,
         "of_regular_files",
+    ),
+    Guard(
+        "files that are made when they are read",
+        "untrusted.py",
+        "return not filesystems.makes_when_read(status.st_dev)",
+        "return True",
+        "test_untrusted.py",
+        "made_when and kernel",
+    ),
+    Guard(
+        "files that go on behind their size",
+        "untrusted.py",
+        "    object_to_more(descriptor)\n",
+        "    pass\n",
+        "test_untrusted.py",
+        "goes_on",
     ),
     Guard(
         "the inode and change time in a signature",

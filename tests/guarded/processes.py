@@ -99,7 +99,7 @@ GUARDS = [
     Guard(
         "what the kernel and pipes say",
         "process_checks.py",
-        "if kind != DEVICE and (path.startswith(OF_KERNEL) or is_stream) and not is_known:",
+        "if (is_made or is_stream) and not is_known:",
         "if False:",
         ASKING,
         "or_a_pipe",

@@ -127,11 +127,12 @@ def archive(place: Workspace, path: str, *members: str) -> None:
 
 
 @pytest.mark.by_default("library")
-@pytest.mark.parametrize("named", ["path", "library"])
+@pytest.mark.parametrize("named", ["path", "library", "library by another name"])
 def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")
-    argv = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else ("-Llib", "-ltwo")))
+    by_name = "-L/proc/self/cwd/lib" if named == "library by another name" else "-Llib"
+    argv = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else (by_name, "-ltwo")))
     link(place, *argv)
     os.utime(place.directory / "two.o", (1, 1))
     archive(place, "lib/libtwo.a", "two.o")  # it holds the date of its member
@@ -143,13 +144,18 @@ def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
 
 
 @pytest.mark.by_default("LIBRARY_PATH")
-@pytest.mark.parametrize("by", ["words", "LIBRARY_PATH"])
+@pytest.mark.parametrize("by", ["words", "words of the kernel's", "LIBRARY_PATH"])
 def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Workspace, by: str) -> None:
     make_objects(place, ONE)
     archive(place, "late/libtwo.a", "two.o")
-    argv = ["-dlink", *ONE, "one.o", "-ltwo", *(("-Learly", "-Llate") if by == "words" else ())]
-    variables = {"LIBRARY_PATH": f"{place.directory}/early:{place.directory}/late"} if by != "words" else {}
-    if by != "words" and place.plain(*argv, *HOST_OPTIONS, "-o", "probe.o", **variables).status:
+    searched = {
+        "words": ["-Learly", "-Llate"],
+        "words of the kernel's": ["-L/proc/self/cwd/early", "-L/proc/thread-self/root/proc/self/cwd/late"],
+        "LIBRARY_PATH": [],
+    }[by]
+    argv = ["-dlink", *ONE, "one.o", "-ltwo", *searched]
+    variables = {} if searched else {"LIBRARY_PATH": f"{place.directory}/early:{place.directory}/late"}
+    if variables and place.plain(*argv, *HOST_OPTIONS, "-o", "probe.o", **variables).status:
         pytest.skip("this nvlink does not mind LIBRARY_PATH")
     link(place, *argv, **variables)
     assert link(place, *argv, **variables).outcome == "direct_hit"

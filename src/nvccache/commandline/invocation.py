@@ -8,6 +8,7 @@ How options of one phase combine was learnt from `nvcc --dryrun` of CUDA 11.2 to
 from __future__ import annotations
 
 import os
+import stat
 
 from nvccache import environment
 from nvccache.commandline.host_options import (
@@ -326,11 +327,11 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
 
 def _files(arguments: Sequence[Argument]) -> Bypass | None:
     for path in _inputs(arguments):
-        if path == "-" or path.startswith(("/dev/", "/proc/")):
+        if _is_stream(path):
             return Bypass("standard_input", path)  # it could not be read again, should nvcc have to
     for name in ("output-file", "dependency-output"):
         value = last_value(arguments, name)
-        if value is not None and (value == "-" or value.startswith(("/dev/", "/proc/"))):
+        if value is not None and _is_stream(value):
             return Bypass("standard_output", value)
         if value == "":
             return Bypass("unwritable_output", f"--{name}")
@@ -339,6 +340,23 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
             if any(name in token for name in _OF_DESCRIPTORS):
                 return Bypass("standard_input", token)  # several passes would read what is there once
     return None
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a name is not that of a file, there or not: of a device, or of what a process has open."""
+    if not path.startswith(("/dev/", "/proc/")):
+        return path == "-"
+    if path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path:
+        return True
+    from nvccache.files import filesystems
+
+    try:
+        if os.path.lexists(path):
+            status = os.stat(path)
+            return not stat.S_ISREG(status.st_mode) or filesystems.makes_when_read(status.st_dev)
+        return filesystems.makes_when_read(os.stat(os.path.dirname(path)).st_dev)
+    except (OSError, ValueError):
+        return True
 
 
 def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:

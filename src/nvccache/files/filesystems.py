@@ -2,7 +2,8 @@
 
 On a file system of its own kernel a change time is when the file was changed. An image has the dates that it
 was made with, often the same in the next version, be it squashfs, ISO 9660 or ext4: these are whole seconds.
-FUSE has what a program says. Only loaded where files may have changed.
+FUSE has what a program says. What files hold in /proc and its like is made when they are read. Only loaded
+where files may have changed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 10**9  # nanoseconds
 # The kernel, or the server, sets the change time.
 _REAL = frozenset(
-    ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs")
-) | frozenset(("ceph", "gfs2", "gpfs", "nfs", "nfs4", "ocfs2"))
+    ("bcachefs", "btrfs", "devtmpfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "ramfs", "reiserfs", "tmpfs")
+) | frozenset(("xfs", "zfs", "ceph", "gfs2", "gpfs", "nfs", "nfs4", "ocfs2"))
 # Layers of others, which may be images.
 _LAYERS = frozenset(("overlay", "aufs"))
 # Servers that stamp with whole seconds; there are no images of these.
 _WHOLE_SECONDS = frozenset(("afs", "beegfs", "lustre"))
 _LOOP = 7  # the major number of devices that show a file, and another one in a moment
+# Their files hold what the kernel makes up when they are read.
+_OF_PROCESSES = "proc"
+_MADE_WHEN_READ = frozenset(
+    (_OF_PROCESSES, "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "efivarfs")
+) | frozenset(("mqueue", "nsfs", "pstore", "resctrl", "securityfs", "selinuxfs", "sysfs", "tracefs"))
 
 
 def dates_tell(device: int, changed_ns: int) -> bool:
@@ -41,6 +47,16 @@ def _device_of_system() -> int:
     """Where `/` is, which stays while the machine runs. Of a virtual machine it is often made as an image."""
     device = os.stat("/").st_dev
     return device if os.major(device) != _LOOP else -1
+
+
+def is_of_processes(device: int) -> bool:
+    """Whether links on a device lead elsewhere for each process."""
+    return _kinds().get(device) == _OF_PROCESSES
+
+
+def makes_when_read(device: int) -> bool:
+    """Whether files on a device have no content of their own, and perhaps no end. Raises nothing."""
+    return _kinds().get(device) in _MADE_WHEN_READ
 
 
 _known: dict[int, str] = {}

@@ -39,8 +39,8 @@ def digest_file(path: str, most: int = 0) -> str:
 
 
 def digest_descriptor(descriptor: int) -> str:
-    """The digest of what is still to be read of an open file; raises OSError."""
-    return digest_chunks(iter(lambda: os.read(descriptor, _CHUNK), b""))
+    """The digest of an open file, from where it stands; raises OSError, also for more than its size says."""
+    return digest_chunks(untrusted.chunks_of(descriptor, _CHUNK))
 
 
 def digest_chunks(chunks: Iterable[bytes]) -> str:

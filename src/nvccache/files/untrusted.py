@@ -9,12 +9,17 @@ import errno
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open something in it, not to list it
 # A FIFO must not wait for its other end, and a terminal must not become ours.
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
 _OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MOST = 1 << 34  # bytes of what a compile may read; archives of several gigabytes are linked
 
 
 class Permissions:
@@ -75,16 +80,27 @@ class Permissions:
 def open_named(path: str, most: int = 0) -> int:
     """A descriptor to read the regular file that a record may have named, links followed.
 
-    A FIFO would wait for a writer and a device never end. `most` bytes are all that it may have, if given.
+    `most` bytes are all that it may have, if given.
     """
     status = os.stat(path)  # first: there are devices that do something when they are opened
-    if stat.S_ISREG(status.st_mode):
+    if can_be_read(status, most or _MOST):
         descriptor = os.open(path, FILE & ~os.O_NOFOLLOW)
-        status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode) and not 0 < most < status.st_size:
+        if can_be_read(os.fstat(descriptor), most or _MOST):
             return descriptor
         os.close(descriptor)
     raise OSError(errno.EINVAL, "no regular file of a sane size", path)
+
+
+def can_be_read(status: os.stat_result, most: int = _MOST) -> bool:
+    """Whether what has this status is a file that ends, and soon.
+
+    A FIFO would wait for a writer; a device never ends, nor do some files of /proc, of which others wait.
+    """
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        return False
+    from nvccache.files import filesystems
+
+    return not filesystems.makes_when_read(status.st_dev)
 
 
 def read_all(descriptor: int, size: int) -> bytes:
@@ -98,6 +114,21 @@ def read_all(descriptor: int, size: int) -> bytes:
         parts.append(part)
         rest -= len(part)
     return b"".join(parts)
+
+
+def chunks_of(descriptor: int, length: int) -> Iterator[bytes]:
+    """What an open file holds, piecemeal; raises OSError for one that has more than its size says."""
+    rest = os.fstat(descriptor).st_size
+    while rest > 0 and (chunk := os.read(descriptor, min(rest, length))):
+        yield chunk
+        rest -= len(chunk)
+    object_to_more(descriptor)
+
+
+def object_to_more(descriptor: int) -> None:
+    """Raise OSError where a file is read as far as its size says, and goes on: it grows, or has no size."""
+    if os.read(descriptor, 1):
+        raise OSError(errno.EINVAL, "more than its size says")
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -94,6 +94,7 @@ class Digests:
         try:
             if signature[2] <= _LARGEST_SOURCE:
                 content = untrusted.read_all(descriptor, signature[2])
+                untrusted.object_to_more(descriptor)
                 digest = keys.digest_bytes(content)
                 if _may_compare_dates(content):
                     self._comparing.add((path, signature))

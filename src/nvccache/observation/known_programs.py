@@ -60,6 +60,7 @@ _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
 _DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+")
+_OWN_DIRECTORY = re.compile(r"/proc/[^/]*/(?:task/\d+/)?cwd")
 _CALLER_IN_SHELL = re.compile(
     rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s|/proc/self|/dev/std|/dev/fd"
 )
@@ -127,7 +128,10 @@ def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) ->
     if kind == UTILITY:
         name = os.path.basename(process.program)
         relative = (word for word in process.arguments[1:] if word[:1] not in ("/", "-"))
-        return name == "pwd" or (name in ("readlink", "realpath") and any(relative))
+        follows = name in ("readlink", "realpath")
+        return name == "pwd" or (
+            follows and (any(relative) or any(_OWN_DIRECTORY.match(word) for word in process.arguments))
+        )
     return kind in (UNKNOWN, INTERPRETER)
 
 

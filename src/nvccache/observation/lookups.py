@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.files import presence, signatures
+from nvccache.files import filesystems, presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
+from nvccache.observation.observed_process import RENAMED
 from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, UnreadableError
 
@@ -35,6 +36,7 @@ class Lookups:
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
+        self._of_process: dict[str, bool] = {}
 
     def begin(self, files: Iterable[str]) -> StageLookups:
         """What one stage looked for, beside the files that it read."""
@@ -73,6 +75,28 @@ class Lookups:
         if known is None:
             known = self._links[path] = os.path.islink(path)
         return known
+
+    def object_to_way(self, path: str) -> None:
+        """Raise UnreadableError where a way leads elsewhere for each process: by a link to `/proc/self/cwd`.
+
+        Not where a name begins so that the caller has given, and we ourselves look for.
+        """
+        if not RENAMED.match(path) and self._is_of_process(path):
+            raise UnreadableError(f"`{path}` leads elsewhere for each process")
+
+    def _is_of_process(self, path: str) -> bool:
+        path = path.rstrip("/")
+        known = self._of_process.get(path)
+        if known is None and path:
+            self._of_process[path] = False  # should it lead to itself
+            above = os.path.dirname(path)
+            known = self._is_of_process(above)
+            if not known and self.is_link(path):
+                known = filesystems.is_of_processes(os.lstat(path).st_dev) or self._is_of_process(
+                    os.path.join(above, os.readlink(path))
+                )
+            self._of_process[path] = known
+        return bool(known)
 
     def add_names(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Record names by directory, each behind what was found under it, and what is no link.
@@ -186,6 +210,8 @@ class StageLookups:
             self._plain.add(path)
         directory = os.path.dirname(path)
         while directory not in ("", "/") and directory not in self._plain and directory not in self._links:
+            if RENAMED.fullmatch(directory):  # a link, but the same for whoever compares
+                break
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
@@ -199,6 +225,8 @@ class StageLookups:
                 self._sought.add(name)
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
+        for path in {*map(os.path.dirname, made.files), *self._names, *self._links, *self._plain}:
+            self._call.object_to_way(path)
         self._call.add_names(made, self._names, self._plain)
         made.identities = presence.identities(sorted(self._folders))
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
@@ -12,6 +14,17 @@ _SETS = (
     *("absent", "executable", "links", "resolved", "listed", "written"),
     *("variables", "questions", "sought", "inputs", "statuses", "attributes", "permissions"),
 )
+
+
+# A name that means another place to each process, or to each that works elsewhere.
+RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
+
+
+def for_all(path: str, directory: str) -> str:
+    """What a process that works in this directory names, by the name that any other has (observer/log.c)."""
+    while begin := RENAMED.match(path):
+        path = (directory if begin[1] == "cwd" else "") + path[begin.end() :]
+    return path
 
 
 @dataclass(slots=True)

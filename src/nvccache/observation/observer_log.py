@@ -16,6 +16,7 @@ import errno
 import os
 import stat
 
+from nvccache.files import filesystems
 from nvccache.observation.observed_process import Process
 from nvccache.observation.starts import Starts
 from nvccache.values import dataclass
@@ -40,7 +41,8 @@ _COUNTS: dict[str, tuple[int, ...]] = {
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
 LINK = "observer.so"  # beside the log, made just before the run
-# Made by the kernel when they are read: their dates say nothing.
+# Made when they are read, also where something else is mounted: their dates say nothing. What /proc only
+# renames the library calls by another name.
 _MADE_WHEN_READ = ("/proc/", "/sys/")
 
 
@@ -94,6 +96,7 @@ class _Reader:
         "_began",
         "_heads",
         "_ours",
+        "_own",
         "_process",
         "_shown",
         "_starts",
@@ -106,6 +109,7 @@ class _Reader:
         self.incomplete = ""
         self._began = began
         self._ours = os.getcwd()
+        self._own = ""
         self._starts = Starts(os.path.join(self._ours, program), Process)
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._shown: dict[str, Signature] = {}
@@ -127,6 +131,7 @@ class _Reader:
             return
         for pid, records in _batches(log):
             self._process = self._starts.process_of(pid, begins=records.startswith("B "))
+            self._own = f"/proc/{pid}/"
             for record in records.split("\0"):
                 head, tab, text = record.partition("\t")
                 kind, numbers = self._heads.get(head) or self._parsed(head)
@@ -177,6 +182,8 @@ class _Reader:
         if kind == "D" and "/" not in text:  # a search of the loader's
             process.sought.add(text)
             return
+        if text.startswith(self._own):
+            text = "/proc/self/" + text[len(self._own) :]
         path = text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
         if kind == "m":
             self._note_file(process.loaded, path, numbers)
@@ -233,7 +240,11 @@ class _Reader:
             process.found.setdefault(path, numbers[4])
         elif flags & os.O_ACCMODE == os.O_WRONLY:
             return
-        elif stat.S_ISREG(numbers[4]) and not path.startswith(_MADE_WHEN_READ):
+        elif (
+            stat.S_ISREG(numbers[4])
+            and not path.startswith(_MADE_WHEN_READ)
+            and not filesystems.makes_when_read(numbers[2])
+        ):
             self._note_file(process.files, path, numbers[2:])
         else:
             process.others[path] = numbers[4]

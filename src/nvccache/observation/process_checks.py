@@ -13,20 +13,23 @@ from nvccache import environment
 from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
+from nvccache.observation.observed_process import for_all
 from nvccache.records.input_records import UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from nvccache.observation.observed_process import Process
 
 
+_NO_FILES = (stat.S_ISREG, stat.S_ISCHR, stat.S_ISBLK)
 _HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
-OF_KERNEL = ("/dev/", "/proc/", "/sys/")
+MADE_WHEN_READ = ("/proc/", "/sys/")
+_OF_KERNEL = ("/dev/", *MADE_WHEN_READ)
 _NO_PLACES = (
     "/dev/null",
     "/dev/zero",
@@ -37,18 +40,36 @@ _NO_PLACES = (
     "/dev/pts/",
     "/proc/",
 )
+# What stands there is another thing for each process. Not what lies below its working directory or its root,
+# where a name that the caller has given may lead: what was observed is called otherwise (observer/log.c).
+_SELF = r"/proc/(?:self|thread-self)"
+_OF_PROCESS = re.compile(
+    rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/(?!(?:task/\d+/)?(?:cwd|root)/).*)?"
+)
+_OTHER_PROCESS = re.compile(r"/proc/\d+(?:/.*)?")
+_IN_ALL = r"/proc/filesystems|/proc/sys/vm/overcommit_memory"
+# What they do themselves; for limits and users they ask as well (machine_facts.CALLER).
+_OWN = r"(?:exe|cmdline|comm|status|limits|(?:task/\d+/)?fd(?:/.*)?)"
 _TELLS_NOTHING = re.compile(
-    r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)"
-    r"|/proc/(?:self|thread-self|\d+)(?:/(?!(?:.*/)?environ$).*)?"
-    r"|/proc/filesystems|/proc/sys/vm/overcommit_memory"
+    rf"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)|{_SELF}(?:/{_OWN})?|{_IN_ALL}"
+)
+# C libraries and those that collect garbage look where their memory is.
+_HARMLESS_TO_PROGRAMS = re.compile(
+    rf"{_TELLS_NOTHING.pattern}|{_SELF}/(?:task/\d+/)?(?:maps|smaps|stat|statm|auxv|comm|task)"
 )
 # What they read is part of their result, also what comes from /dev/stdin; gcc takes its seed from a device.
 _HARMLESS_TO_COMPILERS = re.compile(
-    r"/dev/(?:null|zero|full|tty|u?random)|/proc/(?:self|thread-self|\d+)/(?!(?:.*/)?environ$).*"
-    r"|/proc/(?:filesystems|meminfo|sys/vm/overcommit_memory)"
+    rf"/dev/(?:null|zero|full|tty|u?random)|{_SELF}/(?!(?:.*/)?(?:environ$|\.\./)).*|/proc/meminfo|{_IN_ALL}"
 )
+_HARMLESS = {
+    HOST: _HARMLESS_TO_COMPILERS,
+    EDG: _HARMLESS_TO_COMPILERS,
+    INTERPRETER: _HARMLESS_TO_PROGRAMS,
+    UNKNOWN: _HARMLESS_TO_PROGRAMS,
+}
 # What a shell reads from there may be text that it runs.
 _IN_NO_FILE = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*")
+_TELLS_OF_CALLER = re.compile(rf"{_SELF}/(?:status|limits)")
 _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
 _NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
@@ -72,14 +93,30 @@ def object_to(process: Process, kind: str) -> None:
         word = shell_text.asks_anew(texts)
         if word:
             raise UnreadableError(f"a script uses `{word}`")
-    harmless = _HARMLESS_TO_COMPILERS if kind in (HOST, EDG) else _TELLS_NOTHING
-    for path, mode in (*dict.fromkeys(process.files, 0).items(), *process.others.items()):
-        is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
-        is_stream = kind in (HOST, EDG) and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
+    if kind == DEVICE:
+        return
+    harmless = _HARMLESS.get(kind, _TELLS_NOTHING)
+    named = {path: 0 for path in process.files if path.startswith(_OF_KERNEL)}
+    for path, mode in (named | process.others).items():
         if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):
-            is_known, is_stream = None, True
-        if kind != DEVICE and (path.startswith(OF_KERNEL) or is_stream) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
+        # Of regular files only those are among the others that are made when they are read.
+        is_made = path.startswith(MADE_WHEN_READ) or any(is_it(mode) for is_it in _NO_FILES)
+        is_stream = kind in (HOST, EDG) and stat.S_ISFIFO(mode)
+        is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
+        if (is_made or is_stream) and not is_known:
+            raise UnreadableError(f"`{program}` reads `{path}`")
+
+
+def tells_of_all(path: str) -> bool:
+    """Whether a name says the same to all processes; raises UnreadableError if it is about another one."""
+    if not path.startswith(_OF_KERNEL):
+        return True
+    if _OTHER_PROCESS.fullmatch(path):
+        raise UnreadableError(f"`{path}` is of another process")
+    if "/../" in path:
+        raise UnreadableError(f"where `{path}` leads is not known")
+    return not _OF_PROCESS.fullmatch(path)
 
 
 def _handed_down() -> dict[tuple[int, int], str]:
@@ -118,6 +155,12 @@ def _perhaps_for(process: Process) -> str:
     return ""
 
 
+def asks_for_caller(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process may see users, limits and the like."""
+    is_told = any(map(_TELLS_OF_CALLER.fullmatch, process.others))
+    return is_told or known_programs.asks_for_caller(kind, scripts)
+
+
 def depends_on_processor(process: Process) -> bool:
     if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):
         return True
@@ -147,6 +190,7 @@ def scripts_of(process: Process) -> list[bytes]:
 
 def _has_read(process: Process, script: str) -> bool:
     """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
+    script = for_all(script, process.directory)
     path = os.path.join(process.directory, script)
     if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
         return True

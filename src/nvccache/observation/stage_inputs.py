@@ -16,7 +16,8 @@ from nvccache.files.presence import WHOLE_STATUS
 from nvccache.observation import known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
-from nvccache.observation.process_checks import OF_KERNEL
+from nvccache.observation.observed_process import for_all
+from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import machine_facts
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
@@ -65,6 +66,7 @@ class ObservedInputs:
         self._base = base
         self.cwd = cwd
         self.scratch = scratch
+        self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self._lookups = Lookups(since_ns)
@@ -150,8 +152,9 @@ class ObservedInputs:
         return self._lookups.begin(files)
 
     def counts(self, path: str) -> bool:
-        """Whether a path is neither this call's own nor one that the kernel makes up."""
-        return not path.startswith((self.scratch + "/", *OF_KERNEL)) and path != self.scratch
+        """Whether a path is neither this call's own nor each process's; raises UnreadableError."""
+        is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
+        return not is_own and process_checks.tells_of_all(path)
 
     def tells_of_base(self, argv: Iterable[str]) -> bool:
         """Whether arguments tell where the checkouts are; this call's own files are called something else."""
@@ -199,6 +202,7 @@ class _StageInputs:
         self._in_key = subject.known
         if subject.loaded:
             self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
+        self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
         programs = [process.program for process in observation.processes]
         self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
@@ -216,7 +220,7 @@ class _StageInputs:
             questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
             questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
-            if known_programs.asks_for_caller(kind, scripts):
+            if process_checks.asks_for_caller(process, kind, scripts):
                 questions.append((machine_facts.CALLER, ""))
             is_told = self._call.tells_of_base(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
@@ -253,7 +257,7 @@ class _StageInputs:
             self._expect(process.loaded, kinds, LIBRARY)
             is_compiler = kind not in _NOT_COMPILERS  # which heed dates only of what they read
             for path, how in () if is_compiler else process_checks.files_looked_at(process, kind, opened):
-                if self._counts(path):
+                if self._counts(path) and not path.startswith(MADE_WHEN_READ):
                     if how == WHOLE_STATUS or os.path.isfile(path):
                         kinds.setdefault(path, SOURCE)
                     made.dates.append((path, presence.status_of(path, how)))
@@ -334,7 +338,12 @@ class _StageInputs:
             looked.call(self._subject.word, search_path)
         looked.put_into(made, search_path)
         listed = sorted(
-            {path for process, _ in self._processes for path in process.listed if self._counts(path)}
+            {
+                path
+                for process, _ in self._processes
+                for path in process.listed
+                if self._counts(path) and not path.startswith(MADE_WHEN_READ)
+            }
         )
         for directory in listed:
             self._call.files.signature(directory)  # or what is listed now may be other than what was

@@ -9,7 +9,9 @@ the relocations of other sections are sound, and makes nothing of them.
 
 from __future__ import annotations
 
-from nvccache.files import elf, keys
+import os
+
+from nvccache.files import elf, keys, untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +25,13 @@ _MEMBER_HEADER = 60
 
 def digest_of(path: str) -> str:
     """The digest of what nvlink reads of a file; raises OSError."""
-    with open(path, "rb") as stream:
-        return _digest(stream.read())
+    descriptor = untrusted.open_named(path)
+    try:
+        content = untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
+        untrusted.object_to_more(descriptor)
+        return _digest(content)
+    finally:
+        os.close(descriptor)
 
 
 def is_thin_archive(path: str) -> bool:

@@ -5,6 +5,7 @@ A signature is only a hint: where it still holds, nothing is read again.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
     from nvccache.records.input_records import InputRecord
 
+_LARGE = 1 << 28  # bytes, read in a tenth of a second
 _OF_PROCESSOR = ("native", "features")
 
 
@@ -53,18 +55,20 @@ class Difference:
 class Present:
     """What the files and the environment are now, each file looked at once for all input records."""
 
-    __slots__ = ("_digests", "_known", "environ", "since_ns")
+    __slots__ = ("_digests", "_known", "_unfit", "environ", "since_ns")
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
         self.since_ns = time.time_ns()  # no later than the first look at any of them
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
+        self._unfit: set[str] = set()
 
     def in_environment(self, environ: Mapping[str, str]) -> Present:
         """The same files, for a program with another environment."""
         other = Present(environ)
-        other._known, other._digests, other.since_ns = self._known, self._digests, self.since_ns
+        other._known, other._digests, other._unfit = self._known, self._digests, self._unfit
+        other.since_ns = self.since_ns
         return other
 
     def signature(self, path: str) -> Signature | None:
@@ -90,9 +94,16 @@ class Present:
         if path not in self._digests:
             try:
                 self._digests[path] = keys.digest_file(path)
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
                 self._digests[path] = ""
+                if isinstance(error, OSError) and error.errno == errno.EINVAL:
+                    self._unfit.add(path)
         return self._digests[path]
+
+    def is_waste(self, path: str) -> bool:
+        """Whether no compile has read this file, or reading it takes so long that it is not done twice."""
+        signature = self._known.get(path)
+        return path in self._unfit or (signature is not None and signature[2] > _LARGE)
 
 
 def differences(

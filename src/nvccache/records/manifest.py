@@ -65,8 +65,11 @@ def holding(
 ) -> Iterator[Found]:
     """The input records that hold for the files as they are now, newest first: ours, then those of others."""
     for found in kept_input_records(front_key, cache, relocation):
-        if not differences.differences(found.input_record, now, True, ask):
+        told = differences.differences(found.input_record, now, True, ask)
+        if not told:
             yield found
+        elif now.is_waste(told[0].path):
+            cache.remove_damaged(store.INPUT_RECORD, found.key)  # somebody may have made it up
     if asks_beyond:
         for found in _received(front_key, cache, relocation):
             if not differences.differences(found.input_record, now, True, ask):

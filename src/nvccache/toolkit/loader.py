@@ -12,7 +12,7 @@ import re
 import time
 
 from nvccache import environment
-from nvccache.files import elf, keys, signatures
+from nvccache.files import elf, keys, signatures, untrusted
 from nvccache.machine import process
 from nvccache.store import sections
 from nvccache.toolkit import library_cache, processor
@@ -158,6 +158,8 @@ def _recalled(memo: str, named: str) -> Loaded | None:
         os.fsdecode(cache),
         tuple(sections.split(names)),
     )
+    if not all(map(_can_be_read, known.files)):
+        return None
     now = signatures.all_of(known.files)
     is_same = now is not None and signatures.to_text(now).encode() == shown
     if not is_same or any(map(os.path.exists, known.absent)):
@@ -166,6 +168,13 @@ def _recalled(memo: str, named: str) -> Loaded | None:
         return None
     is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
     return known if is_untouched or library_cache.said_of(known.cache, known.names).encode() == said else None
+
+
+def _can_be_read(path: str) -> bool:
+    try:
+        return untrusted.can_be_read(os.stat(path))
+    except (OSError, ValueError):
+        return False
 
 
 def _settled(path: str) -> str:

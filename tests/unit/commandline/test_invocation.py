@@ -66,12 +66,21 @@ BYPASSES = {
     "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
     "preprocess_only": ["-E a.cu", "-M a.cu", "-MM a.cu", "-c -E a.cu", "-M -c a.cu", "-ptx -E a.cu"],
     "library": ["-lib a.o", "-lib -c a.cu"],
-    "standard_input": ["-x cu -c -", "-x cu -c - -o a.o"],
+    "standard_input": [
+        "-x cu -c -",
+        "-x cu -c - -o a.o",
+        "-x cu -c /dev/null",
+        "-x cu -c /dev/stdin",
+        "-x cu -c /proc/self/fd/0",
+        "-x cu -c /proc/version",
+    ],
     "standard_output": [
         "-ptx a.cu -o -",
         "-c a.cu -o /dev/null",
         "-c a.cu -o /dev/stdout",
         "-c a.cu -o /proc/self/fd/1",
+        "-c a.cu -o /proc/never",
+        "-c a.cu -o /dev/never/a.o",
         "-c a.cu -MD -MF -",
         "-c a.cu -MD -MF /dev/stdout",
     ],
@@ -106,6 +115,7 @@ def test_every_reason_is_in_the_closed_list(reason):
 
 COMPILES = [
     ("-c a.cu", "compile"),
+    ("-c /proc/self/cwd/a.cu -MD -MF /dev/shm/never.d -o /proc/self/root/tmp/never.o", "compile"),
     ("-c a.cu -o x/a.o", "compile"),
     ("a.cu --compile", "compile"),
     ("-c a.cpp b.c c.cu", "compile"),

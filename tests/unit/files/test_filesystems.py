@@ -99,6 +99,11 @@ def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
     assert not filesystems.dates_tell(root, WHOLE)
 
 
+def test_whose_files_are_made_when_they_are_read(mounted):
+    made = [device for device in KINDS if filesystems.makes_when_read(device)]
+    assert made == [device for device in KINDS if filesystems.is_of_processes(device)] == [os.makedev(0, 20)]
+
+
 def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
     monkeypatch.setattr(filesystems, "_known", {})
     monkeypatch.setattr(filesystems, "_MOUNTS", "/nowhere/mountinfo")

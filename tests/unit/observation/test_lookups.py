@@ -298,3 +298,36 @@ def relink() -> None:
     shutil.copytree("inc", "other")
     os.unlink("link")
     os.symlink("other", "link")
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "leads_elsewhere"),
+    [
+        ("/proc/self/cwd", "here/inc/a.h", True),
+        ("/proc/thread-self/root", "here/never", True),
+        ("inner", "here/inc/a.h", True),
+        ("/proc/sys", "here/never", False),
+        ("/dev", "here/never", False),
+        ("here", "inc/a.h", False),
+    ],
+)
+def test_a_link_that_leads_elsewhere_for_each_process(place, target, name, leads_elsewhere):
+    Path("here").symlink_to(target)
+    Path("inner").symlink_to("/dev/fd/../cwd")
+    looked = begin(*([name] if name.endswith("a.h") else []))
+    looked.add_absent([] if name.endswith("a.h") else [name])
+    made = InputRecord()
+    made.files, made.kinds = ([name], "s") if name.endswith("a.h") else ([], "")
+    if leads_elsewhere:
+        with pytest.raises(UnreadableError, match=r"`here.*` leads elsewhere for each process"):
+            looked.put_into(made, "")
+    else:
+        looked.put_into(made, "")
+
+
+def test_a_name_that_the_caller_has_given_is_looked_for_by_us(place):
+    looked = begin()
+    looked.call("/proc/self/cwd/bin/tool", "")
+    made = InputRecord()
+    looked.put_into(made, "")
+    assert made.plain == ["/proc/self/cwd/bin", "/proc/self/cwd/bin/tool"] and made.links == []

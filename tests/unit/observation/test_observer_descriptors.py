@@ -59,6 +59,27 @@ def test_reading_another_standard_input(run, typed, text):
     assert not any(typed in process.inputs for process in found.processes)
 
 
+RENAMED = {
+    "where it works": "cat /proc/self/cwd/file",
+    "where it works now": "cd inner; cat /proc/self/cwd/../file",
+    "the root": "cat /proc/self/root$PWD/file",
+    "one in the other": "cat //proc/./thread-self/root/proc/self/cwd/file",
+    "a directory that it has open": "exec 9<.; cat /dev/fd/9/file",
+    "a directory that a task has open": "exec 9<.; bash -c 'cat /proc/$$/task/$$/fd/9/file; true'",
+    "another process": "cat /proc/$$/cwd/file; true",
+}
+
+
+@pytest.mark.parametrize("what", RENAMED)
+def test_what_proc_only_renames_is_called_as_all_call_it(run, what):
+    (run.directory / "inner").mkdir()
+    (run.directory / "file").write_text("x\n")
+    done, found = run(str(shutil.which("bash")), "-c", RENAMED[what])
+    assert (done.status, done.stdout, done.stderr, found.incomplete) == (0, b"x\n", b"", "")
+    read = {os.path.normpath(path) for process in found.processes for path in process.files}
+    assert str(run.directory / "file") in read or "file" in read
+
+
 @pytest.fixture
 def handed_down():
     """A pipe that this process hands on, with something in it: its number; and its device and inode."""

@@ -47,14 +47,14 @@ def test_the_file_that_asks_for_the_time_is_named(place):
 @pytest.mark.parametrize(
     ("path", "mode", "objecting"),
     [
-        ("/proc/meminfo", 0, {"cat", "wrapper"}),
-        ("/proc/sys/kernel/hostname", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/meminfo", FILE, {"cat", "wrapper"}),
+        ("/proc/sys/kernel/hostname", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
         ("/proc/uptime", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/self/environ", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/self/task/7/environ", 0, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/self/status", 0, set()),
-        ("/proc/self/maps", FILE, set()),
-        ("/sys/class/net/eth0/address", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/environ", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/task/7/environ", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
+        ("/proc/self/status", FILE, set()),
+        ("/proc/self/maps", FILE, {"cat"}),
+        ("/sys/kernel/notes", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
         ("/proc/cpuinfo", FILE, set()),
         ("/dev/null", DEVICE, set()),
         ("/dev/urandom", DEVICE, {"cat", "wrapper"}),
@@ -68,10 +68,7 @@ def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode,
     found = set()
     for name in ("cat", "wrapper", "cc1plus", "cicc", "ptxas"):
         process = ran(name)
-        if mode:
-            process.others[path] = mode
-        else:
-            process.files[path] = (0, 0, 0, 0, 0)
+        process.others[path] = mode
         try:
             read_by(place, process)
         except UnreadableError as error:
@@ -154,3 +151,33 @@ def test_a_question_that_nobody_answers_leaves_no_input_record(place, monkeypatc
     monkeypatch.setattr(machine_facts, "answer", lambda *_: "")
     with pytest.raises(UnreadableError, match="of the machine"):
         read_by(place, ran("g++", "-march=native"))
+
+
+def test_what_is_there_for_each_process_decides_nothing(place):
+    names = {"/proc/self/never", "/dev/stdin", "/dev/fd/9", "/proc/thread-self/task/7/never"}
+    made = read_by(place, ran("wrapper", absent=names))
+    assert not any(set(made.directories) & {"/proc", "/proc/self", "/dev", "/dev/fd"})
+
+
+def test_what_is_in_dev_and_made_by_the_kernel_decides_by_being_there(place):
+    made = read_by(
+        place, ran("wrapper", absent={"/dev/never", "/sys/never/x"}, found={"/proc/version": FILE})
+    )
+    names = dict(zip(made.directories, made.names, strict=True))
+    assert names["/dev"] == ["-never"] and "-never" in names["/sys"] and "+version" in names["/proc"]
+    assert "/proc/version" not in made.files
+
+
+@pytest.mark.parametrize("how", ["found", "absent"])
+def test_who_looks_at_another_process_has_no_input_record(place, how):
+    looked = {"/proc/1/cgroup": FILE} if how == "found" else {"/proc/1/cgroup"}
+    with pytest.raises(UnreadableError, match="`/proc/1/cgroup` is of another process"):
+        read_by(place, ran("wrapper", **{how: looked}))
+
+
+def test_who_leads_up_within_proc_has_no_input_record(place):
+    name = "/proc/self/task/../cwd/a.h"
+    with pytest.raises(UnreadableError, match="is not known"):
+        read_by(place, ran("cc1plus", absent={name}))
+    with pytest.raises(UnreadableError, match="`cc1plus` reads"):
+        read_by(place, ran("cc1plus", others={name: FILE}))

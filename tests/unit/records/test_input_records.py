@@ -224,6 +224,12 @@ def test_a_directory_that_is_written_to_or_missing_stands_for_nothing(place):
     assert input_records.signature_of_directory("never", [], now + 10 * 10**9) == signatures.UNKNOWN
 
 
+@pytest.mark.parametrize("directory", ["/proc/sys", "/sys/kernel"])
+def test_a_directory_whose_dates_say_nothing_stands_for_nothing(directory):
+    later = time.time_ns() + 10 * 10**9
+    assert input_records.signature_of_directory(directory, ["-never"], later) == signatures.UNKNOWN
+
+
 def test_the_way_to_the_working_directory_is_called_otherwise_elsewhere():
     made = InputRecord()
     made.directories = ["/b", "/b/checkouts", "/b/checkouts/one", "/b/check"]

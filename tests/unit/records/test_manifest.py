@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys, signatures
-from nvccache.records import input_records, manifest
+from nvccache.records import differences, input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
@@ -188,3 +188,25 @@ def test_below_the_base_directory_a_input_record_holds_in_another_checkout(cache
     (tmp_path / "two" / "x.h").write_text("int y;\n")
     assert manifest.find(FRONT, cache, relocation[1], Present({}), lambda: "") is None
     assert manifest.find(FRONT, cache, relocation[0], Present({}), lambda: "")
+
+
+@pytest.mark.parametrize("named", ["/proc/self/pagemap", "huge"])
+def test_a_record_that_has_something_endless_read_is_asked_once(tmp_path, header, named):
+    """With the right checksums, by somebody who may write into the cache."""
+    cache = Store(str(tmp_path / "cache"))
+    with open(tmp_path / "huge", "wb") as stream:
+        stream.truncate(1 << 42)
+    made = _read(header)
+    made.files[0] = os.path.join(tmp_path, named)
+    _add(cache, made)
+    assert _find(cache) == "" and _keys(cache) == []
+
+
+def test_a_record_that_has_much_read_in_vain_is_asked_once(tmp_path, header, monkeypatch):
+    monkeypatch.setattr(differences, "_LARGE", 100)
+    cache = Store(str(tmp_path / "cache"))
+    key = _add(cache, _read(header))
+    header.write_text("int y;\n")
+    assert _find(cache) == "" and _keys(cache) == [key], "it may come back"
+    header.write_text("int y;\n" * 100)
+    assert _find(cache) == "" and _keys(cache) == []

@@ -102,6 +102,16 @@ def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, aske
     assert len(asked) == before + 1
 
 
+@pytest.mark.parametrize("named", ["/dev/zero", "/proc/version"])
+def test_what_was_remembered_of_no_file_is_forgotten(computing, cache, monkeypatch, named):
+    """Somebody may have made it up: a library without an end would be read for its digest."""
+    first = loader.of_program(str(computing / "a"), environ(), cache)
+    memo = os.fsdecode(loader._to_remember(loader.Loaded(LOADER, (*first.files, named))))
+    assert loader._recalled(memo, LOADER) is None
+    memo = os.fsdecode(loader._to_remember(loader.Loaded(LOADER, first.files)))
+    assert loader._recalled(memo, LOADER)
+
+
 def test_a_loader_that_does_not_answer_is_not_known(computing, cache, tmp_path):
     program = tmp_path / "a"
     program.write_bytes(

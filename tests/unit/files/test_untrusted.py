@@ -1,0 +1,50 @@
+"""What is read of a file that somebody else may have named: what there is of it, and nothing endless."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache.files import keys, untrusted
+
+ENDLESS = (
+    "/proc/self/pagemap",
+    "/proc/self/maps",
+    "/sys/kernel/notes",
+    "/proc/kcore",
+    "/dev/zero",
+    "fifo",
+    "huge",
+)
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_nothing_is_read_that_has_no_end_or_is_made_when_it_is_read(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo")
+    with open("huge", "wb") as stream:
+        stream.truncate(1 << 42)
+    with pytest.raises(OSError, match=r"no regular file|No such file|Permission denied"):
+        keys.digest_file(name)
+
+
+def test_a_file_that_goes_on_behind_its_size_has_no_digest():
+    descriptor = os.open("/proc/self/maps", os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="more than its size says"):
+            keys.digest_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def test_what_a_file_holds_comes_piecemeal(tmp_path):
+    content = os.urandom(1000)
+    (tmp_path / "file").write_bytes(content)
+    descriptor = untrusted.open_named(str(tmp_path / "file"))
+    try:
+        chunks = list(untrusted.chunks_of(descriptor, 300))
+    finally:
+        os.close(descriptor)
+    assert list(map(len, chunks)) == [300, 300, 300, 100]
+    assert b"".join(chunks) == content
