@@ -187,7 +187,7 @@ def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path):
     """At any time of the start: by the signal, and without a word."""
     (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\nexec sleep 20\n")
     for milliseconds in range(0, 45, 3):
-        environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DIR": str(tmp_path / "cache")}
+        environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
         argv = [f"{environment}/bin/nvccache", "nvcc", "-c", "a.cu"]
         started = subprocess.Popen(argv, env=environ, stderr=subprocess.PIPE, start_new_session=True)
         time.sleep(milliseconds / 1000)
