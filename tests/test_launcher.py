@@ -49,6 +49,20 @@ def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
         assert archive.read(program).startswith(b"\x7fELF")
 
 
+@pytest.mark.by_default("sanitizer")
+@pytest.mark.parametrize(
+    "cflags",
+    ["-fsanitize=address", "-Werror -pedantic -Wvla", "-m32", "-O2 'x", "--nonsense"],
+    ids=["sanitizer", "warnings", "other bits", "quotes", "unknown"],
+)
+def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path, cflags):
+    with zipfile.ZipFile(installations.build_wheel(tmp_path / "wheel", CFLAGS=cflags)) as archive:
+        (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
+        assert archive.read(program).startswith(b"\x7fELF")
+        assert archive.read("nvccache/native/observer.so").startswith(b"\x7fELF")
+        assert b"observer: built without CFLAGS and LDFLAGS: " in archive.read("nvccache/native/notes")
+
+
 def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compiled):
     for name in ("signal", "os", "blake3", "nvccache", "sitecustomize", "click"):
         workspace.write(f"hostile/{name}.py", HOSTILE)

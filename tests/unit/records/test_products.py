@@ -84,10 +84,10 @@ def test_what_another_call_is_making_stays(destination, monkeypatch):
     assert destination.read_bytes() == CONTENT
 
 
-def test_names_that_are_as_long_as_can_be(tmp_path, monkeypatch):
+def test_names_that_are_as_long_as_can_be(destination, monkeypatch):
     refuse_nameless(monkeypatch)
-    deliver(tmp_path / ("é" * 126 + ".o"))
-    assert os.listdir(tmp_path) == ["é" * 126 + ".o"]
+    deliver(destination.with_name("é" * 126 + ".o"))
+    assert os.listdir(destination.parent) == ["é" * 126 + ".o"]
 
 
 @pytest.mark.parametrize("old", [OLD, OLD * 10000, b""])
