@@ -183,13 +183,21 @@ def test_a_strict_call_shows_the_fault(environment):
 
 
 @pytest.mark.parametrize("form", ["program"])
-def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path):
+def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request):
     """At any time of the start: by the signal, and without a word."""
     (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\nexec sleep 20\n")
+    # What a shell starts by `&` ignores it, and so would what is started here.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
     for milliseconds in range(0, 45, 3):
         environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
         argv = [f"{environment}/bin/nvccache", "nvcc", "-c", "a.cu"]
-        started = subprocess.Popen(argv, env=environ, stderr=subprocess.PIPE, start_new_session=True)
+        started = subprocess.Popen(
+            argv,
+            env=environ,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         time.sleep(milliseconds / 1000)
         os.killpg(started.pid, signal.SIGINT)
         _, stderr = started.communicate(timeout=10)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from nvccache import config, real_nvcc
-from nvccache.cli import observable
+from nvccache.cli import adding, observable
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.commandline.invocation import Bypass
@@ -39,7 +39,7 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        mend = ("pip install 'nvccache[toolkit]'",) if not settings.nvcc else _mend_setting(settings)
+        mend = (adding.command("toolkit"),) if not settings.nvcc else _mend_setting(settings)
         yield Finding(BAD, "nvcc", why, (), mend)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")

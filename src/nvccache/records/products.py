@@ -202,7 +202,7 @@ class _Pending:
             _succeeds(lambda _: os.utime(self._descriptor, ns=times), "")
 
 
-def _succeeds(action: Callable[[str], None], path: str) -> bool:
+def _succeeds(action: Callable[[str], object], path: str) -> bool:
     try:
         action(path)
     except OSError:
