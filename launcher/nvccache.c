@@ -117,21 +117,41 @@ static int is_whole(const char *script)
     return is_whole;
 }
 
+/* What a line of pyvenv.cfg gives this name, or NULL. */
+static char *value_of(const char *name, char *line)
+{
+    size_t length = strlen(name);
+
+    if (strncmp(line, name, length) != 0)
+        return NULL;
+    line += length + strspn(line + length, " \t");
+    if (*line++ != '=')
+        return NULL;
+    line += strspn(line, " \t");
+    line[strcspn(line, "\r\n")] = '\0';
+    return line;
+}
+
 /* Where an interpreter's library should be: beside `home`, in a directory of this name. */
 static void find_library(const char *python, char *home, char *name)
 {
     char path[ROOM], line[ROOM];
-    int length = (int)(strrchr(python, '/') - python), minor;
-    char *version;
+    int length = (int)(strrchr(python, '/') - python);
+    char *value, *version;
     FILE *stream;
 
     *home = *name = '\0';
     snprintf(path, sizeof path, "%.*s/../pyvenv.cfg", length, python);
     stream = fopen(path, "re");
     while (stream && fgets(line, sizeof line, stream)) {
-        sscanf(line, "home = %4095[^\r\n]", home);
-        if (sscanf(line, "version = 3.%d", &minor) == 1 || sscanf(line, "version_info = 3.%d", &minor) == 1)
-            sprintf(name, "python3.%d", minor);
+        value = value_of("home", line);
+        if (value)
+            snprintf(home, PATH_MAX, "%s", value);
+        value = value_of("version", line);
+        if (!value)
+            value = value_of("version_info", line);
+        if (value && strncmp(value, "3.", 2) == 0)
+            sprintf(name, "python3.%d", atoi(value + 2));
     }
     if (stream)
         fclose(stream);

@@ -53,6 +53,8 @@ def _source_of_tool(receipt: str) -> str:
     try:
         with open(receipt, encoding="utf-8") as stream:
             (first, *_) = tomlkit.parse(stream.read()).unwrap()["tool"]["requirements"]
+        if "git" in first:
+            return f"git+{first['git']}"
         source = first.get("directory") or first.get("editable") or first["name"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""

@@ -40,7 +40,7 @@ def test_pipx(root, monkeypatch):
 @pytest.mark.parametrize("is_left", [True, False])
 def test_a_tool_of_uv(root, monkeypatch, tmp_path, is_left):
     installed_by(monkeypatch, "uv")
-    source = tmp_path if is_left else "/nowhere"
+    source = tmp_path if is_left else tmp_path / "gone"
     (root / "uv-receipt.toml").write_text(RECEIPT.format(source))
     start = f"uv tool install {source} --with" if is_left else f"uv pip install --python {sys.executable}"
     assert adding.command("remote") == f"{start} 'opendal<0.48'"
