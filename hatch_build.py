@@ -27,6 +27,7 @@ _OPTIONS = ("-O2", "-Wall", "-Wextra", "-s")
 _NO_PYTHON = 127  # what the launcher ends with where it is alone
 _OBSERVER = "nvccache/native/observer.so"
 _CHECK = "nvccache/native/class-check"
+_NOTES = "nvccache/native/notes"  # what `doctor` has to say of the build
 _USAGE = 98  # what the check ends with where it is asked for nothing
 # Behind the user's CFLAGS: the wrappers must be the functions that they are named after, and look at their
 # arguments as the real ones do; that of dlopen must end in a jump.
@@ -52,55 +53,115 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             self.app.abort("nvccache runs on Linux only: there is nothing to build here")
         sources = os.path.join(self.root, "launcher")
         self._folder = tempfile.mkdtemp(prefix="nvccache-launcher-")
-        launcher = compiled_launcher(os.path.join(sources, "nvccache.c"), self._folder)
-        observer = compiled_observer(os.path.join(self.root, "observer"), self._folder)
-        check = compiled_check(os.path.join(self.root, "worker", "class_check.c"), self._folder)
+        trials = {name: Trial() for name in ("launcher", "observer", "class-check")}
+        launcher = compiled_launcher(os.path.join(sources, "nvccache.c"), self._folder, trials["launcher"])
+        observer = compiled_observer(os.path.join(self.root, "observer"), self._folder, trials["observer"])
+        check_source = os.path.join(self.root, "worker", "class_check.c")
+        check = compiled_check(check_source, self._folder, trials["class-check"])
+        notes = self._noted(trials)
         # Also where neither could be built: what is left runs on no other system either.
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
         if not launcher:
-            self.app.display_warning("no C compiler: the launcher will be a script for sh")
+            self.app.display_warning("the launcher will be a script for sh")
             launcher = os.path.join(sources, "nvccache.sh")
         build_data["shared_scripts"][launcher] = "nvccache"
         build_data["shared_scripts"][os.path.join(sources, "nvccache-python")] = "nvccache-python"
         if not observer:
-            self.app.display_warning("no C compiler: the tools of compiles will not be observed")
+            self.app.display_warning("the tools of compiles will not be observed: there are no direct hits")
         if not check:
-            self.app.display_warning("no static C library: no stage can be sent to other machines")
-        for built, place in ((observer, _OBSERVER), (check, _CHECK)):
+            self.app.display_warning("no stage can be sent to other machines")
+        for built, place in ((observer, _OBSERVER), (check, _CHECK), (notes, _NOTES)):
             if built and version == "editable":
                 put(built, os.path.join(self.root, "src", place))
             elif built:
                 build_data["force_include"][built] = place
 
+    def _noted(self, trials: dict[str, Trial]) -> str:
+        """The path of a file with what went otherwise than it should, a line for each of what is built."""
+        path = os.path.join(self._folder, "notes")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            for name, trial in trials.items():
+                if trial.note:
+                    self.app.display_warning(f"{name}: {trial.note}")
+                    stream.write(f"{name}: {trial.note}\n")
+        return path
+
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+class Trial:
+    """How the building of one file went: what came of it, and what was in the way first."""
+
+    def __init__(self) -> None:
+        self.trouble = ""
+        self.is_built = False
+        self.is_without_flags = False  # the user's did not suit
+
+    def fail(self, trouble: str) -> None:
+        self.trouble = self.trouble or trouble
+
+    @property
+    def note(self) -> str:
+        if not self.is_built:
+            return f"not built: {self.trouble}"
+        return f"built without CFLAGS and LDFLAGS: {self.trouble}" if self.is_without_flags else ""
+
+
 def compilers() -> list[list[str]]:
-    """The commands to try, with the user's flags."""
-    named = shlex.split(os.environ.get("CC", ""))
-    flags = shlex.split(os.environ.get("CFLAGS", ""))
-    return [[*words, *_OPTIONS, *flags] for words in ([named] if named else [["cc"], ["gcc"], ["clang"]])]
+    """The commands to try."""
+    named = words_of("CC")
+    return [named] if named else [["cc"], ["gcc"], ["clang"]]
 
 
-def results(sources: list[str], path: str, linkings: tuple[tuple[str, ...], ...]) -> Iterator[str]:
-    """`path`, each time that it has been compiled in another way."""
-    for compiler, linking in itertools.product(compilers(), linkings):
-        words = [*compiler, "-o", path, *sources, *linking, *shlex.split(os.environ.get("LDFLAGS", ""))]
-        try:
-            subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        yield path
+def words_of(variable: str, trial: Trial | None = None) -> list[str]:
+    try:
+        return shlex.split(os.environ.get(variable, ""))
+    except ValueError as error:
+        if trial:
+            trial.fail(f"{variable}: {error}")
+        return []
 
 
-def compiled_launcher(source: str, folder: str) -> str:
+def results(
+    sources: list[str], path: str, linkings: tuple[tuple[str, ...], ...], trial: Trial
+) -> Iterator[str]:
+    """`path`, each time that it has been compiled in another way: with the user's flags, then without.
+
+    It is taken for good if nobody asks for another one.
+    """
+    flags, late = words_of("CFLAGS", trial), words_of("LDFLAGS", trial)
+    is_odd = bool(trial.trouble)
+    for cflags, ldflags in ((flags, late), ([], [])) if flags or late else (([], []),):
+        for compiler, linking in itertools.product(compilers(), linkings):
+            words = [*compiler, *_OPTIONS, *cflags, "-o", path, *sources, *linking, *ldflags]
+            try:
+                subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            except OSError as error:
+                trial.fail(f"`{compiler[0]}`: {error.strerror}")
+            except subprocess.CalledProcessError as error:
+                trial.fail(_complaint(error.stderr))
+            else:
+                trial.is_built = True
+                trial.is_without_flags = is_odd or [cflags, ldflags] != [flags, late]
+                yield path
+                trial.is_built = False
+                trial.fail("what it was compiled to does not work")
+
+
+def _complaint(stderr: bytes) -> str:
+    """The line that says what is wrong."""
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return next((line for line in lines if "error" in line), lines[-1] if lines else "it failed")
+
+
+def compiled_launcher(source: str, folder: str, trial: Trial) -> str:
     """The path of the launcher in `folder`, or empty if it cannot be compiled or run here.
 
     Linked statically where the C library can be: that starts faster, and on other systems, too.
     """
-    for path in results([source], os.path.join(folder, "nvccache"), (("-static",), ())):
+    for path in results([source], os.path.join(folder, "nvccache"), (("-static",), ()), trial):
         try:
             tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
         except OSError:
@@ -110,12 +171,12 @@ def compiled_launcher(source: str, folder: str) -> str:
     return ""
 
 
-def compiled_check(source: str, folder: str) -> str:
+def compiled_check(source: str, folder: str, trial: Trial) -> str:
     """The path of the check of the processor in `folder`, or empty if it cannot be compiled or run here.
 
     Linked statically only: where it is sent there may be no C library, or another.
     """
-    for path in results([source], os.path.join(folder, "class-check"), (("-static",),)):
+    for path in results([source], os.path.join(folder, "class-check"), (("-static",),), trial):
         try:
             tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
         except OSError:
@@ -125,11 +186,11 @@ def compiled_check(source: str, folder: str) -> str:
     return ""
 
 
-def compiled_observer(sources: str, folder: str) -> str:
+def compiled_observer(sources: str, folder: str, trial: Trial) -> str:
     """The path of the observer in `folder`, or empty if it cannot be compiled or loaded here."""
     files = sorted(glob.glob(os.path.join(sources, "*.c")))
     linkings = ((*_OF_OBSERVER, *_LIBDL), _OF_OBSERVER)
-    for path in results(files, os.path.join(folder, "observer.so"), linkings):
+    for path in results(files, os.path.join(folder, "observer.so"), linkings, trial):
         if _reports(path):
             return path
     return ""

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The launcher where nvccache was built without a C compiler: what nvccache.c does, but for one thing. The shell
-# may add PWD and variables of its own to the environment that nvcc gets.
+# The launcher where nvccache was built without a C compiler: what nvccache.c does, but for two things. The shell
+# may add PWD and variables of its own to the environment that nvcc gets, and it cannot hold SIGINT: while Python
+# itself starts, ^C may still end in a traceback.
 own=$0
 [ ! -L "$own" ] || own=$(readlink -f -- "$own")
 case $own in
@@ -60,29 +61,78 @@ become() {
   export _NVCCACHE_TRIED="${_NVCCACHE_TRIED:+$_NVCCACHE_TRIED:}$full"
   exec "$@"
 }
-[ -z "${PYTHONDONTWRITEBYTECODE-}" ] || options=${options}B
 
-if [ ! -e "$folder/../pyvenv.cfg" ] && [ -r "$script" ]; then
-  { IFS= read -r first && IFS= read -r second; } <"$script" || :
-  case $second in
-  "'''exec' "*)
-    python=${second#"'''exec' "}
-    case $python in
-    \"*) python=${python#?} python=${python%%\"*} ;;
-    \'*) python=${python#?} python=${python%%\'*} ;;
-    *) python=${python%% *} ;;
-    esac
-    ;;
-  *)
-    python=${first#??}
-    [ -x "$python" ] || python=${python%% *}
-    ;;
-  esac
-  [ ! -x "$python" ] || [ -d "$python" ] || exec "$python" "$options" -X "nvccache=$0" "$script" "$@"
-fi
-if [ ! -x "$folder/python3" ] || [ ! -r "$script" ]; then
+# Whether there is what Python loads before it runs a line of anybody's.
+has_library() {
+  home='' version=''
+  if [ -r "${1%/*}/../pyvenv.cfg" ]; then
+    while read -r key equals value; do
+      case $key in
+      home) home=$value ;;
+      version | version_info) version=${value#3.} version=python3.${version%%.*} ;;
+      esac
+    done <"${1%/*}/../pyvenv.cfg"
+  else
+    home=$(readlink -f -- "$1") || return 1
+    version=${home##*/} home=${home%/*}
+  fi
+  for library in "$home/../lib/$version" "$home/../lib64/$version"; do
+    for module in __init__ aliases utf_8; do
+      [ -r "$library/encodings/$module.py" ] || continue 2
+    done
+    return 0
+  done
+  return 1
+}
+
+has_room() {
+  enough "$(ulimit -v)" 1048576 && enough "$(ulimit -d)" 1048576 && enough "$(ulimit -n)" 64
+}
+
+enough() {
+  [ "$1" = unlimited ] || [ "$1" -ge "$2" ]
+}
+
+# PYTHON ARGUMENTS...: exec the interpreter, unless it does not run a line of Python.
+start() {
+  python=$1
+  shift
+  [ -x "$python" ] && [ ! -d "$python" ] || return 0
+  { has_library "$python" && has_room; } || [ "$("$python" -ISc 'print(1)' </dev/null 2>/dev/null)" = 1 ] || return 0
+  exec "$python" "$options" -X "nvccache=$0" "$script" "$@"
+}
+
+if [ -n "${_NVCCACHE_FAULT-}" ]; then
+  fault=$_NVCCACHE_FAULT
+  unset _NVCCACHE_FAULT
   run_compiler "$@"
-  echo "nvccache: no Python to start: neither \`$folder/python3\` nor the one that \`$script\` names" >&2
+  printf 'nvccache: %s\n' "$fault" >&2
   exit 127
 fi
-exec "$folder/python3" "$options" -X "nvccache=$0" "$script" "$@"
+[ -z "${PYTHONDONTWRITEBYTECODE-}" ] || options=${options}B
+
+# A script that was cut off might do nothing, and call that success.
+if [ -r "$script" ] && [ "$(tail -n 1 -- "$script")" = '    sys.exit(main())' ]; then
+  if [ ! -e "$folder/../pyvenv.cfg" ]; then
+    { IFS= read -r first && IFS= read -r second; } <"$script" || :
+    case $second in
+    "'''exec' "*)
+      python=${second#"'''exec' "}
+      case $python in
+      \"*) python=${python#?} python=${python%%\"*} ;;
+      \'*) python=${python#?} python=${python%%\'*} ;;
+      *) python=${python%% *} ;;
+      esac
+      ;;
+    *)
+      python=${first#??}
+      [ -x "$python" ] || python=${python%% *}
+      ;;
+    esac
+    start "$python" "$@"
+  fi
+  start "$folder/python3" "$@"
+fi
+run_compiler "$@"
+echo "nvccache: no Python to start: neither \`$folder/python3\` nor the one that \`$script\` names" >&2
+exit 127

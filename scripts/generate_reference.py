@@ -71,7 +71,7 @@ REMOTE_TEXT = (
     "`NVCCACHE_REMOTE` is one URL or more, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. The local",
     "cache goes first, then all remotes at once; of those that have an entry the first in order counts. What",
     "is received is checked, and stored locally. A remote is only read unless `,rw` stands behind its URL.",
-    "All but directories need `pip install 'nvccache[remote]'`. What a URL cannot have as it is, such as a",
+    "All but redis and directories need the extra `remote`. What a URL cannot have as it is, such as a",
     "comma or a blank, is written as `%` and two hexadecimal digits.",
     "",
     "A remote never fails a compile, nor delays it for long: a call waits for all its remotes for",

@@ -63,7 +63,7 @@ def build_observer(tree: Path) -> None:
     program = (
         "import tempfile, hatch_build as build\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
-        "    built = build.compiled_observer('observer', folder)\n"
+        "    built = build.compiled_observer('observer', folder, build.Trial())\n"
         "    build.put(built, 'src/nvccache/native/observer.so')\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tree, check=True)

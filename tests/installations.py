@@ -17,6 +17,16 @@ ROOT = Path(__file__).parents[1]
 _NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "zstandard")
 
 
+# Says how it was started, in place of the script that pip installs; it ends as that does.
+REPORT = """\
+import sys
+def main():
+    print(sys.flags.isolated, sys.flags.no_site, sys._xoptions['nvccache'], *sys.argv[1:])
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
 def build_wheel(folder: Path, kind: str = "wheel", **variables: str) -> Path:
     """Build by the interface that pip uses; `kind` is `wheel` or `editable`."""
     folder.mkdir()
@@ -75,3 +85,9 @@ def shared(base: Path, name: str, make: Callable[[Path], None]) -> Path:
             make(folder)
             (base / f"{name}.made").touch()
     return folder
+
+
+def text_of(*argv: str | Path, **options: object) -> str:
+    done = subprocess.run([str(word) for word in argv], capture_output=True, check=False, **options)  # type: ignore[call-overload]
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    return str(done.stdout.decode())

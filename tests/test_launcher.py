@@ -13,38 +13,14 @@ from pathlib import Path
 import pytest
 
 import installations
+from installations import REPORT, text_of
 from nvccache.real_nvcc import OWN_NAMES, SHIM_MARK, TRIED_VARIABLE
 from test_hot_path import BUILT_IN, REPLAY, imported
 from unprivileged import NOBODY, copy_with_modes
 from workspaces import OLD_ENOUGH, Workspace
 
 SOURCE = "__global__ void k() {}\n"
-# Says how it was started, in place of the script that pip installs.
-REPORT = (
-    "import sys\nprint(sys.flags.isolated, sys.flags.no_site, sys._xoptions['nvccache'], *sys.argv[1:])\n"
-)
 HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
-
-
-@pytest.fixture(scope="session")
-def uncompiled(workers_base: Path, launcher: Path) -> Path:
-    """As it is where there was no C compiler."""
-
-    def make(folder: Path) -> None:
-        built = installations.build_wheel(folder.with_name("wheel-for-sh"), CC="/nowhere/cc")
-        assert "-py3-none-linux_" in built.name
-        shutil.copytree(launcher.parents[1], folder, symlinks=True)
-        with zipfile.ZipFile(built) as archive:
-            (name,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
-            (folder / "bin" / "nvccache").write_bytes(archive.read(name))
-
-    return installations.shared(workers_base, "environment-for-sh", make) / "bin" / "nvccache"
-
-
-def text_of(*argv: str | Path, **options: object) -> str:
-    done = subprocess.run([str(word) for word in argv], capture_output=True, check=False, **options)  # type: ignore[call-overload]
-    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
-    return str(done.stdout.decode())
 
 
 def package_of(launcher: Path) -> str:
@@ -71,6 +47,20 @@ def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
         assert archive.read(program).startswith(b"\x7fELF")
+
+
+@pytest.mark.by_default("sanitizer")
+@pytest.mark.parametrize(
+    "cflags",
+    ["-fsanitize=address", "-Werror -pedantic -Wvla", "-m32", "-O2 'x", "--nonsense"],
+    ids=["sanitizer", "warnings", "other bits", "quotes", "unknown"],
+)
+def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path, cflags):
+    with zipfile.ZipFile(installations.build_wheel(tmp_path / "wheel", CFLAGS=cflags)) as archive:
+        (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
+        assert archive.read(program).startswith(b"\x7fELF")
+        assert archive.read("nvccache/native/observer.so").startswith(b"\x7fELF")
+        assert b"observer: built without CFLAGS and LDFLAGS: " in archive.read("nvccache/native/notes")
 
 
 def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compiled):
@@ -234,58 +224,6 @@ def test_both_forms_know_shims_as_the_package_does():
         text = (installations.ROOT / "launcher" / name).read_text()
         for known in (SHIM_MARK.decode(), TRIED_VARIABLE, *OWN_NAMES, "8192"):
             assert known in text, name
-
-
-@pytest.fixture
-def unstartable(tmp_path):
-    """Makes a directory with a launcher whose Python cannot be started, as one in another user's home."""
-
-    def make(started: Path) -> Path:
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        python = tmp_path / "python"
-        python.write_text("#!/nowhere/python\n")
-        python.chmod(0o755 if started.read_bytes().startswith(b"\x7fELF") else 0o644)
-        (folder / "nvccache-python").write_text(f"#!{python}\n{REPORT}")
-        shutil.copy(started, folder / "nvccache")
-        return folder
-
-    return make
-
-
-@pytest.mark.parametrize("form", ["program", "shell"])
-def test_a_build_goes_on_where_python_cannot_be_started(form, launcher, uncompiled, unstartable, tmp_path):
-    folder = unstartable(launcher if form == "program" else uncompiled)
-    (folder / "nvcc").symlink_to("nvccache")
-    shim = tmp_path / "shims" / "nvcc"
-    real = tmp_path / "real" / "nvcc"
-    for path, text in ((shim, "# The nvcc shim of nvccache."), (real, 'echo "$0" "$@"')):
-        path.parent.mkdir()
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-    (real.with_name("g++")).symlink_to("nvcc")
-    environ = {"PATH": f"{folder}:{shim.parent}:{real.parent}:/usr/bin:/bin"}
-    own = folder / "nvccache"
-    for argv in ([own, "nvcc"], [own, real], [own, shim], [own, own, "nvcc"], [folder / "nvcc"]):
-        assert text_of(*argv, "-c", "a b", env=environ) == f"{real} -c a b\n", argv
-    assert text_of(own, "g++", "x", env=environ) == f"{real.with_name('g++')} x\n"
-    named = {**environ, "PATH": "/usr/bin:/bin", "NVCCACHE_NVCC": str(real)}
-    assert text_of(folder / "nvcc", "x", env=named) == f"{real} x\n"
-
-
-@pytest.mark.parametrize("form", ["program", "shell"])
-def test_a_wrapper_ends_where_python_cannot_be_started(form, launcher, uncompiled, unstartable, tmp_path):
-    """One that has nvccache look for nvcc, and is found first."""
-    folder = unstartable(launcher if form == "program" else uncompiled)
-    for name, text in (("a", f'exec {folder}/nvccache nvcc "$@"'), ("b", 'echo real "$@"')):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "nvcc").write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name / "nvcc").chmod(0o755)
-    environ = {"PATH": f"{tmp_path}/a:{tmp_path}/b:/usr/bin:/bin"}
-    assert text_of("nvcc", "x", env=environ) == "real x\n"
-    own = tmp_path / "a" / "nvcc"
-    own.write_text(f'#!/bin/sh\nexec {folder}/nvccache {own} "$@"\n')
-    assert subprocess.run([own], env=environ, capture_output=True, check=False, timeout=30).returncode == 127
 
 
 def test_closed_streams(launcher, uncompiled, workspace, compiled):

@@ -78,7 +78,7 @@ REMOTE_FAULTS = {
     "throttled": "the remote asks for fewer requests",
     "full": "the remote has no room left, or refuses an entry of this size",
     "tls": "the certificate of the remote, or its encryption, cannot be used",
-    "not_installed": "what speaks to the remote is not installed: `pip install 'nvccache[remote]'`",
+    "not_installed": "what speaks to the remote is not installed: `nvccache doctor` says how it is",
     "broken": "the answer of the remote cannot be used",
     "left_alone": "the remote was left alone after a fault that an earlier call had met",
 }

@@ -23,6 +23,7 @@ from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from nvccache.compile.report import Report
@@ -49,22 +50,30 @@ class _Began:
 
 def main() -> int:
     """Do what this process was started for; the exit status, unless nvcc takes its place."""
+    return role()()
+
+
+def role() -> Callable[[], int]:
+    """What this process was started for, to be called without arguments.
+
+    A fault before that, as in what is imported, is the business of whoever started this.
+    """
     _undo_locale_coercion()
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
-        return _compile("", sys.argv[1:])
+        return lambda: _compile("", sys.argv[1:])
     while len(sys.argv) > 1 and _is_launcher(sys.argv[1]):  # set twice, by a build and by its environment
         del sys.argv[1]
     argv = sys.argv[1:]
     if argv and "/" in argv[0] and argv[0][0] != "-":  # as CMake calls us; no command has a slash
-        return _compile(argv[0], argv[1:])
+        return lambda: _compile(argv[0], argv[1:])
     from nvccache.cli.names import COMMANDS
 
     if not argv or argv[0] in COMMANDS or not _is_compiler(argv[0]):
         from nvccache import cli
 
-        return cli.main()
-    return _compile(argv[0], argv[1:])
+        return cli.main
+    return lambda: _compile(argv[0], argv[1:])
 
 
 def _is_name_of_nvcc(name: str) -> bool:
@@ -142,7 +151,10 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
         if not nvcc:
             return _no_compiler(typed, configured, "NVCCACHE_NVCC", environ)
         if config:
-            _report_fault(config, fault, nvcc, arguments, environ)
+            import contextlib
+
+            with contextlib.suppress(Exception):  # what is missing may be what this needs
+                _report_fault(config, fault, nvcc, arguments, environ)
         _become(nvcc, arguments, environ)
 
 

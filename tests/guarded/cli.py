@@ -197,4 +197,20 @@ GUARDS = [
         "test_cache_checks.py",
         "another_user",
     ),
+    Guard(
+        "pack, unpack: a FIFO is not waited for",
+        "replacing.py",
+        "if not stat.S_ISREG(os.fstat(descriptor).st_mode):",
+        "if False:",
+        "test_cli_pack.py",
+        "fifo",
+    ),
+    Guard(
+        "stats, clean: an empty directory is no cache",
+        "eviction.py",
+        "raise NoCacheError(f",
+        "raise StoreError(f",
+        "test_empty_directory.py",
+        "stats or clean",
+    ),
 ]

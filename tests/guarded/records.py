@@ -261,4 +261,20 @@ GUARDS = [
         PRODUCTS_GIVEN,
         "signal_at_any_step",
     ),
+    Guard(
+        "products: what a killed call left goes",
+        "products.py",
+        "            _remove_if_left(path)\n",
+        "",
+        "test_products.py",
+        "killed_call_left",
+    ),
+    Guard(
+        "products: what is being made stays",
+        "products.py",
+        "and flock.take(descriptor):",
+        "and True:",
+        "test_products.py",
+        "is_making_stays",
+    ),
 ]

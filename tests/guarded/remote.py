@@ -177,4 +177,12 @@ GUARDS = [
         TRANSFER,
         "over_ours",
     ),
+    Guard(
+        "shared directory: a list removes nothing",
+        "shared_directory.py",
+        "for inside, last, _, status in self._files():",
+        "self.sweep()\n        for inside, last, _, status in self._files():",
+        "test_cli_remote.py",
+        "only_prune_removes",
+    ),
 ]

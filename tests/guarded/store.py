@@ -134,4 +134,12 @@ GUARDS = [
         "test_basis.py",
         "anything_else",
     ),
+    Guard(
+        "event log: only who shares the cache reads it",
+        "event_line.py",
+        "make, for_writers=True)",
+        "make)",
+        "test_event_line.py",
+        "may_read_the_log",
+    ),
 ]

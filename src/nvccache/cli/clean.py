@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from nvccache.cli import contents, looking, progress
@@ -11,6 +9,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.output import WrongUsage, json_option, say, say_json, warn
 from nvccache.cli.units import age_option, count_words, size_option, size_words
 from nvccache.store import directory, eviction
+from nvccache.store.directory import NoCacheError
 from nvccache.store.eviction import Pruned
 from nvccache.store.store import Store
 
@@ -71,21 +70,24 @@ def clean(
         )
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
-    if not settings.dir or not os.path.lexists(settings.dir):
+    if not everything and not stage and matching is None and not unused_toolchains and not by_age_or_size:
+        our_settings.refuse_if_wrong(settings, "max_size")
+        max_size = settings.max_size or None
+    details: dict[str, object] = {}
+    try:
+        if not settings.dir:
+            raise NoCacheError
+        with progress.bar("cleaning") as tell:
+            if everything:
+                pruned = eviction.clear(settings.dir, dry_run, tell)
+            elif stage or matching is not None or unused_toolchains:
+                names, details = _named(looking.at(settings.dir), stage, matching, tell)
+                pruned = eviction.remove(settings.dir, names, dry_run, tell)
+            else:
+                pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, tell)
+    except NoCacheError:
         _say_that_there_is_none(settings, as_json)
         return
-    details: dict[str, object] = {}
-    with progress.bar("cleaning") as tell:
-        if everything:
-            pruned = eviction.clear(settings.dir, dry_run, tell)
-        elif stage or matching is not None or unused_toolchains:
-            names, details = _named(looking.at(settings.dir), stage, matching, tell)
-            pruned = eviction.remove(settings.dir, names, dry_run, tell)
-        else:
-            if not by_age_or_size:
-                our_settings.refuse_if_wrong(settings, "max_size")
-                max_size = settings.max_size or None
-            pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, tell)
     _show(pruned, dry_run, details, settings, as_json)
 
 

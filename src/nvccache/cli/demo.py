@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import click
 
 from nvccache import outcomes
+from nvccache.cli import adding
 from nvccache.cli import settings as our_settings
 from nvccache.cli.install import private_launcher
 from nvccache.cli.output import Failure, json_option, say, say_json, warn
@@ -70,7 +71,8 @@ def demo(as_json: bool) -> None:
     settings = our_settings.load()
     nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
-        raise Failure(why_none(settings.nvcc, settings.origins["nvcc"], os.environ))
+        why = why_none(settings.nvcc, settings.origins["nvcc"], os.environ)
+        raise Failure(why, "" if settings.nvcc else f"`{adding.command('toolkit')}` brings one")
     release = release_of(nvcc)
     if not as_json:
         say(f"nvcc {release} at `{nvcc}`, a program of 7 kernels for float and double", "")

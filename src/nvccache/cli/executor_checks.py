@@ -9,6 +9,7 @@ import tempfile
 import time
 
 from nvccache import config
+from nvccache.cli import adding
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.since import moment
 from nvccache.real_nvcc import is_program
@@ -80,7 +81,7 @@ def _of_engine(where: Endpoint, settings: Config) -> Finding:
 def _of_trouble(where: Endpoint, error: AwayError, settings: Config) -> Finding:
     text = f"`{where.shown}` cannot be used: {error.word}"
     if error.word == faults.NOT_INSTALLED:
-        return Finding(BAD, _TOPIC, text, (str(error),), ("pip install 'nvccache[exec]'",))
+        return Finding(BAD, _TOPIC, text, (str(error),), (adding.command("exec"),))
     details = [str(error)]
     if error.word in _ADVICE:
         details.append(f"to mend it: {_ADVICE[error.word]}; or do without")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from nvccache import config, real_nvcc
-from nvccache.cli import observable
+from nvccache.cli import adding, observable
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import launcher
 from nvccache.commandline.invocation import Bypass
@@ -39,7 +39,7 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        mend = ("pip install 'nvccache[toolkit]'",) if not settings.nvcc else _mend_setting(settings)
+        mend = (adding.command("toolkit"),) if not settings.nvcc else _mend_setting(settings)
         yield Finding(BAD, "nvcc", why, (), mend)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
@@ -61,17 +61,26 @@ def of_launcher() -> Iterator[Finding]:
         text = "not installed as a program: start it with `python -I -m nvccache`"
         yield Finding(ODD, "launcher", text)
     elif _first_bytes(path).startswith(elf.MAGIC):
-        yield Finding(GOOD, "launcher", f"`{path}`")
+        yield Finding(GOOD, "launcher", f"`{path}`", _of_build("launcher"))
     else:
-        text = (
-            "was built without a C compiler: it is a script for sh, which may add PWD to nvcc's environment"
-        )
-        yield Finding(ODD, "launcher", f"`{path}` {text}")
+        text = "is a script for sh, which may add PWD to nvcc's environment, and starts slower than a program"
+        yield Finding(ODD, "launcher", f"`{path}` {text}", _of_build("launcher"))
     compiled = importlib.util.cache_from_source(real_nvcc.__file__)
     if not os.path.exists(compiled):
         folder = os.path.dirname(real_nvcc.__file__)
         text = "there is no byte code: each call compiles nvccache's modules anew"
         yield Finding(ODD, "start", f"{text}; `{sys.executable} -m compileall -q {folder}` makes it")
+
+
+def _of_build(name: str) -> tuple[str, ...]:
+    """What hatch_build.py has noted of the building of a part."""
+    path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            notes = [line.strip() for line in stream if line.startswith(f"{name}: ")]
+    except OSError:
+        return ()
+    return tuple(notes)
 
 
 def _first_bytes(path: str) -> bytes:
@@ -186,9 +195,10 @@ def of_observer(settings: Config) -> Iterator[Finding]:
         obstacle = "" if settings.observe else f"{settings.origins['observe']} turns it off"
         obstacle = obstacle or observer.obstacle(folder, Store(folder))
     if obstacle:
-        yield Finding(ODD, "observer", f"{obstacle}: no compile is answered without running tools")
+        text = f"{obstacle}: no compile is answered without running tools"
+        yield Finding(ODD, "observer", text, _of_build("observer"))
     else:
-        yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`")
+        yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`", _of_build("observer"))
 
 
 def of_machine(settings: Config) -> Iterator[Finding]:

@@ -42,14 +42,14 @@ sys.dont_write_bytecode = bool(environ.get("PYTHONDONTWRITEBYTECODE"))  # -I ign
 sys.path += {folders!r}
 try:
     from nvccache.shim import main
-except ImportError:
+except Exception:
     exec({fallback!r})
 if __name__ == "__main__":
     sys.exit(main())
 """
 _FALLBACK = '''
 def main():
-    """Run the real nvcc: nvccache was removed, but no build may fail for that."""
+    """Run the real nvcc: nvccache was removed or is broken, but no build may fail for that."""
     import os
 
     nvcc = os.environ.get("NVCCACHE_NVCC") or "nvcc"

@@ -10,6 +10,7 @@ import click
 from nvccache.cli import looking, progress
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, json_option, say, say_json
+from nvccache.cli.replacing import opened_regular
 from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.records import packs
 from nvccache.records.packs import PackError
@@ -42,8 +43,10 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     not at all. AGE is written as `30d`, `12h` or `90m`.
     """
     settings = our_settings.load()
-    if not settings.dir or not os.path.lexists(settings.dir):
-        raise Failure(f"there is no cache in `{settings.dir}`" if settings.dir else our_settings.NO_CACHE)
+    if not settings.dir:
+        raise Failure(our_settings.NO_CACHE)
+    if os.path.exists(file) and not os.path.isfile(file):
+        raise Failure(f"cannot write `{file}`: it is no regular file")
     known = {(packed.item, packed.digest) for base in bases for packed in _index(base)}
     cache = looking.at(settings.dir)
     transfer = Transfer(cache)
@@ -70,7 +73,7 @@ def _write(file: str, transfer: Transfer, items: list[Item], known: set[tuple[It
 
 def _index(path: str) -> list[packs.Packed]:
     try:
-        with open(path, "rb") as stream:
+        with opened_regular(path) as stream:
             return packs.index_of(stream)
     except PackError as error:
         raise Failure(f"`{path}` {error}") from None

@@ -7,7 +7,7 @@ import re
 import shlex
 
 from nvccache import config, real_nvcc, wrong_settings
-from nvccache.cli import settings_editor
+from nvccache.cli import adding, settings_editor
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.toolkit import discovery
 
@@ -81,7 +81,7 @@ def _nothing_behind(shim: str, settings: Config, environ: Mapping[str, str]) -> 
     mend = [f"nvccache config set nvcc {shlex.quote(found)}"] if found else []
     if settings.origins["nvcc"] == "NVCCACHE_NVCC":
         mend = [f"export NVCCACHE_NVCC={shlex.quote(found)}"] if found else ["unset NVCCACHE_NVCC"]
-    detail = "" if mend else "`pip install 'nvccache[toolkit]'` brings an nvcc, if there is none"
+    detail = "" if mend else f"`{adding.command('toolkit')}` brings an nvcc, if there is none"
     text = f"`{shim}` is nvccache, and has no nvcc to run: {why}"
     return Finding(BAD, "shim", text, (detail,) if detail else (), tuple(mend))
 

@@ -74,6 +74,10 @@ def _on(remote: Remote, age: float | None, most: int | None, dry_run: bool) -> M
         return max(1, there[name][0])
 
     bulk.move(f"pruning {remote.shown}", remove, doomed, moved)
+    try:
+        service.sweep()
+    except ServiceError as error:
+        moved.fail(error)
     return moved
 
 

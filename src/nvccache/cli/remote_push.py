@@ -17,6 +17,7 @@ from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, uploader, uploads
 from nvccache.remote.service_error import ServiceError
 from nvccache.store import eviction
+from nvccache.store.directory import NoCacheError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,9 +55,12 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     chosen = remotes.load()
     found = []
     for remote in chosen.writable:
-        with eviction.told_in_one_sentence(chosen.root):
-            is_bulk = everything or age is not None
-            moved = _all(chosen, remote, age, dry_run) if is_bulk else _pending(chosen, remote, dry_run)
+        is_bulk = everything or age is not None
+        try:
+            with eviction.told_in_one_sentence(chosen.root):
+                moved = _all(chosen, remote, age, dry_run) if is_bulk else _pending(chosen, remote, dry_run)
+        except NoCacheError:  # a job that compiled nothing
+            moved = Moved(remote.shown)
         found.append(moved)
         if not as_json:
             show(moved, "sent", "would send", dry_run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache.cli import adding
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure
 from nvccache.remote import url
@@ -21,7 +22,6 @@ NO_LIST = "it gives no list of what it has"
 PREFIX = "1/"  # of all names of ours (remote/envelope.py)
 _SECONDS = 30.0  # in which a server has to answer a command
 _ADVICE = {
-    "not_installed": "pip install 'nvccache[remote]'",
     "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
     "tls": "name a file with the certificates that are trusted in SSL_CERT_FILE",
     "full": "nvccache remote prune --max-size SIZE",
@@ -108,7 +108,7 @@ def advice(word: str, shown: str, text: str) -> str:
             return mends
     if word == "bad_credentials":
         return _CREDENTIALS.get(shown.partition(":")[0], "set the credentials of the service")
-    return _ADVICE.get(word, "")
+    return adding.command("remote") if word == "not_installed" else _ADVICE.get(word, "")
 
 
 def milliseconds(seconds: float) -> str:

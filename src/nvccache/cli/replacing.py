@@ -1,4 +1,4 @@
-"""Writing a file that a user has named: all at once, and never in the place of what is no file."""
+"""Files that a user has named: written at once, never in the place of what is no file, never waited for."""
 
 from __future__ import annotations
 
@@ -52,6 +52,15 @@ def _opened(path: str) -> IO[bytes]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     os.set_blocking(descriptor, True)
     return open(descriptor, "wb")
+
+
+def opened_regular(path: str) -> IO[bytes]:
+    """A file to be read; raises OSError, also for a pipe, which would be waited for, perhaps for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return open(descriptor, "rb")
 
 
 def _is_replaceable(path: str) -> bool:

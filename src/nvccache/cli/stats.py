@@ -16,7 +16,9 @@ from nvccache.cli.output import say, warn
 from nvccache.cli.replacing import replace_file
 from nvccache.plan import stages
 from nvccache.remote import uploads
-from nvccache.store import event_totals, eviction, sizes
+from nvccache.store import cachedir_tag, event_totals, eviction, sizes
+from nvccache.store.directory import NoCacheError
+from nvccache.store.eviction import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,8 +114,7 @@ def _put(lines: Sequence[str], output: str | None) -> None:
 def _statistics(
     settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool
 ) -> Statistics:
-    exists = bool(settings.dir) and os.path.lexists(settings.dir)
-    usage = eviction.usage(settings.dir) if exists else None
+    usage = _usage(settings)
     root = settings.journal_root
     if since is not None:
         last = []
@@ -126,7 +127,7 @@ def _statistics(
         "max_bytes": settings.max_size,
         "entries": usage.entries if usage else 0,
     }
-    if with_sizes and exists:
+    if with_sizes and usage:
         size["kinds"] = {
             kind: {"files": of_kind.files, "bytes": of_kind.bytes, "unpacked_bytes": of_kind.unpacked}
             for kind, of_kind in sizes.by_kind(settings.dir).items()
@@ -140,6 +141,13 @@ def _statistics(
         "uploads": uploads.summary(settings.dir),
         "executor_outage": _outage(settings),
     }
+
+
+def _usage(settings: config.Config) -> Usage | None:
+    try:
+        return eviction.usage(settings.dir) if settings.dir else None
+    except NoCacheError:
+        return None
 
 
 def _outage(settings: config.Config) -> dict[str, object] | None:
@@ -178,7 +186,7 @@ def _grouped(settings: config.Config, since: float | str | None, by: str, form: 
 def _where(settings: config.Config) -> list[str]:
     if not settings.dir:
         return [f"There is no cache here: {our_settings.NO_CACHE}"]
-    exists = os.path.lexists(settings.dir)
+    exists = os.path.lexists(os.path.join(settings.dir, cachedir_tag.NAME))
     lines = [f"cache in `{settings.dir}`" if exists else f"There is no cache in `{settings.dir}` yet"]
     if settings.stats_dir:
         lines.append(f"counted in `{settings.stats_dir}`")

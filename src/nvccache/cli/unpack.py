@@ -10,6 +10,7 @@ import click
 from nvccache.cli import progress
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, json_option, say, say_json
+from nvccache.cli.replacing import opened_regular
 from nvccache.cli.units import count_words, size_words
 from nvccache.records import packs
 from nvccache.records.packs import PackError
@@ -66,7 +67,7 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
     cache = Store(directories.of(settings))
     transfer = Transfer(cache, settings.max_size)
     try:
-        with open(file, "rb") as stream, progress.bar("unpacking") as tell:
+        with opened_regular(file) as stream, progress.bar("unpacking") as tell:
             index = packs.index_of(stream)
             for number, packed in enumerate(index, 1):
                 tell(number, len(index))

@@ -52,8 +52,8 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
         raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
     if command and (repair or sample):
         raise WrongUsage("a command line goes with no other option", ctx=click.get_current_context())
-    if not settings.dir or not os.path.lexists(settings.dir):
-        raise Failure(f"there is no cache in `{settings.dir}`" if settings.dir else our_settings.NO_CACHE)
+    if not settings.dir:
+        raise Failure(our_settings.NO_CACHE)
     checked = None if command else _check(settings, repair)
     tried = [_given(command)] if command else _sample(settings, sample) if sample else []
     if as_json:

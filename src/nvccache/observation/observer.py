@@ -34,7 +34,7 @@ def obstacle(directory: str, cache: Store) -> str:
         return f"`{directory}` has a character that `{VARIABLE}` cannot have"
     shown = signatures.of(LIBRARY)
     if not shown:
-        return "the observer was not built: there was no C compiler"
+        return "the observer was not built"
     program = signatures.to_text(signatures.all_of(_TRIED[:1]) or [])
     library = (LIBRARY, signatures.to_text([shown]))
     key = keys.key_of("observer", [("library", library), ("program", (program,))])

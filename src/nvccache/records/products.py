@@ -9,7 +9,8 @@ same is left behind here, but a new file gets its name only when all is in it:
     written into        in place, after its blocks have been reserved; a torn one is removed
 
 A file without a name goes with its process, however that ends. A file system that has no such files gets
-one with a random name beside the product, which is then renamed.
+one beside the product, which is then renamed. Its name is made of the product's: what a killed process has
+left goes when the product is made again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
+_LONGEST_STEM = 200  # bytes of the name of a file that lies beside a product
 _BLOCK = 512  # what st_blocks counts
 _TRIES = 3  # others may make a file of the name that is just being given
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
@@ -124,10 +126,23 @@ class _Pending:
         try:
             self._descriptor = os.open(directory, flags | os.O_TMPFILE, 0o666)
         except OSError:
-            flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            self._temporary = f"{directory}/.nvccache-{os.urandom(8).hex()}"
-            self._descriptor = os.open(self._temporary, flags, 0o666)
+            self._make_beside(directory)
         _fill(self._descriptor, self._product)
+
+    def _make_beside(self, directory: str) -> None:
+        from nvccache.files import flock
+
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        last = os.fsencode(os.path.basename(self._product.destination))[:_LONGEST_STEM]
+        path = f"{directory}/.nvccache-{os.fsdecode(last)}"
+        try:
+            _remove_if_left(path)
+            self._descriptor = os.open(path, flags, 0o666)
+        except OSError:  # another process is making the same
+            path += f"-{os.urandom(8).hex()}"
+            self._descriptor = os.open(path, flags, 0o666)
+        self._temporary = path
+        _succeeds(lambda _: flock.take(self._descriptor), path)
 
     def _link(self) -> bool:
         """Give the file its name; False where it can only be written into what has that name."""
@@ -187,12 +202,27 @@ class _Pending:
             _succeeds(lambda _: os.utime(self._descriptor, ns=times), "")
 
 
-def _succeeds(action: Callable[[str], None], path: str) -> bool:
+def _succeeds(action: Callable[[str], object], path: str) -> bool:
     try:
         action(path)
     except OSError:
         return False
     return True
+
+
+def _remove_if_left(path: str) -> None:
+    """Remove what a killed process was making, which nobody holds the lock of; raises OSError."""
+    from nvccache.files import flock
+
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and flock.take(descriptor):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 def _fill(descriptor: int, product: Product) -> None:

@@ -91,6 +91,11 @@ class Service:
         else:
             self._told(lambda: self._writer().delete(name))
 
+    def sweep(self) -> None:
+        """Remove what killed processes have left half written; only a directory has that."""
+        if isinstance(self._own, SharedDirectory):
+            self._own.sweep()
+
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
         """The names that begin with `prefix`, which ends with `/` or is empty; sizes; times of change."""
         if self._own:

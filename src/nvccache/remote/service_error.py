@@ -88,7 +88,7 @@ TEXTS = {
     "throttled": "it asks for fewer requests",
     "full": "it has no room left",
     "tls": "its certificate, or the encryption, cannot be used",
-    "not_installed": "`pip install 'nvccache[remote]'` brings what speaks to it",
+    "not_installed": "what speaks to it is not installed",
     "broken": "its answer cannot be used",
 }
 # Where the word alone would send somebody to look in the wrong place.

@@ -102,7 +102,20 @@ class SharedDirectory:
                 raise _fault(error) from None
 
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        """The files whose names begin with `prefix`; what was left half written long ago is removed."""
+        """The files whose names begin with `prefix`, but for those that are being written."""
+        for inside, last, _, status in self._files():
+            name = inside + last
+            if name.startswith(prefix) and not last.startswith(_TEMPORARY) and stat.S_ISREG(status.st_mode):
+                yield name, status.st_size, status.st_mtime
+
+    def sweep(self) -> None:
+        """Remove what was left half written long ago."""
+        for _, last, folder, status in self._files():
+            if last.startswith(_TEMPORARY) and status.st_mtime < time.time() - _STALE:
+                untrusted.remove(last, folder)
+
+    def _files(self) -> Iterator[tuple[str, str, int, os.stat_result]]:
+        """Folder, name, the folder's descriptor, and status of all that is no folder."""
         try:
             top = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -113,8 +126,11 @@ class SharedDirectory:
             for where, _, names, folder in os.fwalk(".", dir_fd=top):
                 inside = "" if where == "." else where.removeprefix("./") + "/"
                 for last in names:
-                    if (inside + last).startswith(prefix):
-                        yield from _listed(inside, last, folder)
+                    try:
+                        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+                    except OSError:
+                        continue  # it has just been removed
+                    yield inside, last, folder, status
         except OSError as error:
             raise _fault(error) from None
         finally:
@@ -154,18 +170,6 @@ def _enter_one(name: str, above: int, permissions: untrusted.Permissions | None)
     else:
         permissions.give_to_folder(name, above)
     return os.open(name, untrusted.FOLDER, dir_fd=above)
-
-
-def _listed(inside: str, last: str, folder: int) -> Iterator[tuple[str, int, float]]:
-    try:
-        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return  # it has just been removed
-    if last.startswith(_TEMPORARY):
-        if status.st_mtime < time.time() - _STALE:
-            untrusted.remove(last, folder)
-    elif stat.S_ISREG(status.st_mode):
-        yield inside + last, status.st_size, status.st_mtime
 
 
 def _fault(error: OSError) -> ServiceError:

@@ -116,7 +116,7 @@ def _load_grpc() -> Any:
 
             messages.of("Digest")
         except ImportError as error:
-            text = f"{error.name or 'a package'} is not installed: pip install 'nvccache[exec]'"
+            text = f"{error.name or 'a package'} is not installed"
             raise AwayError(faults.NOT_INSTALLED, text) from None
         finally:
             for name, value in before.items():  # the environment is the user's

@@ -28,7 +28,7 @@ SENTENCES = {
     DENIED: "the engine permits no such access",
     BAD_CREDENTIALS: "the engine does not accept the credentials, or a file with them cannot be read",
     FULL: "the engine has no room left, or its queue is full",
-    NOT_INSTALLED: "what speaks to the engine is not installed: `pip install 'nvccache[exec]'`",
+    NOT_INSTALLED: "what speaks to the engine is not installed: `nvccache doctor` says how it is",
     NO_WORKERS: "it was still in the queue when a worker should have had it",
     OTHER_VERSION: "the engine speaks another version of the interface, or cannot execute",
     OTHER_MACHINE: "the worker has another class of processor",

@@ -43,6 +43,10 @@ class StoreError(Exception):
     """The cache directory cannot be used; the message is one sentence for the user."""
 
 
+class NoCacheError(StoreError):
+    """There is no directory, or an empty one that nothing was stored in yet."""
+
+
 class LockTimeoutError(StoreError):
     """Another process holds a lock for longer than a call waits."""
 

@@ -210,9 +210,10 @@ def is_large(place: str | Directory) -> bool:
 def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
     """A descriptor of a log that is written to; raises OSError.
 
-    Not of one with a second name: that may be a file of somebody's outside the cache.
+    Not of one with a second name: that may be a file of somebody's outside the cache. It names what was
+    compiled, which concerns nobody but those who share the cache.
     """
-    descriptor, status = root.open(path, flags, make)
+    descriptor, status = root.open(path, flags, make, for_writers=True)
     if status.st_nlink > 1:
         os.close(descriptor)
         raise SecondNameError(f"`{path}` has another name elsewhere")

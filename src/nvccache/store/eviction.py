@@ -13,7 +13,7 @@ import time
 
 from nvccache.store import cachedir_tag, inflight, layout, locks, publishing
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory, StoreError
+from nvccache.store.directory import Directory, NoCacheError, StoreError
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -166,7 +166,7 @@ def told_in_one_sentence(root: Directory) -> Iterator[Directory]:
     except cachedir_tag.ForeignDirectoryError as error:
         raise StoreError(str(error)) from None
     except FileNotFoundError:
-        raise StoreError(f"there is no cache directory `{root.path}` yet") from None
+        raise NoCacheError(f"there is no cache in `{root.path}`") from None
     except OSError as error:
         if os.path.lexists(root.path) and not os.path.isdir(root.path):
             raise StoreError(f"the cache directory `{root.path}` is not a directory") from None

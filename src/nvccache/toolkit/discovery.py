@@ -37,7 +37,7 @@ def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
     """A sentence for the user when `find_nvcc` found none; `origin` is that of the setting (Config)."""
     if configured:
         return real_nvcc.why_none("", configured, origin, environ)[1]
-    return "no nvcc on PATH and none below /usr/local; `pip install 'nvccache[toolkit]'` brings one"
+    return "no nvcc on PATH and none below /usr/local"
 
 
 def is_real(path: str) -> bool:

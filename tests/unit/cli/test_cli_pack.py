@@ -106,6 +106,20 @@ def test_a_file_of_others_is_no_pack(nvccache, tmp_path, other):
     assert not os.path.exists(other.root)
 
 
+def test_a_fifo_is_not_waited_for(nvccache, fill, tmp_path):
+    fill(*CONTENTS)
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    for line in (
+        ("unpack", str(path)),
+        ("pack", str(path)),
+        ("pack", str(tmp_path / "b"), "--base", str(path)),
+    ):
+        result = nvccache(*line)
+        assert (result.exit_code, "it is no regular file" in result.stderr) == (1, True)
+    assert path.is_fifo()
+
+
 @pytest.mark.parametrize("change", [lambda c: c[:-1], lambda c: c + b"x", lambda c: c[:200]])
 def test_a_pack_that_is_cut_short_is_not_read(nvccache, fill, other, tmp_path, change):
     fill(*CONTENTS)

@@ -365,6 +365,23 @@ def test_prune_removes_what_is_old_and_nothing_of_others(nvccache, far, cache):
     assert nvccache("remote", "prune").exit_code == 2
 
 
+def test_only_prune_removes_what_was_left_half_written(nvccache, far, cache):
+    nvccache("remote", "push", "--all")
+    left = files(far)[0].with_name(".new-0")
+    left.write_text("half")
+    os.utime(left, (1e9, 1e9))
+    prune = ["remote", "prune", "--older-than", "1d"]
+    for line in (
+        ["remote", "status", "--list"],
+        [*prune, "--dry-run"],
+        ["remote", "push", "--all", "--dry-run"],
+    ):
+        assert nvccache(*line).exit_code == 0
+        assert left.exists(), line
+    nvccache(*prune)
+    assert not left.exists()
+
+
 def test_the_oldest_go_beyond_a_size():
     now = time.time()
     there = {"a": (10, now - 3), "b": (10, now - 1), "c": (10, now - 2)}

@@ -199,3 +199,11 @@ def test_a_program_that_no_loader_looks_at(tmp_path, monkeypatch):
         program.write_bytes(text)
         assert observable.obstacle(str(program)) == ""
     assert observable.obstacle("/nowhere") == ""
+
+
+def test_what_was_noted_when_nvccache_was_built_is_told(tmp_path, monkeypatch):
+    (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
+    monkeypatch.setattr(findings.observer, "LIBRARY", str(tmp_path / "observer.so"))
+    (found,) = findings.of_observer(config.load({"NVCCACHE_DIR": str(tmp_path / "cache")}))
+    assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd",))
+    assert found.text.startswith("the observer was not built")

@@ -14,7 +14,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache import config
-from nvccache.cli import executor_checks, path_checks
+from nvccache.cli import adding, executor_checks, path_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
@@ -99,7 +99,7 @@ def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch: pytest.M
 
     monkeypatch.setattr(connection, "_load_grpc", load)
     (finding,) = findings("grpc://127.0.0.1:1")
-    assert (finding.state, finding.mend) == (BAD, ("pip install 'nvccache[exec]'",))
+    assert (finding.state, finding.mend) == (BAD, (adding.command("exec"),))
 
 
 def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nvccache import config
-from nvccache.cli import remote_checks
+from nvccache.cli import adding, remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
 from nvccache.remote import breaker, uploads, url
 from nvccache.remote.service_error import ServiceError
@@ -63,7 +63,7 @@ def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):
         raise ServiceError("not_installed")
 
     monkeypatch.setattr(SharedDirectory, "has", raised)
-    assert found()[0].mend == ("pip install 'nvccache[remote]'",)
+    assert found()[0].mend == (adding.command("remote"),)
 
 
 def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeypatch):

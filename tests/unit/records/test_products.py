@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import unprivileged
-from nvccache.files import keys
+from nvccache.files import flock, keys
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store.store import BLOB, Store
@@ -65,6 +65,29 @@ def test_a_new_product_has_the_mode_that_the_umask_gives(destination, umask, is_
     assert stat.S_IMODE(destination.stat().st_mode) == 0o666 & ~umask
     assert destination.read_bytes() == CONTENT
     assert os.listdir(destination.parent) == ["a.o"]
+
+
+def test_what_a_killed_call_left_goes_when_the_product_is_made_again(destination, monkeypatch):
+    refuse_nameless(monkeypatch)
+    destination.with_name(".nvccache-a.o").write_bytes(b"half")
+    deliver(destination)
+    assert (os.listdir(destination.parent), destination.read_bytes()) == (["a.o"], CONTENT)
+
+
+def test_what_another_call_is_making_stays(destination, monkeypatch):
+    refuse_nameless(monkeypatch)
+    theirs = destination.with_name(".nvccache-a.o")
+    with open(theirs, "wb") as stream:
+        assert flock.take(stream.fileno())
+        deliver(destination)
+    assert sorted(os.listdir(destination.parent)) == [".nvccache-a.o", "a.o"]
+    assert destination.read_bytes() == CONTENT
+
+
+def test_names_that_are_as_long_as_can_be(destination, monkeypatch):
+    refuse_nameless(monkeypatch)
+    deliver(destination.with_name("é" * 126 + ".o"))
+    assert os.listdir(destination.parent) == ["é" * 126 + ".o"]
 
 
 @pytest.mark.parametrize("old", [OLD, OLD * 10000, b""])

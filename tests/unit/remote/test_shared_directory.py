@@ -104,6 +104,8 @@ def test_what_was_left_half_written_goes_after_an_hour(shared: SharedDirectory, 
         (path.parent / name).write_bytes(b"half")
         os.utime(path.parent / name, (time.time() - age, time.time() - age))
     assert list(shared.list("")) == []
+    assert len(list(path.parent.iterdir())) == 2
+    shared.sweep()
     assert [entry.name for entry in path.parent.iterdir()] == [".new-fresh"]
 
 

@@ -38,6 +38,19 @@ def test_the_last_calls_of_a_build_tell_how_many_jobs_it_has(cache_dir):
     assert event_line.jobs_seen(cache_dir, "7-1") == 999_999_999
 
 
+@pytest.mark.parametrize(
+    ("directory", "log"),
+    [(0o755, 0o600), (0o700, 0o600), (0o2775, 0o660), (0o1777, 0o666)],
+    ids="{:o}".format,
+)
+def test_only_who_shares_the_cache_may_read_the_log(tmp_path, directory, log):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(directory)
+    event_line.append(str(tmp_path / "cache"), MISS)
+    found = tmp_path / "cache" / "journal" / event_line.LOG
+    assert found.stat().st_mode & 0o777 == log
+
+
 def test_unusable_directory_is_silent_for_a_call(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")

@@ -1,0 +1,35 @@
+"""A directory for the cache that nothing was stored in yet, as a fresh volume: as good as none."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+REPORT = ["report", "--output", "report.html"]
+DONE = [
+    ["stats"],
+    ["stats", "--json"],
+    ["stats", "--sizes"],
+    ["stats", "--zero"],
+    ["stats", "--by", "source"],
+]
+DONE += [["clean"], ["clean", "--all"], ["clean", "--stage", "ptxas"], ["clean", "--matching", "*.cu"]]
+DONE += [["clean", "--unused-toolchains"], ["clean", "--max-size", "1G", "--dry-run"], ["events"], REPORT]
+DONE += [["remote", "push"], ["remote", "push", "--all"], ["remote", "pull"], ["remote", "status", "--list"]]
+NOTHING_TO_SHOW = [["explain"], ["verify"], ["pack", "file.pack"]]
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["absent", "empty"])
+@pytest.mark.parametrize("line", [*DONE, *NOTHING_TO_SHOW], ids=" ".join)
+def test_a_command_ends_as_without_a_directory(nvccache, cache_dir, tmp_path, monkeypatch, line, is_made):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+    (tmp_path / "far").mkdir()
+    if is_made:
+        os.mkdir(cache_dir)
+    result = nvccache(*line)
+    assert result.exit_code == (line in NOTHING_TO_SHOW), result.output
+    assert "cache directory" not in result.output
+    if is_made and "pull" not in line:
+        assert os.listdir(cache_dir) == []
