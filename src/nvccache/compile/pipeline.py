@@ -11,7 +11,7 @@ from nvccache.commandline.invocation import Bypass
 from nvccache.compile import miss_reason, record_call, runner
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
-from nvccache.execution import execution
+from nvccache.execution import execution, object_place
 from nvccache.machine import hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
@@ -98,6 +98,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
     )
+    if object_place.is_left_to_nvcc(context):
+        return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)
     cause = miss_reason.find_cause(case, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache.execution import seeding
+from nvccache.execution import object_place, seeding
 from nvccache.files import keys
 from nvccache.machine import scratch
 from nvccache.module_id import ids
@@ -58,6 +58,8 @@ class Publisher:
 
     def _reason_against(self, stage: Stage, lookup: Lookup, made: Made) -> str:
         """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
+        if made.clue:
+            return made.clue
         contents = self._contents(stage).values()
         directory = os.fsencode(self._execution.plan.scratch)
         if any(content is None or directory in content for content in contents):
@@ -65,7 +67,8 @@ class Publisher:
         said = made.completed.stdout + made.completed.stderr
         if any(scratch.is_named(output.destination, said) for output in stage.outputs):
             return f"what {stage.kind} says names its product"  # which is called otherwise the next time
-        if self._execution.keys.front_key(stage) != lookup.front_key:
+        is_its_own = object_place.is_its_own(made.in_place, (log.read() for log in made.logs))
+        if not is_its_own or self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
         return ""
 

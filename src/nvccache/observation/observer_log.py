@@ -18,7 +18,7 @@ import stat
 
 from nvccache.observation.observed_process import Process
 from nvccache.observation.starts import Starts
-from nvccache.values import dataclass
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +46,15 @@ _MADE_WHEN_READ = ("/proc/", "/sys/")
 
 @dataclass(slots=True)
 class Observation:
-    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all."""
+    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all.
+
+    `made` are the files, by device and inode, that were opened to be made or emptied.
+    """
 
     processes: list[Process]
     written: set[str]
     incomplete: str = ""
+    made: set[tuple[int, int]] = field(default_factory=set)
 
 
 def read(path: str, program: str) -> Observation:
@@ -93,6 +97,7 @@ class _Reader:
     __slots__ = (
         "_began",
         "_heads",
+        "_made",
         "_ours",
         "_process",
         "_shown",
@@ -109,6 +114,7 @@ class _Reader:
         self._starts = Starts(os.path.join(self._ours, program), Process)
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._shown: dict[str, Signature] = {}
+        self._made: set[tuple[int, int]] = set()
         self._written: set[str] = set()
         self._written_from_root: set[str] = set()
         self._process = Process("")
@@ -119,7 +125,7 @@ class _Reader:
 
     def result(self) -> Observation:
         self.fails(self._starts.finish())
-        return Observation(self._starts.processes(), self._written, self.incomplete)
+        return Observation(self._starts.processes(), self._written, self.incomplete, self._made)
 
     def read(self, log: bytes) -> None:
         if len(log) > LIMIT:
@@ -225,9 +231,16 @@ class _Reader:
             raise ValueError("no file")
         elif flags & os.O_PATH:
             process.found.setdefault(path, numbers[4])
-        elif flags & os.O_ACCMODE == os.O_WRONLY:
+        else:
+            self._note_open_file(path, flags, numbers)
+
+    def _note_open_file(self, path: str, flags: int, numbers: Sequence[int]) -> None:
+        process = self._process
+        if flags & (os.O_CREAT | os.O_TRUNC):
+            self._made.add((numbers[2], numbers[3] & _MOST_INODES))
+        if flags & os.O_ACCMODE == os.O_WRONLY:
             return
-        elif stat.S_ISREG(numbers[4]) and not path.startswith(_MADE_WHEN_READ):
+        if stat.S_ISREG(numbers[4]) and not path.startswith(_MADE_WHEN_READ):
             self._note_file(process.files, path, numbers[2:])
         else:
             process.others[path] = numbers[4]
