@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import object_place, seeding
-from nvccache.files import keys
+from nvccache.files import elf, keys
 from nvccache.machine import scratch
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
@@ -60,9 +60,7 @@ class Publisher:
         """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
         if made.clue:
             return made.clue
-        contents = self._contents(stage).values()
-        directory = os.fsencode(self._execution.plan.scratch)
-        if any(content is None or directory in content for content in contents):
+        if any(self._may_name_scratch(stage, content) for content in self._contents(stage).values()):
             return f"a product of {stage.kind} names the scratch directory"
         said = made.completed.stdout + made.completed.stderr
         if any(scratch.is_named(output.destination, said) for output in stage.outputs):
@@ -71,6 +69,21 @@ class Publisher:
         if not is_its_own or self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
         return ""
+
+    def _may_name_scratch(self, stage: Stage, content: bytes | None) -> bool:
+        """Whether a product may hold the name of the scratch directory, also where it is compressed.
+
+        A command that asks for debug information has that name replaced.
+        """
+        directory = os.fsencode(self._execution.plan.scratch)
+        if content is None or directory in content:
+            return True
+        if not stage.tool.is_host_compiler or stage.grammar.sees_directory or not elf.is_understood(content):
+            return False
+        try:
+            return any(directory in text for text in elf.uncompressed_sections(content))
+        except ValueError:
+            return True
 
     def _contents(self, stage: Stage) -> dict[str, bytes | None]:
         """What is kept of a stage's outputs, by path: the text of a pass is not."""
