@@ -8,7 +8,7 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import miss_reason, record_call, runner
+from nvccache.compile import miss_reason, record_call, runner, scripted_nvcc
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution, object_place
@@ -75,12 +75,13 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     _begin_to_ask_beyond(request, config, cache)
-    transcript, dry_run = _transcribe(request, path, observing)
+    transcript, dry_run = _transcribe(request, path, observing, cache)
     found = _answer_from_beyond(request, config, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
+    assert dry_run
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
@@ -171,17 +172,25 @@ def _planned(
     return Bypass("missing_program", missing) if missing else planned
 
 
-def _transcribe(request: Request, path: str, observing: Watch) -> tuple[Transcript | Bypass, Log]:
+def _transcribe(
+    request: Request, path: str, observing: Watch, cache: store.Store
+) -> tuple[Transcript | Bypass, Log | None]:
     """What nvcc would do, and the log of asking it."""
-    logs: list[Log] = []
 
-    def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-        completed, seen = observing.run(argv, environ)
-        logs.append(seen)
-        return completed
+    def ask(by_variables: bool) -> tuple[Transcript | Bypass, Log]:
+        logs: list[Log] = []
 
-    transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path, run)
-    return transcript, logs[0]
+        def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+            completed, seen = observing.run(argv, environ)
+            logs.append(seen)
+            return completed
+
+        transcript = dryrun.of_invocation(
+            request.nvcc, request.invocation, request.guarded_environ, path, run, by_variables
+        )
+        return transcript, logs[0]
+
+    return scripted_nvcc.ask(request, cache, observing.is_blind, ask)
 
 
 def _now() -> tuple[int, int]:

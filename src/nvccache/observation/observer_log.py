@@ -48,13 +48,15 @@ _MADE_WHEN_READ = ("/proc/", "/sys/")
 class Observation:
     """What the tool and all that it started did; `incomplete` is a clause that says why this is not all.
 
-    `made` are the files, by device and inode, that were opened to be made or emptied.
+    `made` are the files, by device and inode, that were opened to be made or emptied. `images` are the
+    programs that the tool's own process has been, in order: a script, and what it became by `exec`.
     """
 
     processes: list[Process]
     written: set[str]
     incomplete: str = ""
     made: set[tuple[int, int]] = field(default_factory=set)
+    images: list[Process] = field(default_factory=list)
 
 
 def read(path: str, program: str) -> Observation:
@@ -125,7 +127,8 @@ class _Reader:
 
     def result(self) -> Observation:
         self.fails(self._starts.finish())
-        return Observation(self._starts.processes(), self._written, self.incomplete, self._made)
+        processes, images = self._starts.processes(), self._starts.images()
+        return Observation(processes, self._written, self.incomplete, self._made, images)
 
     def read(self, log: bytes) -> None:
         if len(log) > LIMIT:

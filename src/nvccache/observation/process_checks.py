@@ -170,11 +170,16 @@ def may_heed(process: Process, word: str) -> bool:
     return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
 
 
+def text_of_script(path: str) -> bytes | None:
+    """The text of a program that is a script of a shell, or None."""
+    text = _text(path)
+    return text if _OF_SHELL.match(text.partition(b"\n")[0]) else None
+
+
 def only_hands_on(path: str) -> bool:
     """Whether a program is a script of a shell that does no more with its arguments than hand them on."""
-    text = _text(path)
-    first = text.partition(b"\n")[0]
-    return bool(_OF_SHELL.match(first)) and not shell_text.heeds_arguments([text])
+    text = text_of_script(path)
+    return text is not None and not shell_text.heeds_arguments([text])
 
 
 def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
