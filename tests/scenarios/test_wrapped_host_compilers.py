@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ import pytest
 
 from scenarios.observed_cases import Case, bench, call, check, light, set_up
 from scenarios.observed_wrappers import compiled_chooser, script
-from scenarios.soundness_cases import KERNEL, Change, each, made_by_plain, write
+from scenarios.soundness_cases import KERNEL, Change, each, made_by_cache, made_by_plain, write
 from workspaces import Counters, Workspace
 
 __all__ = ["bench", "light"]
@@ -146,3 +147,34 @@ def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) 
         found, _, _ = compiled_anew(bench)
         assert found == {"a.o", "a.log"}
         assert (bench.directory / "out/a.log").read_text() == "out/a.o\n"
+
+
+@pytest.mark.full
+def test_a_wrapper_has_objects_name_their_path_and_directory(bench: Workspace) -> None:
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"')))
+    for name in (".", "other"):
+        directory = bench.directory / name
+        (directory / "out").mkdir(parents=True, exist_ok=True)
+        shutil.copy(bench.directory / "a.cu", directory / "a.cu") if name != "." else None
+        for _ in range(2):
+            (directory / "out/a.o").unlink(missing_ok=True)
+            assert bench.cached(*LINE.argv(bench), cwd=directory).status == 0
+            assert f"{directory.resolve()}/out/a.gcda".encode() in (directory / "out/a.o").read_bytes()
+
+
+@pytest.mark.full
+def test_a_compressed_name_of_the_scratch_directory_is_not_kept(bench: Workspace) -> None:
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -g -gz "$@"')))
+    for _ in range(2):
+        _, image, counters = compiled_anew(bench)
+        assert b"nvccache" not in image, "it is not compressed here"
+        assert counters.ran()["host_compile"] == 1
+
+
+@pytest.mark.full
+def test_a_wrapper_sees_the_path_where_nothing_is_observed(bench: Workspace) -> None:
+    which = dataclasses.replace(DEBUG, variables={"NVCCACHE_OBSERVE": "0"})
+    set_up(
+        bench, Case(files={"a.cu": SOURCE, "debug/flags": ""}, prepare=CHOOSERS["the word behind -o"](MORE))
+    )
+    assert made_by_cache(bench, which)[0] == made_by_plain(bench, which)

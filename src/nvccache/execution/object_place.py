@@ -7,7 +7,7 @@ object names, and to a script that chooses options by it. Options on nvcc's comm
     a compiler, and a script that hands on its arguments    into the scratch directory: the product appears
                                                             whole, and nobody changes it before it is kept
     everything else                                         in place: with the path and in the order of nvcc,
-                                                            kept for that path alone
+                                                            kept for that path and directory alone
 
 and a run of the former which shows that the path mattered is repeated in place. That is remembered of the
 compiler with these options. An object that nvcc links and removes is not written where the user wants it; a
@@ -132,7 +132,9 @@ def _in_place(stage: Stage) -> Stage:
             outputs.append(output)
     if argv == stage.argv:
         return stage
-    grammar = replace(stage.grammar, sees_names=True, sees_output_names=True, stays_in_order=True)
+    # What options are added is not known: some have the object name the working directory.
+    seen = replace(stage.grammar, sees_directory=True, sees_names=True, sees_output_names=True)
+    grammar = replace(seen, stays_in_order=True)
     return replace(stage, grammar=grammar, argv=argv, outputs=tuple(outputs))
 
 

@@ -73,12 +73,14 @@ class Publisher:
     def _may_name_scratch(self, stage: Stage, content: bytes | None) -> bool:
         """Whether a product may hold the name of the scratch directory, also where it is compressed.
 
-        A command that asks for debug information has that name replaced.
+        A command that is known to ask for debug information has that name replaced.
         """
-        directory = os.fsencode(self._execution.plan.scratch)
+        scratch_directory = self._execution.plan.scratch
+        directory = os.fsencode(scratch_directory)
         if content is None or directory in content:
             return True
-        if not stage.tool.is_host_compiler or stage.grammar.sees_directory or not elf.is_understood(content):
+        is_replaced = bool(stage.tool.added_options(stage.argv, scratch_directory))
+        if is_replaced or not stage.tool.is_host_compiler or not elf.is_understood(content):
             return False
         try:
             return any(directory in text for text in elf.uncompressed_sections(content))
