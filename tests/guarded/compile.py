@@ -10,10 +10,10 @@ from guarded.table import (
     LINKED,
     LINKS,
     PRODUCTS,
-    SCRIPTED,
     RELINK,
     RELINKS,
     SAID,
+    SCRIPTED,
     UNRECORDED,
     Guard,
 )

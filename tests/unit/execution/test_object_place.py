@@ -1,4 +1,4 @@
-"""Where objects are written: what shows that their path matters, and that what lies in place is the stage's."""
+"""Objects that are written in place: whether what lies there is what the stage has made."""
 
 from __future__ import annotations
 
