@@ -151,15 +151,15 @@ def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) 
 
 @pytest.mark.full
 def test_a_wrapper_has_objects_name_their_path_and_directory(bench: Workspace) -> None:
+    """Of one source, which the passes and the module id know by one path."""
     set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"')))
-    for name in (".", "other"):
+    which = call(WRAPPED, line="-c {work}/a.cu -o out/a.o")
+    for name in ("one", "one", "two", "two"):
         directory = bench.directory / name
         (directory / "out").mkdir(parents=True, exist_ok=True)
-        shutil.copy(bench.directory / "a.cu", directory / "a.cu") if name != "." else None
-        for _ in range(2):
-            (directory / "out/a.o").unlink(missing_ok=True)
-            assert bench.cached(*LINE.argv(bench), cwd=directory).status == 0
-            assert f"{directory.resolve()}/out/a.gcda".encode() in (directory / "out/a.o").read_bytes()
+        (directory / "out/a.o").unlink(missing_ok=True)
+        assert bench.cached(*which.argv(bench), cwd=directory).status == 0
+        assert f"{directory.resolve()}/out/a.gcda".encode() in (directory / "out/a.o").read_bytes()
 
 
 @pytest.mark.full
