@@ -8,6 +8,7 @@ moment, through compile.pipeline, and nothing else of that way is named here.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -24,8 +25,7 @@ from nvccache.store import directory, store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH
 
-NVCC = """#!/bin/sh
-for scratch; do :; done
+NVCC = """for scratch; do :; done
 sed "s#@scratch@#$scratch#g; s#@work@#$PWD#g" {transcript} >&2
 exit $(cat {status})
 """
@@ -74,7 +74,7 @@ class Toolkit:
         self.nvcc = str(folder / "bin" / "nvcc")
         self.status = folder / "status"
         self.transcript = folder / "transcript"
-        self.write_tool("nvcc", NVCC.format(transcript=self.transcript, status=self.status))
+        write_nvcc(Path(self.nvcc), NVCC.format(transcript=self.transcript, status=self.status))
         for name, removed in TOOLS.items():
             self.write_tool(name, TOOL.format(name=name, removed=removed))
         self.environ = {
@@ -134,6 +134,19 @@ class Toolkit:
         """What a record answers, if one does."""
         environ = {**self.environ, **variables}
         return levels.answer(self.nvcc, line.split(), settings.load(environ), environ).answer
+
+
+def write_nvcc(path: Path, text: str) -> None:
+    """Put an nvcc there that runs a text for a shell: by becoming a shell that is called nvcc.
+
+    A script that does not become an nvcc would be left alone.
+    """
+    shell = path.parent.parent / "shell"
+    shell.mkdir()
+    shutil.copy("/bin/sh", shell / "nvcc")
+    (shell / "text").write_text(text)
+    path.write_text(f'#!/bin/sh\nexec {shell}/nvcc {shell}/text "$@"\n')
+    path.chmod(0o755)
 
 
 def cubin(*architectures: int, options: str = "", cicc_options: str = "") -> list[str]:

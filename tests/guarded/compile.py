@@ -13,6 +13,7 @@ from guarded.table import (
     RELINK,
     RELINKS,
     SAID,
+    SCRIPTED,
     UNRECORDED,
     Guard,
 )
@@ -289,5 +290,29 @@ GUARDS = [
         "pass",
         "test_keys.py",
         "large",
+    ),
+    Guard(
+        "nvcc as a script: that it becomes nvcc",
+        "scripted_nvcc.py",
+        'if "nvcc" not in',
+        'if False and "nvcc" not in',
+        SCRIPTED,
+        "does_more and execs",
+    ),
+    Guard(
+        "nvcc as a script: terminals",
+        "scripted_nvcc.py",
+        "if any(map(_TERMINAL.search, texts)):",
+        "if False:",
+        SCRIPTED,
+        "does_more and terminal",
+    ),
+    Guard(
+        "nvcc as a script: its arguments",
+        "scripted_nvcc.py",
+        "if not by_variables and not any(map(process_checks.heeds_arguments, shells)):",
+        "if not by_variables:",
+        SCRIPTED,
+        "seen_through and behind",
     ),
 ]

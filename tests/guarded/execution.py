@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from guarded.table import CALLERS, CUT_OFF, IDS, LINES, LINES_LISTED, SAID, SHARED, TERMINALS, Guard
+from guarded.table import (
+    CALLERS,
+    CUT_OFF,
+    IDS,
+    LINES,
+    LINES_LISTED,
+    SAID,
+    SHARED,
+    TERMINALS,
+    WRAPPED_HOST,
+    Guard,
+)
 
 GUARDS = [
     Guard(
@@ -116,5 +127,77 @@ GUARDS = [
         "str(",
         SHARED,
         "stages_that_hit",
+    ),
+    Guard(
+        "objects: files beside them",
+        "object_place.py",
+        "if beside:",
+        "if False:",
+        WRAPPED_HOST,
+        "beside_the_object and stack",
+    ),
+    Guard(
+        "objects: that name their path",
+        "object_place.py",
+        "if os.fsencode(directory) in content:",
+        "if False:",
+        f"{WRAPPED_HOST} --every-case",
+        "name_their_path",
+    ),
+    Guard(
+        "objects: whoever may heed their path",
+        "object_place.py",
+        "if process_checks.may_heed(process, output.path) and",
+        "if False and",
+        WRAPPED_HOST,
+        "chooses_options and behind",
+    ),
+    Guard(
+        "objects: a wrapper in place from the start",
+        "object_place.py",
+        "if not all(_hands_on(",
+        "if not all(True or _hands_on(",
+        f"{WRAPPED_HOST} --every-case",
+        "nothing_is_observed",
+    ),
+    Guard(
+        "objects in place: their path in the key",
+        "object_place.py",
+        "sees_names=True, sees_output_names=True)",
+        "sees_names=True)",
+        WRAPPED_HOST,
+        "chooses_options and behind",
+    ),
+    Guard(
+        "objects in place: the directory in the key",
+        "object_place.py",
+        "sees_directory=True, ",
+        "",
+        f"{WRAPPED_HOST} --every-case",
+        "name_their_path",
+    ),
+    Guard(
+        "objects in place: that a tool made them",
+        "object_place.py",
+        "found[:2] in made and",
+        "True and",
+        "test_object_place.py",
+        "somebody_else",
+    ),
+    Guard(
+        "objects in place: that they are as they were",
+        "object_place.py",
+        "and signatures.of(path) == found for",
+        "and True for",
+        "test_object_place.py",
+        "changed_since",
+    ),
+    Guard(
+        "products: compressed names of the scratch directory",
+        "publish_stage.py",
+        "return any(directory in text for",
+        "return False and any(directory in text for",
+        f"{WRAPPED_HOST} --every-case",
+        "compressed_name",
     ),
 ]

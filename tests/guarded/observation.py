@@ -296,7 +296,7 @@ GUARDS = [
     Guard(
         "files that tools make elsewhere",
         "stage_inputs.py",
-        "process_checks.object_to_products(process, self._call.scratch)",
+        "process_checks.object_to_products(process, self._call.scratch, own)",
         "pass",
         OBSERVED,
         "made_elsewhere",

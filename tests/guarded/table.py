@@ -31,6 +31,8 @@ LINKED = "tests/scenarios/test_linked_checkouts.py"
 CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
+WRAPPED_HOST = "tests/scenarios/test_wrapped_host_compilers.py"
+SCRIPTED = "tests/scenarios/test_scripted_nvcc.py"
 MEANING = "test_normalized_text.py"
 LINES_LISTED = "tests/scenarios/test_command_lines.py --every-case"
 TERMINALS = "tests/scenarios/test_terminals.py"

@@ -9,8 +9,10 @@ Some of the cases run by default, all of them with --every-case.
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,8 +84,8 @@ def other_release(workspace: Workspace, directory: Path, alteration: str) -> Pat
     """A toolkit whose nvcc is altered; makes the workspace use it."""
     toolkit = light_toolkit(workspace, directory / "toolkit")
     (toolkit / "bin/real-nvcc").symlink_to((toolkit / "bin/nvcc").resolve())
-    program = f'exec {sys.executable} -I {other_nvcc.__file__} {toolkit}/bin/real-nvcc "{alteration}" "$@"'
-    replace(toolkit / "bin/nvcc", f"#!/bin/sh\n{program}\n")
+    program = (sys.executable, "-I", other_nvcc.__file__, f"{toolkit}/bin/real-nvcc", alteration)
+    compile_launcher(toolkit / "bin/nvcc", program)
     for name, text in PROGRAMS.items():
         replace(toolkit / "bin" / name, f"#!/bin/sh\n{text}\n")
     for name in TOOLS:
@@ -92,6 +94,22 @@ def other_release(workspace: Workspace, directory: Path, alteration: str) -> Pat
         replace(path, TOOL.format(real=real, before=OWN_OPTIONS.get(name, "")))
         path.with_name(name.rstrip("+") + "-next").symlink_to(path)
     return toolkit
+
+
+def compile_launcher(path: Path, argv: Sequence[str]) -> None:
+    """Put a compiled program there that becomes another: a script that does so would be no nvcc."""
+    words = "".join(f"{json.dumps(word)}, " for word in argv)
+    text = f"""#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {{
+  char *all[4096] = {{{words}}};
+  memcpy(all + {len(argv)}, argv + 1, argc * sizeof *argv);
+  execv(all[0], all);
+  return 99;
+}}
+"""
+    path.unlink()
+    subprocess.run(["gcc", "-x", "c", "-", "-o", path], input=text.encode(), check=True)
 
 
 def compile_both(workspace: Workspace, *argv: str, **variables: str) -> tuple[Result, object]:

@@ -8,10 +8,10 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import miss_reason, record_call, runner
+from nvccache.compile import miss_reason, record_call, runner, scripted_nvcc
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
-from nvccache.execution import execution
+from nvccache.execution import execution, object_place
 from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
@@ -74,12 +74,13 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     _begin_to_ask_beyond(request, config, cache)
-    transcript, dry_run = _transcribe(request, path, observing)
+    transcript, dry_run = _transcribe(request, path, observing, cache)
     found = _answer_from_beyond(request, config, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
+    assert dry_run
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
@@ -97,6 +98,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
     )
+    if object_place.is_left_to_nvcc(context):
+        return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)
     cause = miss_reason.find_cause(case, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
@@ -168,17 +171,25 @@ def _planned(
     return Bypass("missing_program", missing) if missing else planned
 
 
-def _transcribe(request: Request, path: str, observing: Watch) -> tuple[Transcript | Bypass, Log]:
+def _transcribe(
+    request: Request, path: str, observing: Watch, cache: store.Store
+) -> tuple[Transcript | Bypass, Log | None]:
     """What nvcc would do, and the log of asking it."""
-    logs: list[Log] = []
 
-    def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-        completed, seen = observing.run(argv, environ)
-        logs.append(seen)
-        return completed
+    def ask(by_variables: bool) -> tuple[Transcript | Bypass, Log]:
+        logs: list[Log] = []
 
-    transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path, run)
-    return transcript, logs[0]
+        def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+            completed, seen = observing.run(argv, environ)
+            logs.append(seen)
+            return completed
+
+        transcript = dryrun.of_invocation(
+            request.nvcc, request.invocation, request.guarded_environ, path, run, by_variables
+        )
+        return transcript, logs[0]
+
+    return scripted_nvcc.ask(request, cache, observing.is_blind, ask)
 
 
 def _now() -> tuple[int, int]:

@@ -14,7 +14,7 @@ from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
-from nvccache.execution import shared_ids, unlike_ids
+from nvccache.execution import object_place, shared_ids, unlike_ids
 from nvccache.execution.execution import Execution
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
@@ -60,8 +60,15 @@ class _OtherPathError(Exception):
     """The module id has to be made of the other path (shared_ids.py)."""
 
 
+class _OtherPlaceError(Exception):
+    """A host compiler needs the path of the object that nvcc would give it (object_place.py)."""
+
+
 class _MovedLinesError(Exception):
     """A compiler has said something about text whose lines are elsewhere now."""
+
+
+_BEGIN_AGAIN = (_UnlikeIdsError, _OtherPathError, _OtherPlaceError, _MovedLinesError)
 
 
 def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known, Report]:
@@ -72,11 +79,12 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
     # Intermediates that are kept have to be nvcc's to the letter.
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
     ids_choice = shared_ids.first_choice(context)
+    is_in_place = object_place.is_in_place(context)
     before = tried = None
     ran: dict[str, StageEvent] = {}
     clock = StageClock()
     while True:
-        execution = Execution(context, relies_on_ids, ignores_lines, ids_choice)
+        execution = Execution(context, relies_on_ids, ignores_lines, ids_choice, is_in_place)
         if before:
             execution.workspace.take_over(before.workspace)
         try:
@@ -92,6 +100,9 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
         except _OtherPathError:
             surroundings.progress.note("the module id does not suit the object: once more, with another")
             ids_choice = shared_ids.other_choice(context, ids_choice)
+        except _OtherPlaceError as clue:
+            surroundings.progress.note(f"{clue}: once more, where nvcc has it write")
+            is_in_place = True
         except _MovedLinesError:
             surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
             ignores_lines = False
@@ -127,7 +138,7 @@ class _Run:
                 if self._next == handed_over:
                     self._ended_now = self._schedule.wait()
         except BaseException as reason:
-            is_wanted = isinstance(reason, _UnlikeIdsError | _MovedLinesError | _OtherPathError)
+            is_wanted = isinstance(reason, _BEGIN_AGAIN)
             if is_wanted:
                 self._store_what_ended()
             self._schedule.finish(is_wanted, begins_again=is_wanted)
@@ -202,6 +213,7 @@ class _Run:
                 continue
             if is_id_settled and self._execution.own_ids.is_unlike(task.stage):
                 raise _UnlikeIdsError
+            self._look_for_clue(task)
             if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
             if not task.has_failed and shared_ids.is_refuted(self._execution, task.stage, self._said()):
@@ -209,6 +221,18 @@ class _Run:
             if is_id_settled:
                 self._noted.add(task.number)
                 self._progress.ended(task)
+
+    def _look_for_clue(self, task: Task) -> None:
+        """Raise _OtherPlaceError where an object ought to have been written in its place.
+
+        One that nvcc would link has none; the call is left to nvcc then.
+        """
+        if not task.made or not task.made.clue:
+            return
+        object_place.remember(task.stage, self._execution.environ, self._execution.store)
+        if any(output.destination for output in task.stage.outputs):
+            raise _OtherPlaceError(task.made.clue)
+        self._report.leave_to_nvcc = "host_side_output"
 
     def _said(self) -> bytes:
         completed = [task.completed for task in self._ended()]
@@ -248,6 +272,8 @@ class _Run:
         """Whether this was the last stage, since it failed or its product cannot be written."""
         completed = task.completed
         assert completed
+        if self._report.leave_to_nvcc:
+            return True
         if task.stage.tool.links_program:
             self._report.told_before_link = (self._report.stdout, self._report.stderr)
         self._report.stdout += self._execution.without_scratch(completed.stdout)
@@ -260,7 +286,7 @@ class _Run:
             if is_odd or not _is_users_error(task.stage, completed, self._execution):
                 self._report.leave_to_nvcc = "odd_failure"
             return True
-        if not _deliver(task.stage, self._execution, self._invocation.keeps_in or ""):
+        if not _deliver(task, self._execution, self._invocation.keeps_in or ""):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
         self._schedule.tasks.delivered(task)
@@ -289,12 +315,12 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
     )
 
 
-def _deliver(stage: Stage, execution: Execution, kept_in: str) -> bool:
+def _deliver(task: Task, execution: Execution, kept_in: str) -> bool:
     """Write the stage's products where the user wants them; False where nvcc should report why not."""
-    wanted = []
+    wanted, stage = [], task.stage
     for output in stage.outputs:
         destination = output.destination or output.kept_as
-        if not destination:
+        if not destination or (output.is_in_place and not task.is_hit):
             continue
         is_kept = bool(output.kept_as)
         content = execution.runs.as_kept(output, kept_in) if is_kept else execution.runs.content_of(output)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache.execution import shared_ids
+from nvccache.execution import object_place, shared_ids
 from nvccache.execution.find_stage import Finder, StageKeys
 from nvccache.execution.publish_stage import Publisher
 from nvccache.execution.run_stage import StageRuns
@@ -107,7 +107,8 @@ class Execution:
 
     What they find out is handed back; only the scratch directory and the store change (workspace.py).
     `relies_on_ids` and `ignores_lines` are two ways to go faster that may turn out, on the way, not to hold
-    for a context; so may `ids_choice`, see shared_ids.py.
+    for a context; so may `ids_choice`, see shared_ids.py. With `is_in_place` objects are written where nvcc
+    has them written, see object_place.py.
     """
 
     def __init__(
@@ -116,11 +117,13 @@ class Execution:
         relies_on_ids: bool = True,
         ignores_lines: bool = True,
         ids_choice: str = shared_ids.SETTLED,
+        is_in_place: bool = False,
     ) -> None:
         self._context = context
         self.ids_choice = ids_choice
         self.plan_of_nvcc = context.plan
         plan = shared_ids.plan_of(context, ids_choice)
+        plan = object_place.plan_of(plan) if is_in_place else plan
         self.plan = independent(plan) if relies_on_ids else plan
         self.store = context.store
         self.since_ns = context.since_ns

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 
+from nvccache.execution import object_place
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nvccache.execution.execution import Context, Execution
+    from nvccache.files.signatures import Signature
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.watch import Log
     from nvccache.preprocessed.passes import Pass
@@ -33,6 +35,8 @@ class Made:
 
     `passes` are the facts about the text that it made, `changed` the files that were there before and are
     not the same any more. It `is_repeatable` if another run was seen to make the same, see seeding.py.
+    `in_place` are the products that it wrote where the user wants them, and `clue`, a clause, is why the path
+    of its object may have mattered, see object_place.py.
     """
 
     completed: Completed
@@ -42,6 +46,8 @@ class Made:
     is_repeatable: bool = False
     costs: Costs | None = None  # of a run on another machine
     wall: float = 0.0  # of the call's wall time, in seconds; see stage_clock.py
+    in_place: Mapping[str, Signature] = field(default_factory=dict)
+    clue: str = ""
 
 
 class StageRuns:
@@ -58,7 +64,8 @@ class StageRuns:
         """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
         self.make_inputs(stage)
         for output in stage.outputs:
-            os.makedirs(os.path.dirname(output.path), exist_ok=True)
+            if not output.is_in_place:
+                os.makedirs(os.path.dirname(output.path), exist_ok=True)
             if output.begins_as:
                 shutil.copyfile(output.begins_as, output.path)
 
@@ -79,7 +86,9 @@ class StageRuns:
         if completed.status != 0:
             return Made(completed, logs)
         changed = self._adopt_changes(stage, before)
-        return Made(completed, logs, self.take_in(stage), changed, is_repeatable)
+        found, in_place = self.take_in(stage), object_place.signatures_in_place(stage)
+        clue = object_place.clue(stage, self._workspace, self._execution.environ, logs[-1])
+        return Made(completed, logs, found, changed, is_repeatable, in_place=in_place, clue=clue)
 
     def make_inputs(self, stage: Stage) -> None:
         """Have what a stage reads on disk; raises LostResultError or OSError."""

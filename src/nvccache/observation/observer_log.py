@@ -19,7 +19,7 @@ import stat
 from nvccache.files import filesystems
 from nvccache.observation.observed_process import Process
 from nvccache.observation.starts import Starts
-from nvccache.values import dataclass
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,11 +48,17 @@ _MADE_WHEN_READ = ("/proc/", "/sys/")
 
 @dataclass(slots=True)
 class Observation:
-    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all."""
+    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all.
+
+    `made` are the files, by device and inode, that were opened to be made or emptied. `images` are the
+    programs that the tool's own process has been, in order: a script, and what it became by `exec`.
+    """
 
     processes: list[Process]
     written: set[str]
     incomplete: str = ""
+    made: set[tuple[int, int]] = field(default_factory=set)
+    images: list[Process] = field(default_factory=list)
 
 
 def read(path: str, program: str) -> Observation:
@@ -95,6 +101,7 @@ class _Reader:
     __slots__ = (
         "_began",
         "_heads",
+        "_made",
         "_ours",
         "_own",
         "_process",
@@ -113,6 +120,7 @@ class _Reader:
         self._starts = Starts(os.path.join(self._ours, program), Process)
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._shown: dict[str, Signature] = {}
+        self._made: set[tuple[int, int]] = set()
         self._written: set[str] = set()
         self._written_from_root: set[str] = set()
         self._process = Process("")
@@ -123,7 +131,8 @@ class _Reader:
 
     def result(self) -> Observation:
         self.fails(self._starts.finish())
-        return Observation(self._starts.processes(), self._written, self.incomplete)
+        processes, images = self._starts.processes(), self._starts.images()
+        return Observation(processes, self._written, self.incomplete, self._made, images)
 
     def read(self, log: bytes) -> None:
         if len(log) > LIMIT:
@@ -238,9 +247,16 @@ class _Reader:
             raise ValueError("no file")
         elif flags & os.O_PATH:
             process.found.setdefault(path, numbers[4])
-        elif flags & os.O_ACCMODE == os.O_WRONLY:
+        else:
+            self._note_open_file(path, flags, numbers)
+
+    def _note_open_file(self, path: str, flags: int, numbers: Sequence[int]) -> None:
+        process = self._process
+        if flags & (os.O_CREAT | os.O_TRUNC):
+            self._made.add((numbers[2], numbers[3] & _MOST_INODES))
+        if flags & os.O_ACCMODE == os.O_WRONLY:
             return
-        elif (
+        if (
             stat.S_ISREG(numbers[4])
             and not path.startswith(_MADE_WHEN_READ)
             and not filesystems.makes_when_read(numbers[2])

@@ -74,6 +74,7 @@ _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
 _NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
 _RESPONSE_FILE = re.compile(rb"(?:^|(?<=\s))@(\S+)")
+_OF_SHELL = re.compile(rb"#![ \t]*(?:/usr/bin/env[ \t]+|\S*/)(?:sh|dash|bash)(?:[ \t]|$)")
 _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 
 
@@ -205,6 +206,26 @@ def heeds_arguments(process: Process) -> bool:
     return shell_text.heeds_arguments(texts)
 
 
+def may_heed(process: Process, word: str) -> bool:
+    """Whether a process was given a word among its arguments, and may do something else for it."""
+    if not any(word in argument for argument in process.arguments):
+        return False
+    kind = known_programs.kind_of(process)
+    return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
+
+
+def text_of_script(path: str) -> bytes | None:
+    """The text of a program that is a script of a shell, or None."""
+    text = _text(path)
+    return text if _OF_SHELL.match(text.partition(b"\n")[0]) else None
+
+
+def only_hands_on(path: str) -> bool:
+    """Whether a program is a script of a shell that does no more with its arguments than hand them on."""
+    text = text_of_script(path)
+    return text is not None and not shell_text.heeds_arguments([text])
+
+
 def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Directories, links and others that are no files, of which a process may have seen the whole status.
 
@@ -238,17 +259,21 @@ def files_looked_at(
     return [*((path, WHOLE_STATUS) for path in found), *((path, ATTRIBUTES) for path in attributed)]
 
 
-def object_to_products(process: Process, scratch: str) -> None:
-    """Raise UnreadableError where a process has made what a hit would not bring back."""
+def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = ()) -> None:
+    """Raise UnreadableError where a process has made what a hit would not bring back, beside its outputs."""
     own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
+    brought_back = set(map(_with_real_directory, outputs))
     for path in sorted(process.written):
-        directory, name = os.path.split(path)
-        if (
-            not path.startswith(own)
-            and os.path.lexists(path)
-            and not os.path.join(os.path.realpath(directory), name).startswith(own)
-        ):
+        if path.startswith(own) or not os.path.lexists(path):
+            continue
+        real_path = _with_real_directory(path)
+        if not real_path.startswith(own) and real_path not in brought_back:
             raise UnreadableError(f"`{os.path.basename(process.program)}` writes `{path}`")
+
+
+def _with_real_directory(path: str) -> str:
+    directory, name = os.path.split(path)
+    return os.path.join(os.path.realpath(directory), name)
 
 
 def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set[str]:

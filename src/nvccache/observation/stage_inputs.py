@@ -212,7 +212,8 @@ class _StageInputs:
         made = InputRecord()
         self._add_files(made)
         for process, _ in self._processes:
-            process_checks.object_to_products(process, self._call.scratch)
+            own = self._subject.intermediates or ()
+            process_checks.object_to_products(process, self._call.scratch, own)
         if self._subject.loaded:
             self._object_to_neighbours(made)
         questions = questions_of(self._libraries, self._subject) if self._libraries else []

@@ -49,11 +49,13 @@ class Starts:
         "_clause",
         "_copies",
         "_forked",
+        "_images",
         "_lives",
         "_make",
         "_parents",
         "_program",
         "_programs",
+        "_root",
         "_shells",
         "_spawned",
         "_unannounced",
@@ -65,6 +67,8 @@ class Starts:
         self._clause = ""
         self._lives: dict[int, _Life] = {}
         self._programs: list[Process] = []
+        self._images: dict[int, list[Process]] = {}  # by pid: what it has become, in order
+        self._root = 0
         self._copies: list[tuple[int, Process]] = []  # forked children
         self._parents: dict[int, Process] = {}  # of a child's pid, where a parent or a later program tells
         self._forked: set[int] = set()
@@ -113,6 +117,7 @@ class Starts:
         life.state = _RUNS
         life.process = self._make(program)
         self._programs.append(life.process)
+        self._images.setdefault(pid, []).append(life.process)
 
     def _announce(self, pid: int, life: _Life, kind: str, numbers: Sequence[int], text: str) -> None:
         if life.state == _ENDED:
@@ -147,7 +152,7 @@ class Starts:
             elif parent in self._shells and runs_as(_SHELL, program):
                 self._shells.remove(parent)
             elif not has_begun and runs_as(self._program, program):
-                has_begun = True
+                has_begun, self._root = True, pid
             else:
                 self._fail(f"`{program}` was started by a program that did not report")
         if not has_begun:
@@ -163,6 +168,10 @@ class Starts:
             elif life.state == _RUNS:
                 self._fail(f"`{life.process.program or 'a child'}` did not report its end")
         return self._clause
+
+    def images(self) -> list[Process]:
+        """The programs that the process that was started has been, one after the other; after `finish`."""
+        return self._images.get(self._root, [])
 
     def processes(self) -> list[Process]:
         """The programs, each with what its forked children did; last those whose parent is not known."""

@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 class Log:
     """What the observer has written of one run of `program`; `why_not` is why there is nothing, or empty."""
 
-    __slots__ = ("_directory", "_program", "_why_not")
+    __slots__ = ("_directory", "_observation", "_program", "_why_not")
 
     def __init__(self, directory: str, program: str, why_not: str = "") -> None:
         self._directory, self._program, self._why_not = directory, program, why_not
+        self._observation: Observation | None = None
 
     def read(self) -> Observation:
+        """What it shows; read once, as it does not change any more."""
         from nvccache.observation import observer_log
 
         if self._why_not:
             return observer_log.Observation([], set(), self._why_not)
-        return observer_log.read(observer.log_in(self._directory), self._program)
+        if self._observation is None:
+            self._observation = observer_log.read(observer.log_in(self._directory), self._program)
+        return self._observation
 
 
 class Watch:

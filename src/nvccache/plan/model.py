@@ -28,6 +28,11 @@ class Output:
     begins_as: str = ""
     kept_as: str = ""
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the tool writes it where the user wants it, see object_place.py."""
+        return self.path == self.destination
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

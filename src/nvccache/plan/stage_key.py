@@ -39,7 +39,7 @@ def of_stage(
     """
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
-        ("tool", tuple(_tool_parts(stage, environ, store))),
+        ("tool", tuple(tool_parts(stage, environ, store))),
         ("arguments", stage.key_argv),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
@@ -52,9 +52,7 @@ def of_stage(
         # Compilers take the name of the working directory from PWD where that is right.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
     if stage.grammar.sees_names:
-        is_shown = stage.grammar.sees_output_names
-        written = [output.path for output in stage.outputs] if is_shown else []
-        found.append(("names", tuple(os.path.basename(path) for path in (*stage.inputs, *written))))
+        found.append(("names", tuple(_names_seen(stage))))
     limits = presence.tight_limits()
     if limits:
         found.append(("limits", limits))
@@ -63,7 +61,15 @@ def of_stage(
     return found
 
 
-def _tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
+def _names_seen(stage: Stage) -> list[str]:
+    """The base names of intermediates, and the path of a product that the tool itself writes in its place."""
+    names = [os.path.basename(path) for path in stage.inputs]
+    for output in stage.outputs if stage.grammar.sees_output_names else ():
+        names.append(output.path if output.is_in_place else os.path.basename(output.path))
+    return names
+
+
+def tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
     """What identifies the tool. Compilers and scripts find other files by where they lie themselves."""
     parts = [toolchain.identify(stage.argv[0], environ, store)]
     loaded = loaded_by(stage, environ, store)

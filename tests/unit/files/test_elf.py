@@ -144,3 +144,25 @@ def test_damaged_symbols_are_a_value_error(made):
             image[seeded.randrange(16, len(image))] = seeded.randrange(256)
         with contextlib.suppress(ValueError):
             elf.symbols(bytes(image[: seeded.randrange(100, len(image) + 1)]))
+
+
+@pytest.mark.parametrize("option", ["-gz=zlib", "-gz=zlib-gnu"])
+def test_compressed_sections_are_read(tmp_path: Path, option: str) -> None:
+    image = _compiled(tmp_path, "-g", option)
+    assert b"named-so.c" in b"".join(elf.uncompressed_sections(image))
+    assert elf.uncompressed_sections(_compiled(tmp_path)) == []
+
+
+def test_what_is_compressed_in_an_unknown_way_is_refused(tmp_path: Path) -> None:
+    image = _compiled(tmp_path, "-g", "-gz=zlib")
+    start = next(found[2] for found in elf.sections(image) if found[0] == b".debug_info")
+    for at in (start, start + 26):  # how it is compressed, and what it is
+        damaged = image[:at] + bytes([image[at] ^ 9]) + image[at + 1 :]
+        with pytest.raises(ValueError):
+            elf.uncompressed_sections(damaged)
+
+
+def _compiled(folder: Path, *options: str) -> bytes:
+    (folder / "named-so.c").write_text("".join(f"int f{at}(void) {{ return {at}; }}\n" for at in range(50)))
+    subprocess.run(["gcc", "-c", *options, "named-so.c"], cwd=folder, check=True)
+    return (folder / "named-so.o").read_bytes()

@@ -102,6 +102,28 @@ def test_what_was_opened_for_writing_was_not_read(observe_one):
     assert observe_one(opened("/out", flags)).files == {}
 
 
+def test_which_files_were_made_or_emptied_is_known_by_their_inodes(observe):
+    made = (
+        opened("/out", os.O_WRONLY | os.O_CREAT, inode=7),
+        opened("/emptied", os.O_RDWR | os.O_TRUNC, inode=8),
+    )
+    found = observe(
+        batch(ROOT, *start(), *made, opened("/read"), opened("/changed", os.O_RDWR, inode=9), END)
+    )
+    assert found.made == {(1, 7), (1, 8)}
+
+
+def test_what_a_process_has_become_is_told_in_order(observe):
+    child = "/bin/sleep"
+    found = observe(
+        batch(ROOT, *start(), f"f {CHILD}\t", "x\t/bin/cat"),
+        batch(CHILD, f"x\t{child}"),
+        batch(CHILD, *start(child, parent=ROOT), END),
+        batch(ROOT, *start("/bin/cat"), END),
+    )
+    assert [process.program for process in found.images] == [PROGRAM, "/bin/cat"]
+
+
 def test_files_of_the_kernel_have_no_dates_worth_keeping(observe_one):
     found = observe_one(opened("/proc/cpuinfo", inode=2), opened("/proc/cpuinfo", inode=3))
     assert (found.files, found.others) == ({}, {"/proc/cpuinfo": REGULAR})

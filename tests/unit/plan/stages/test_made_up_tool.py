@@ -17,6 +17,7 @@ from nvccache.plan import stage_key, stages
 from nvccache.store import event_totals
 from nvccache.store.store import Store
 from nvccache.values import replace
+from scripted_toolkit import write_nvcc
 from workspaces import Result, Workspace
 
 WEAVE = 'weaver --tight "/s/a.cpp1.ii" -o "a.cubin"'
@@ -51,8 +52,8 @@ def added(monkeypatch):
 
 @pytest.fixture
 def place(workspace: Workspace) -> Workspace:
-    for name, text in (("nvcc", NVCC), ("weaver", WEAVER)):
-        workspace.write(f"bin/{name}", text).chmod(0o755)
+    workspace.write("bin/weaver", WEAVER).chmod(0o755)
+    write_nvcc(workspace.directory / "bin" / "nvcc", NVCC)
     workspace.environ["PATH"] = f"{workspace.directory}/bin:{workspace.environ['PATH']}"
     workspace.environ["WEAVER_PATTERN"] = str(workspace.write("pattern", "plain\n"))
     workspace.write("a.cu", "int thread;\n")

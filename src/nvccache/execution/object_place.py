@@ -1,0 +1,171 @@
+"""Where the host compiler writes an object: into the scratch directory, or where nvcc has it write.
+
+The path shows what a compiler writes beside the object (coverage notes, split debug information), in what the
+object names, and to a script that chooses options by it. Options on nvcc's command line that do so are known
+(host.py); those that a wrapper, a specs file or a configuration file adds are not. So
+
+    a compiler, and a script that hands on its arguments    into the scratch directory: the product appears
+                                                            whole, and nobody changes it before it is kept
+    everything else                                         in place: with the path and in the order of nvcc,
+                                                            kept for that path and directory alone
+
+and a run of the former which shows that the path mattered is repeated in place. That is remembered of the
+compiler with these options. An object that nvcc links and removes is not written where the user wants it; a
+call with one that names its path is left to nvcc.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from nvccache.files import keys, signatures
+from nvccache.observation import process_checks
+from nvccache.plan import stage_key
+from nvccache.toolkit import toolchain
+from nvccache.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nvccache.execution.execution import Context
+    from nvccache.execution.workspace import Workspace
+    from nvccache.files.signatures import Signature
+    from nvccache.observation.observer_log import Observation
+    from nvccache.observation.watch import Log
+    from nvccache.plan.model import Output, Plan, Stage
+    from nvccache.store.store import Store
+
+_SHOWS = "shows"
+# What the object names of what is called after it; other names of intermediates are as random as nvcc's.
+_CALLED_AFTER_IT = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
+
+
+def is_in_place(context: Context) -> bool:
+    """Whether a call begins so: its host compiler is no plain one, or has shown that the path matters."""
+    compiles = _compiles(context.plan)
+    if not all(_hands_on(stage.argv[0], context.environ) for stage in compiles):
+        return True
+    return any(_has_shown(stage, context.environ, context.store) for stage in compiles)
+
+
+def is_left_to_nvcc(context: Context) -> bool:
+    """Whether an object that nvcc would link has shown to name its path."""
+    return any(
+        _has_shown(stage, context.environ, context.store)
+        for stage in _compiles(context.plan)
+        if not any(output.destination for output in stage.outputs)
+    )
+
+
+def remember(stage: Stage, environ: Mapping[str, str], store: Store) -> None:
+    """Keep that the path mattered to this compiler with these options."""
+    store.add_memo(_memo_key(stage, environ, store), _SHOWS)
+
+
+def plan_of(plan: Plan) -> Plan:
+    """The plan with objects written where nvcc has them written."""
+    steps = [_in_place(step) if step in _compiles(plan) else step for step in plan.steps]
+    return replace(plan, steps=tuple(steps))
+
+
+def clue(stage: Stage, workspace: Workspace, environ: Mapping[str, str], log: Log) -> str:
+    """Why the path that an object was written to may have mattered, a clause; empty if it did not.
+
+    Raises OSError.
+    """
+    for output in _objects(stage):
+        content = workspace.content_of(output.path) or b""
+        if output.is_in_place:
+            continue
+        if not output.destination:
+            stem = os.fsencode(os.path.splitext(output.path)[0])
+            if re.search(re.escape(stem) + _CALLED_AFTER_IT, content):
+                return f"the object of {stage.kind} names files that are called after it"
+            continue
+        directory = os.path.dirname(output.path)
+        beside = {*os.listdir(directory)} - {os.path.basename(output.path)}
+        if beside:
+            return f"{stage.kind} writes `{min(beside)}` beside the object"
+        if os.fsencode(directory) in content:
+            return f"the object of {stage.kind} names its path"
+        for process in log.read().processes:
+            if process_checks.may_heed(process, output.path) and not _is_compiler(process.program, environ):
+                return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
+    return ""
+
+
+def signatures_in_place(stage: Stage) -> dict[str, Signature]:
+    """What a stage has just written where the user wants it."""
+    paths = [output.path for output in stage.outputs if output.is_in_place]
+    return {path: signatures.of(path) or signatures.UNKNOWN for path in paths}
+
+
+def is_its_own(shown: Mapping[str, Signature], observations: Iterable[Observation]) -> bool:
+    """Whether what lies there is what the stage has made: others may write to the same path.
+
+    It has to be a file that a tool was seen to make, and the same as when it was taken in.
+    """
+    made = {file for observation in observations for file in observation.made}
+    return all(found[:2] in made and signatures.of(path) == found for path, found in shown.items())
+
+
+def _compiles(plan: Plan) -> list[Stage]:
+    return [stage for stage in plan.stages if stage.tool.is_host_compiler and _objects(stage)]
+
+
+def _objects(stage: Stage) -> list[Output]:
+    is_compile = stage.tool.is_host_compiler
+    return [output for output in stage.outputs if is_compile and output.role == "object"]
+
+
+def _in_place(stage: Stage) -> Stage:
+    """The stage with the words that nvcc gives it, for an object that is a file, or becomes one."""
+    argv, outputs = stage.argv, []
+    for output in stage.outputs:
+        if output in _objects(stage) and output.destination and _is_file_to_be(output.destination):
+            argv = tuple(output.destination if word == output.path else word for word in argv)
+            outputs.append(replace(output, path=output.destination))
+        else:
+            outputs.append(output)
+    if argv == stage.argv:
+        return stage
+    # What options are added is not known: some have the object name the working directory.
+    seen = replace(stage.grammar, sees_directory=True, sees_names=True, sees_output_names=True)
+    grammar = replace(seen, stays_in_order=True)
+    return replace(stage, grammar=grammar, argv=argv, outputs=tuple(outputs))
+
+
+def _is_file_to_be(path: str) -> bool:
+    """Whether a file can be written there, not a FIFO or a device, which are left to nvcc."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True
+
+
+def _is_compiler(word: str, environ: Mapping[str, str]) -> bool:
+    try:
+        return toolchain.is_compiler(word, environ)
+    except OSError:
+        return False
+
+
+def _hands_on(word: str, environ: Mapping[str, str]) -> bool:
+    """Whether a host compiler is one, or a script that gives its arguments to another as they are."""
+    if _is_compiler(word, environ):
+        return True
+    return process_checks.only_hands_on(toolchain.resolve(word, environ.get("PATH", "")))
+
+
+def _has_shown(stage: Stage, environ: Mapping[str, str], store: Store) -> bool:
+    return store.find_memo(_memo_key(stage, environ, store)) == _SHOWS
+
+
+def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
+    tool = tuple(stage_key.tool_parts(stage, environ, store))
+    is_product = any(output.destination for output in stage.outputs)
+    components = [("tool", tool), ("arguments", stage.key_argv), ("product", (str(is_product),))]
+    return keys.key_of("object place", components)

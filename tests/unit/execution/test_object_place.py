@@ -1,0 +1,46 @@
+"""Objects that are written in place: whether what lies there is what the stage has made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nvccache.execution import object_place
+from nvccache.files import signatures
+from nvccache.observation.observer_log import Observation
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> str:
+    path = tmp_path / "a.o"
+    path.write_bytes(b"made")
+    return str(path)
+
+
+def seen_to_make(*paths: str) -> list[Observation]:
+    return [Observation([], set(), made={(os.stat(path).st_dev, os.stat(path).st_ino) for path in paths})]
+
+
+def shown(path: str) -> dict[str, signatures.Signature]:
+    return {path: signatures.of(path) or signatures.UNKNOWN}
+
+
+def test_what_a_tool_was_seen_to_make_is_its_own(product: str) -> None:
+    assert object_place.is_its_own(shown(product), seen_to_make(product))
+    assert object_place.is_its_own({}, [])
+
+
+def test_what_somebody_else_has_put_there_is_not(product: str, tmp_path: Path) -> None:
+    made = seen_to_make(product)
+    other = tmp_path / "other"
+    other.write_bytes(b"else")
+    other.replace(product)
+    assert not object_place.is_its_own(shown(product), made)
+
+
+def test_what_has_changed_since_it_was_taken_in_is_not(product: str) -> None:
+    taken = shown(product)
+    Path(product).write_bytes(b"more than was made")
+    assert not object_place.is_its_own(taken, seen_to_make(product))
