@@ -14,6 +14,14 @@ GUARDS = [
         "says_of_its_product",
     ),
     Guard(
+        "messages that name a product which is read",
+        "publish_stage.py",
+        "(*stage.outputs, *read)",
+        "stage.outputs",
+        "test_publish_stage.py",
+        "product_that_it_reads",
+    ),
+    Guard(
         "include paths of the environment in seeds",
         "seeding.py",
         "if name in self._environ",

@@ -63,8 +63,9 @@ class Publisher:
         if any(content is None or directory in content for content in contents):
             return f"a product of {stage.kind} names the scratch directory"
         said = made.completed.stdout + made.completed.stderr
-        if any(scratch.is_named(output.destination, said) for output in stage.outputs):
-            return f"what {stage.kind} says names its product"  # which is called otherwise the next time
+        read = [self._execution.outputs[path][1] for path in stage.inputs if path in self._execution.outputs]
+        if any(scratch.is_named(output.destination, said) for output in (*stage.outputs, *read)):
+            return f"what {stage.kind} says names a product"  # which is called otherwise the next time
         if self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
         return ""
