@@ -5,6 +5,7 @@ Knows nothing of slots, other processes or the store.
 
 from __future__ import annotations
 
+from nvccache.module_id import ids
 from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False
@@ -148,7 +149,8 @@ class Tasks:
             # What is not understood may also work on products, which have to be where it expects them.
             before = [other for other in self.all if other.number < task.number]
             return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
-        if task.stage.tool.waits_for_passes and not self._passes_are_known():
+        needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)
+        if needs_all_text and not self._passes_are_known():
             return False
         read = self._read_by(task.stage)
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)

@@ -132,7 +132,7 @@ class Execution:
         self.workspace = Workspace(
             self.plan.scratch, context.store, self.plan.included, source_paths(self.plan.stages)
         )
-        self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ)
+        self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ, self.workspace)
         self.seeding = Seeding(self.seeds, context.store, self.workspace)
         self.own_ids = OwnIds(self.plan, self.workspace, self.seeds, self.seeding)
         self.is_blind = context.watch.is_blind
@@ -217,4 +217,5 @@ class Execution:
             host.asks_for_colours(stage.argv),
             stage.tool.folds_mathematics,
             frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
+            stage.argv,
         )

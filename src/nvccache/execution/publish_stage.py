@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import seeding
-from nvccache.files import keys
+from nvccache.files import elf, keys
 from nvccache.machine import scratch
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
@@ -58,10 +58,13 @@ class Publisher:
 
     def _reason_against(self, stage: Stage, lookup: Lookup, made: Made) -> str:
         """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
-        contents = self._contents(stage).values()
+        contents = list(self._contents(stage).values())
         directory = os.fsencode(self._execution.plan.scratch)
         if any(content is None or directory in content for content in contents):
             return f"a product of {stage.kind} names the scratch directory"
+        is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
+        if is_blind and any(map(elf.hides_text, filter(None, contents))):
+            return f"a product of {stage.kind} may name the scratch directory"  # in debug information
         said = made.completed.stdout + made.completed.stderr
         read = [self._execution.outputs[path][1] for path in stage.inputs if path in self._execution.outputs]
         if any(scratch.is_named(output.destination, said) for output in (*stage.outputs, *read)):

@@ -27,6 +27,8 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _LOCAL_BINDING, _GLOBAL_BINDING = 0, 1  # STB_LOCAL, STB_GLOBAL
 _HIDING = (1, 2)  # STV_INTERNAL, STV_HIDDEN
 _IN_GROUP = 0x200  # SHF_GROUP: of several such sections a link takes one
+_COMPRESSED = 0x800  # SHF_COMPRESSED
+_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # by older assemblers; code for a link
 _FIRST_RESERVED = 0xFF00  # SHN_LORESERVE: of no section, as common symbols, or of one with a larger number
 _UNDERSTOOD = MAGIC + b"\x02\x01"
 _HEADER = 64
@@ -41,6 +43,18 @@ _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
 def is_understood(image: bytes) -> bool:
     return image.startswith(_UNDERSTOOD)
+
+
+def hides_text(image: bytes) -> bool:
+    """Whether text in a file cannot be looked for: sections that may name files are compressed."""
+    if not is_understood(image):
+        return False
+    try:
+        rows, _ = _section_rows(image)
+        names = [name for name, *_ in sections(image)]
+    except ValueError:
+        return True
+    return any(row[2] & _COMPRESSED for row in rows) or any(name.startswith(_PACKED) for name in names)
 
 
 def type_and_machine(image: bytes) -> tuple[int, int]:

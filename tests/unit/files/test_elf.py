@@ -144,3 +144,19 @@ def test_damaged_symbols_are_a_value_error(made):
             image[seeded.randrange(16, len(image))] = seeded.randrange(256)
         with contextlib.suppress(ValueError):
             elf.symbols(bytes(image[: seeded.randrange(100, len(image) + 1)]))
+
+
+@pytest.mark.parametrize(
+    ("options", "hides"),
+    [((), False), (("-g",), False), (("-g", "-gz"), True), (("-flto",), True), (("-gz",), False)],
+)
+def test_compressed_sections_hide_what_they_name(tmp_path, options, hides):
+    (tmp_path / "a.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-c", *options, "a.c"], cwd=tmp_path, check=True)
+    assert elf.hides_text((tmp_path / "a.o").read_bytes()) == hides
+
+
+def test_what_is_damaged_may_hide_anything(made):
+    image = made.read_bytes()
+    assert elf.hides_text(image[:100])
+    assert not elf.hides_text(b"text")
