@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from guarded.table import CALLERS, CUT_OFF, IDS, LINES, LINES_LISTED, SAID, SHARED, TERMINALS, Guard
+from guarded.table import (
+    CALLERS,
+    CHECKOUTS,
+    CUT_OFF,
+    IDS,
+    LINES,
+    LINES_LISTED,
+    SAID,
+    SHARED,
+    TERMINALS,
+    Guard,
+)
 
 GUARDS = [
     Guard(
@@ -20,6 +31,30 @@ GUARDS = [
         "stage.outputs",
         "test_publish_stage.py",
         "product_that_it_reads",
+    ),
+    Guard(
+        "compressed sections that may name the scratch directory",
+        "publish_stage.py",
+        "if is_blind and any(map(elf.hides_text, filter(None, contents))):",
+        "if False:",
+        CHECKOUTS,
+        "assembler_writes and compressed",
+    ),
+    Guard(
+        "the text in seeds",
+        "seeding.py",
+        "texts = [self._workspace.meaning_of(path) for path in passes] if self._workspace else []",
+        "texts: list[str] = []",
+        "test_links.py",
+        "changed_and_compiled and included and dc",
+    ),
+    Guard(
+        "options in seeds",
+        "seeding.py",
+        "options = [word for other in unit for word in (other.argv[0], *other.key_argv)]",
+        "options: list[str] = []",
+        "test_links.py",
+        "changed_and_compiled and standard and not dc",
     ),
     Guard(
         "include paths of the environment in seeds",

@@ -199,6 +199,22 @@ GUARDS = [
         "what_was_read",
     ),
     Guard(
+        "other checkouts: paths that may be text",
+        "direct.py",
+        "    return tuple(texts)",
+        "    return tuple(map(relocation.encode_within, texts))",
+        "test_direct_keys.py",
+        "only_say_what_is_read",
+    ),
+    Guard(
+        "other checkouts: paths in words of the host compiler",
+        "direct.py",
+        "relocation.encode_within(word) if word.startswith(_WORDS_OF_PLACES) else word",
+        "relocation.encode_within(word)",
+        "test_direct_keys.py",
+        "only_say_what_is_read",
+    ),
+    Guard(
         "names that options map",
         "direct.py",
         "mapped = [name for word in argv for name in relocation.mapped_directory(word)]",
