@@ -72,7 +72,7 @@ GUARDS = [
         "return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)",
         "return True",
         CHECKOUTS,
-        "compressed",
+        "information and device",
     ),
     Guard(
         "cut-off: what the host compiler says of moved text",

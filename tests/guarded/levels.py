@@ -145,7 +145,7 @@ GUARDS = [
     Guard(
         "arguments in a call's key",
         "direct.py",
-        'found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))',
+        'found.append((argument.name or "input", _parts_of(argument, relocation)))',
         "pass",
         CALLS,
         "definition and another",
