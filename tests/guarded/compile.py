@@ -70,7 +70,7 @@ GUARDS = [
     Guard(
         "paths in what is shared",
         "record_call.py",
-        "if any(needle in content for content in [*contents, given.stdout, given.stderr]):",
+        "if any(needle in text or elf.hides_text(text) for text in texts):",
         "if False:",
         CHECKOUTS,
         "warning",
@@ -89,7 +89,7 @@ GUARDS = [
         "return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)",
         "return True",
         CHECKOUTS,
-        "compressed",
+        "information and device",
     ),
     Guard(
         "cut-off: what the host compiler says of moved text",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from guarded.table import (
     CALLERS,
+    CHECKOUTS,
     CUT_OFF,
     IDS,
     LINES,
@@ -23,6 +24,38 @@ GUARDS = [
         "False for",
         CALLERS,
         "says_of_its_product",
+    ),
+    Guard(
+        "messages that name a product which is read",
+        "publish_stage.py",
+        "(*stage.outputs, *read)",
+        "stage.outputs",
+        "test_publish_stage.py",
+        "product_that_it_reads",
+    ),
+    Guard(
+        "compressed sections that may name the scratch directory",
+        "publish_stage.py",
+        "if is_blind and any(map(elf.hides_text, filter(None, contents))):",
+        "if False:",
+        CHECKOUTS,
+        "assembler_writes and compressed",
+    ),
+    Guard(
+        "the text in seeds",
+        "seeding.py",
+        "texts = [self._workspace.meaning_of(path) for path in passes] if self._workspace else []",
+        "texts: list[str] = []",
+        "test_links.py",
+        "changed_and_compiled and included and dc",
+    ),
+    Guard(
+        "options in seeds",
+        "seeding.py",
+        "options = [word for other in unit for word in (other.argv[0], *other.key_argv)]",
+        "options: list[str] = []",
+        "test_links.py",
+        "changed_and_compiled and standard and not dc",
     ),
     Guard(
         "include paths of the environment in seeds",
@@ -191,13 +224,5 @@ GUARDS = [
         "and True for",
         "test_object_place.py",
         "changed_since",
-    ),
-    Guard(
-        "products: compressed names of the scratch directory",
-        "publish_stage.py",
-        "return any(directory in text for",
-        "return False and any(directory in text for",
-        f"{WRAPPED_HOST} --every-case",
-        "compressed_name",
     ),
 ]

@@ -185,7 +185,7 @@ GUARDS = [
     Guard(
         "arguments in a call's key",
         "direct.py",
-        'found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))',
+        'found.append((argument.name or "input", _parts_of(argument, relocation)))',
         "pass",
         CALLS,
         "definition and another",
@@ -237,6 +237,22 @@ GUARDS = [
         "return",
         "test_direct.py",
         "what_was_read",
+    ),
+    Guard(
+        "other checkouts: paths that may be text",
+        "direct.py",
+        "    return tuple(texts)",
+        "    return tuple(map(relocation.encode_within, texts))",
+        "test_direct_keys.py",
+        "only_say_what_is_read",
+    ),
+    Guard(
+        "other checkouts: paths in words of the host compiler",
+        "direct.py",
+        "relocation.encode_within(word) if word.startswith(_WORDS_OF_PLACES) else word",
+        "relocation.encode_within(word)",
+        "test_direct_keys.py",
+        "only_say_what_is_read",
     ),
     Guard(
         "names that options map",

@@ -6,6 +6,22 @@ from guarded.table import ASKING, OBSERVED, SCRIPTS, Guard
 
 GUARDS = [
     Guard(
+        "assemblers that ask for their directory",
+        "known_programs.py",
+        '"PWD" in process.variables and',
+        "False and",
+        "test_known_programs.py",
+        "an_assembler",
+    ),
+    Guard(
+        "wrappers that map the base directory",
+        "stage_inputs.py",
+        "is_told |= kind == HOST and",
+        "is_told |= False and",
+        ASKING,
+        "calls_the_checkouts",
+    ),
+    Guard(
         "what was not observed in full",
         "stage_inputs.py",
         "if observation.incomplete:",

@@ -46,6 +46,14 @@ GUARDS = [
         "device_link and object and two",
     ),
     Guard(
+        "products that are read where they will lie",
+        "src/nvccache/plan/build.py",
+        "if name in products:",
+        "if False:",
+        "test_build.py",
+        "read_where_it_will_lie",
+    ),
+    Guard(
         "cut-off: options of cicc and cudafe++",
         "line_options.py",
         "return not _CUDA_OPTIONS.issuperset(",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.both_ways import both_ways
 from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.soundness_cases import (
     DIRECT_HIT,
@@ -136,6 +137,13 @@ CASES = {
     "a path in a macro": Checkouts(
         NO_DIRECT_HIT, {"src/a.cu": NAMED.format("ROOT")}, options='-DROOT="{here}"', names_itself=True
     ),
+    # What stands there is `1` in the place of `b`, as of `linux`.
+    "a path in a macro, of which a part is one": Checkouts(
+        NO_DIRECT_HIT,
+        {"src/a.cu": "#define b 1\n#define S(x) #x\n#define STRING(x) S(x)\n" + NAMED.format("STRING(ROOT)")},
+        options="-DROOT={here}",
+    ),
+    "a path in a macro that nobody uses": Checkouts(DIRECT_HIT, options='-DROOT="{here}"'),
     "line information": Checkouts(EITHER, options="-lineinfo", names_itself=True),
     "a warning of the host compiler": Checkouts(EITHER, {"inc/h.h": value(1) + "#warning said\n"}),
     "a warning of the front end": Checkouts(
@@ -228,3 +236,37 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
     for call in (first, second):
         made, _ = made_by_cache(workspace, call)
         assert made == made_by_plain(workspace, call)
+
+
+# The assembler writes the name of its working directory into what holds a line.
+ASSEMBLED = 'extern "C" void f() { asm volatile(".file 1 \\"x.c\\"\\n.loc 1 1\\nnop"); }\n'
+COMPRESSED = "-Xcompiler=-Wa\\,--compress-debug-sections"
+
+
+@pytest.mark.by_default("compressed")
+@pytest.mark.parametrize("options", [(), (COMPRESSED,)], ids=["plain", "compressed"])
+def test_a_directory_that_the_assembler_writes_down(workspace: Workspace, options: tuple[str, ...]) -> None:
+    """Where the host compile says nothing of the checkout, and its products may hide it."""
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
+    for name in ("one", "two", "one", "two"):
+        workspace.write(f"b/{name}/src/a.cu", ASSEMBLED)
+        here = workspace.directory / "b" / name / "build"
+        here.mkdir(exist_ok=True)
+        time.sleep(OLD_ENOUGH)
+        both_ways(workspace, "-c", "../src/a.cu", "-o", "a.o", *options, cwd=here)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["file", "macro"])
+def test_a_wrapper_that_calls_the_checkouts_something_else(workspace: Workspace, kind: str) -> None:
+    base = workspace.directory / "b"
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(base)
+    workspace.write("bin/g++", f'#!/bin/sh\nexec g++ -f{kind}-prefix-map={base}=checkouts "$@"\n').chmod(
+        0o755
+    )
+    for name in ("one", "two"):
+        source = workspace.write(f"b/{name}/a.cu", NAMED.format("__FILE__"))
+        time.sleep(OLD_ENOUGH)
+        argv = ("-ccbin", workspace.directory / "bin/g++", "-c", source, "-o", "a.o")
+        _, made, _ = both_ways(workspace, *argv, cwd=source.parent)
+        assert f"checkouts/{name}/a.cu".encode() in made[f"b/{name}/a.o"]

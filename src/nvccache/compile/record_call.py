@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import shared_ids
-from nvccache.files import keys, presence, signatures
+from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
@@ -157,9 +157,9 @@ class Recorder:
             for out in stage.outputs
             if out.destination
         ]
-        if any(needle in content for content in [*contents, given.stdout, given.stderr]):
-            return False
         texts = [*contents, given.stdout, given.stderr]
+        if any(needle in text or elf.hides_text(text) for text in texts):
+            return False
         may_hold_id = any(map(ids.may_be_any_in, texts)) or any(
             map(self.execution.seeding.may_be_named, plan.stages)
         )

@@ -5,6 +5,7 @@ Knows nothing of slots, other processes or the store.
 
 from __future__ import annotations
 
+from nvccache.module_id import ids
 from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False
@@ -148,9 +149,8 @@ class Tasks:
             # What is not understood may also work on products, which have to be where it expects them.
             before = [other for other in self.all if other.number < task.number]
             return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
-        if self._reads_undelivered(task):
-            return False
-        if task.stage.tool.waits_for_passes and not self._passes_are_known():
+        needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)
+        if needs_all_text and not self._passes_are_known():
             return False
         read = self._read_by(task.stage)
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
@@ -165,15 +165,6 @@ class Tasks:
         makers = [self._by_output[path] for path in read]
         made = [maker for maker in makers if not maker.is_hit and not maker.stage.is_preprocessor]
         return any(maker.completed and maker.completed.seconds < _LONG_SECONDS for maker in made)
-
-    def _reads_undelivered(self, task: Task) -> bool:
-        """Whether nvcc has this stage read a product where it will lie, as ptxas does to check PTX."""
-        return any(
-            output.destination in task.stage.possible_files
-            for other in self.all
-            if other.number < task.number and other.number >= self._delivered_up_to
-            for output in other.stage.outputs
-        )
 
     def _passes_are_known(self) -> bool:
         """Whether all passes are done that are going to run: not those behind a stage that failed."""

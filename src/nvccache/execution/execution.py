@@ -134,7 +134,7 @@ class Execution:
         self.workspace = Workspace(
             self.plan.scratch, context.store, self.plan.included, source_paths(self.plan.stages)
         )
-        self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ)
+        self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ, self.workspace)
         self.seeding = Seeding(self.seeds, context.store, self.workspace)
         self.own_ids = OwnIds(self.plan, self.workspace, self.seeds, self.seeding)
         self.is_blind = context.watch.is_blind
@@ -218,4 +218,5 @@ class Execution:
             stage_key.loaded_by(stage, self.environ, self.store),
             stage.tool.folds_mathematics,
             frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
+            stage.argv,
         )

@@ -264,6 +264,8 @@ class Finder:
             if output.role in lookup.entry.outputs:
                 self._store.rely_on(lookup.entry.outputs[output.role])
                 self._execution.workspace.expect(output.path, lookup.entry.outputs[output.role])
+            if lookup.facts:
+                self._execution.workspace.take_meaning(output.path, lookup.facts.meaning)
 
     def _input_records(self, front_key: str, asks_beyond: bool) -> Iterator[Found]:
         """The input records that hold. One that was not observed would leave the call without a record."""

@@ -60,32 +60,21 @@ class Publisher:
         """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
         if made.clue:
             return made.clue
-        if any(self._may_name_scratch(stage, content) for content in self._contents(stage).values()):
+        contents = list(self._contents(stage).values())
+        directory = os.fsencode(self._execution.plan.scratch)
+        if any(content is None or directory in content for content in contents):
             return f"a product of {stage.kind} names the scratch directory"
+        is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
+        if is_blind and any(map(elf.hides_text, filter(None, contents))):
+            return f"a product of {stage.kind} may name the scratch directory"  # in debug information
         said = made.completed.stdout + made.completed.stderr
-        if any(scratch.is_named(output.destination, said) for output in stage.outputs):
-            return f"what {stage.kind} says names its product"  # which is called otherwise the next time
+        read = [self._execution.outputs[path][1] for path in stage.inputs if path in self._execution.outputs]
+        if any(scratch.is_named(output.destination, said) for output in (*stage.outputs, *read)):
+            return f"what {stage.kind} says names a product"  # which is called otherwise the next time
         is_its_own = object_place.is_its_own(made.in_place, (log.read() for log in made.logs))
         if not is_its_own or self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
         return ""
-
-    def _may_name_scratch(self, stage: Stage, content: bytes | None) -> bool:
-        """Whether a product may hold the name of the scratch directory, also where it is compressed.
-
-        A command that is known to ask for debug information has that name replaced.
-        """
-        scratch_directory = self._execution.plan.scratch
-        directory = os.fsencode(scratch_directory)
-        if content is None or directory in content:
-            return True
-        is_replaced = bool(stage.tool.added_options(stage.argv, scratch_directory))
-        if is_replaced or not stage.tool.is_host_compiler or not elf.is_understood(content):
-            return False
-        try:
-            return any(directory in text for text in elf.uncompressed_sections(content))
-        except ValueError:
-            return True
 
     def _contents(self, stage: Stage) -> dict[str, bytes | None]:
         """What is kept of a stage's outputs, by path: the text of a pass is not."""

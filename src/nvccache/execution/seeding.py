@@ -47,10 +47,19 @@ class KeptResult:
 class Seeds:
     """What the module ids of one call are made of. `plan` is nvcc's own.
 
-    `own_ids` are the files with an id that nvcc does not write.
+    `own_ids` are the files with an id that nvcc does not write. A seed holds what the passes say, as far as
+    `workspace` knows it: no stage that generates an id is looked up before all of them are done.
     """
 
-    def __init__(self, plan: Plan, own_ids: Mapping[str, str], cwd: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        own_ids: Mapping[str, str],
+        cwd: str,
+        environ: Mapping[str, str],
+        workspace: Workspace | None = None,
+    ) -> None:
+        self._workspace = workspace
         self._plan = plan
         self._own_ids = own_ids
         self._cwd = cwd
@@ -60,15 +69,20 @@ class Seeds:
     def seed_of(self, stage: Stage) -> ids.Seed:
         """The same for all stages that make up one id."""
         stage = self._reference(stage)
-        ends = {output.destination for output in stage.outputs if output.destination}
-        for output in stage.outputs:
-            ends.update(self._plan.destinations.get(output.path, ()))
-        products = [os.path.join(self._cwd, path) for path in sorted(ends)]
+        ends = self._ends_of(stage)
+        unit = [other for other in self._plan.stages if ends & self._ends_of(other)]
+        products = [os.path.normpath(os.path.join(self._cwd, path)) for path in sorted(ends)]
         source = os.path.join(self._cwd, stage.name("source path"))
-        preprocessor = self._preprocessor_of(stage)
-        definitions = ids.definitions_in(preprocessor.argv) if preprocessor else []
-        definitions += [f"{name}={self._environ[name]}" for name in _INCLUDE_PATHS if name in self._environ]
-        return ids.seed_of(source, [os.path.normpath(path) for path in products], definitions)
+        options = [word for other in unit for word in (other.argv[0], *other.key_argv)]
+        options += [f"{name}={self._environ[name]}" for name in _INCLUDE_PATHS if name in self._environ]
+        passes = [output.path for other in unit if other.is_preprocessor for output in other.outputs]
+        texts = [self._workspace.meaning_of(path) for path in passes] if self._workspace else []
+        return ids.seed_of(source, products, options, texts)
+
+    def _ends_of(self, stage: Stage) -> set[str]:
+        """The products that a stage writes, or that what it writes ends up in."""
+        ends = {output.destination for output in stage.outputs if output.destination}
+        return ends.union(*(self._plan.destinations.get(output.path, ()) for output in stage.outputs))
 
     def argv_to_run(self, stage: Stage) -> list[str]:
         """The argv to run a stage with that generates an id."""

@@ -39,6 +39,7 @@ class Workspace:
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
+        self._meanings: dict[str, str] = {}  # of preprocessed text, where that is understood
         self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
         self._on_disk: set[str] = set()
         self._adopted: set[str] = set()
@@ -49,6 +50,14 @@ class Workspace:
 
     def knows(self, path: str) -> bool:
         return path in self._digests
+
+    def take_meaning(self, path: str, meaning: str) -> None:
+        """Take what a preprocessed text says apart from its lines; empty where that is not known."""
+        self._meanings[path] = meaning
+
+    def meaning_of(self, path: str) -> str:
+        """That, or the digest of all of the text; empty for one that has not been made."""
+        return self._meanings.get(path) or self._digests.get(path, "")
 
     def expect(self, path: str, digest: str) -> None:
         """A stage that hit would have written this."""
@@ -106,6 +115,7 @@ class Workspace:
     def learn(self, other: Workspace) -> None:
         """Take what another workspace knows of the same files by their digests."""
         self._digests |= other._digests
+        self._meanings |= other._meanings
 
     def take_over(self, other: Workspace) -> None:
         """Let files that another workspace wrote into the same directory count as written, if expected."""

@@ -28,10 +28,7 @@ _LOCAL_BINDING, _GLOBAL_BINDING = 0, 1  # STB_LOCAL, STB_GLOBAL
 _HIDING = (1, 2)  # STV_INTERNAL, STV_HIDDEN
 _IN_GROUP = 0x200  # SHF_GROUP: of several such sections a link takes one
 _COMPRESSED = 0x800  # SHF_COMPRESSED
-_ZLIB = b"\1\0\0\0"  # ELFCOMPRESS_ZLIB, which a header of this size begins with
-_COMPRESSION_HEADER = 24
-_COMPRESSED_BY_NAME = b"ZLIB"  # of `-gz=zlib-gnu`, before the size
-_NAME_AND_SIZE = 12
+_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # by older assemblers; code for a link
 _FIRST_RESERVED = 0xFF00  # SHN_LORESERVE: of no section, as common symbols, or of one with a larger number
 _UNDERSTOOD = MAGIC + b"\x02\x01"
 _HEADER = 64
@@ -46,6 +43,18 @@ _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
 def is_understood(image: bytes) -> bool:
     return image.startswith(_UNDERSTOOD)
+
+
+def hides_text(image: bytes) -> bool:
+    """Whether text in a file cannot be looked for: sections that may name files are compressed."""
+    if not is_understood(image):
+        return False
+    try:
+        rows, _ = _section_rows(image)
+        names = [name for name, *_ in sections(image)]
+    except ValueError:
+        return True
+    return any(row[2] & _COMPRESSED for row in rows) or any(name.startswith(_PACKED) for name in names)
 
 
 def type_and_machine(image: bytes) -> tuple[int, int]:
@@ -112,26 +121,6 @@ def content_of(image: bytes, section: Section) -> bytes:
     if start + size > len(image):
         raise ValueError("a section beyond the end")
     return image[start : start + size]
-
-
-def uncompressed_sections(image: bytes) -> list[bytes]:
-    """What the compressed sections of an understood file hold; raises ValueError."""
-    import zlib
-
-    rows, _ = _section_rows(image)
-    found = []
-    for row in rows:
-        content = content_of(image, (b"", *_kind_and_extent(row)))
-        is_marked = bool(row[2] & _COMPRESSED)
-        if not is_marked and not content.startswith(_COMPRESSED_BY_NAME):
-            continue
-        if is_marked and content[:4] != _ZLIB:
-            raise ValueError("a section compressed in an unknown way")
-        try:
-            found.append(zlib.decompress(content[_COMPRESSION_HEADER if is_marked else _NAME_AND_SIZE :]))
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
-    return found
 
 
 def interpreter(path: str) -> str | None:

@@ -30,8 +30,6 @@ GENERATE_OPTION = "--gen_module_id_file"
 _SEED_OPTION = "--frandom-seed"
 PATH_OPTION, NAME_OPTION = "--orig_src_path_name", "--orig_src_file_name"
 _FIRST_VERSION_WITH_SEED = 13
-_DEFINING = ("-D", "-U", "-I", "-i")
-_TAKE_A_WORD = ("-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter")
 _VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
 _SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # what the checksum of a path is replaced by
 # How a stub for separate compilation tells the host compiler the id.
@@ -61,34 +59,22 @@ def user_chose_seed(stage: Stage) -> bool:
     return any(word.partition("=")[0] == _SEED_OPTION for word in stage.argv)
 
 
-def seed_of(source_path: str, product_paths: Sequence[str], definitions: Sequence[str]) -> Seed:
-    """The seed of a unit: its source, the absolute paths of what it is compiled to, and its macros.
+def seed_of(
+    source_path: str, product_paths: Sequence[str], options: Sequence[str], texts: Sequence[str]
+) -> Seed:
+    """The seed of a unit: its source, the absolute paths of what it is compiled to, options, and its text.
 
     Two objects that plain nvcc would have been able to link differ in one of these: they are two
-    files, or one file compiled twice under one name with different definitions or include directories,
-    also those of the environment. Not told apart are two objects of one name before and after an edit,
-    or with another option.
+    files, or one file compiled twice under one name, with an edit or another option between. `texts` are the
+    digests of what the passes say. Not told apart is what is compiled twice without any difference.
     """
     components = [
         ("source", (source_path,)),
         ("products", tuple(product_paths)),
-        ("definitions", tuple(definitions)),
+        ("options", tuple(options)),
+        ("texts", tuple(texts)),
     ]
     return Seed(keys.key_of("module id", components)[:_SEED_DIGITS])
-
-
-def definitions_in(preprocessor_argv: Sequence[str]) -> list[str]:
-    """The words of a preprocessor pass that say what the source means: macros, includes, where from.
-
-    An architecture list is no part of the id: dropping one must not rename the others' entities.
-    """
-    chosen = []
-    for word, following in zip(preprocessor_argv, (*preprocessor_argv[1:], ""), strict=True):
-        if word in _TAKE_A_WORD:
-            chosen += [word, following]
-        elif word.startswith(_DEFINING) and not word.startswith("-D__CUDA_ARCH"):
-            chosen.append(word)
-    return chosen
 
 
 def toolkit_version(preprocessor_argv: Sequence[str]) -> int:

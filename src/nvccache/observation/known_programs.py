@@ -43,6 +43,7 @@ _KINDS = (
         r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
     ),
 )
+_ASSEMBLER = re.compile(r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?")
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 _CLOCK = frozenset(
     ("time", "gettimeofday", "clock_gettime", "timespec_get", "ftime", "localtime", "localtime_r", "gmtime")
@@ -120,8 +121,13 @@ def asks_for_caller(kind: str, scripts: Iterable[bytes]) -> bool:
 def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
     """Whether a process may have been told where it works, of which compilers' keys say what counts.
 
-    Where nothing was observed: the kernel is asked, not the C library.
+    Where nothing was observed: the kernel is asked, not the C library. An assembler asks when it writes the
+    answer into what it makes: an option tells it to, or a `.loc` in the text.
     """
+    if kind == HOST:
+        return (
+            "PWD" in process.variables and _ASSEMBLER.fullmatch(os.path.basename(process.program)) is not None
+        )
     if kind == SHELL:
         texts = list(scripts)
         return not texts or any(_DIRECTORY_IN_SHELL.search(text) for text in texts)

@@ -26,7 +26,7 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from nvccache.files.signatures import Signature
     from nvccache.observation.observed_process import Process
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
+_MAPS = "-prefix-map="
 _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 
@@ -44,7 +45,7 @@ class Subject:
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
     in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
     `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
-    is in the key; without them, any may be read.
+    is in the key; without them, any may be read. `argv` is its command.
     """
 
     environ: Mapping[str, str]
@@ -53,6 +54,7 @@ class Subject:
     loaded: loader.Loaded | None = None
     folds_mathematics: bool = False
     intermediates: frozenset[str] | None = None
+    argv: tuple[str, ...] = ()
 
 
 class ObservedInputs:
@@ -161,6 +163,16 @@ class ObservedInputs:
         base = self._base
         return bool(base) and any(base in word.replace(self.scratch, "") for word in argv)
 
+    def maps_base(self, argv: Iterable[str], given: Collection[str]) -> bool:
+        """Whether a wrapper has a compiler call the checkouts something else, which a text may say then.
+
+        What the call itself gives is in its key.
+        """
+        base = self._base
+        words = [word for word in argv if word not in given and self.scratch not in word] if base else []
+        mapped = [word.partition(_MAPS)[2].partition("=")[0] for word in words if _MAPS in word]
+        return any(base.startswith(old) or old.startswith(base) for old in mapped)
+
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
             if topic == machine_facts.FEATURES:  # a tool that has run names this loader
@@ -225,6 +237,7 @@ class _StageInputs:
                 questions.append((machine_facts.CALLER, ""))
             is_told = self._call.tells_of_base(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
+            is_told |= kind == HOST and self._call.maps_base(process.arguments, self._subject.argv)
             if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)

@@ -11,9 +11,13 @@ from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.plan import keep, verify
 from nvccache.plan.model import ADDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
-from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, pieces
+from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
 from nvccache.toolkit.dryrun import Command, Transcript
 from nvccache.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
 _INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
@@ -24,9 +28,11 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
     steps: list[Stage | DependencyFile] = []
     preprocessed: list[str] = []
     versions = _Versions()
+    products: dict[str, str] = {}  # nvcc's name for it -> where it is made
     for step in transcript.steps:
         if isinstance(step, Command):
-            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps)))
+            stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), products))
+            products |= {output.destination: output.path for output in stage.outputs if output.destination}
             if invocation.keeps_in is not None:
                 stage = keep.keeping(stage, invocation.keeps_in)
             if stage.is_preprocessor:
@@ -79,7 +85,7 @@ class _Versions:
         )
 
 
-def _read_stage(command: Command, scratch: str, number: int) -> Stage:
+def _read_stage(command: Command, scratch: str, number: int, products: Mapping[str, str]) -> Stage:
     grammar = grammar_of(command.argv) or Grammar(kind=OPAQUE, is_cached=False, stays_in_order=True)
     argv = [command.argv[0]]
     key_argv: list[str] = []
@@ -88,7 +94,8 @@ def _read_stage(command: Command, scratch: str, number: int) -> Stage:
     mentions: list[str] = []
     names: list[tuple[str, str]] = []
     possible_files: list[str] = []
-    for piece in pieces(command.argv, grammar, scratch):
+    for found in pieces(command.argv, grammar, scratch):
+        piece = found if grammar.stays_in_order else _reading_product(found, products)
         value = shown = piece.value
         if piece.use == WRITES:
             outputs.append(_output(piece.role, value, scratch, number))
@@ -123,6 +130,15 @@ def _output(role: str, path: str, scratch: str, number: int) -> Output:
         return Output(role, path)
     # Never where the user wants it: another process could change it before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
+
+
+def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:
+    """A word that names what an earlier stage has made for the user: ptxas checks PTX where it will lie."""
+    if piece.use == WORD:
+        for name in _possible_files(piece.prefix):
+            if name in products:
+                return Piece(piece.prefix.removesuffix(name), products[name], READS, "input")
+    return piece
 
 
 def _possible_files(word: str) -> list[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
@@ -58,18 +59,26 @@ _OF_OUTPUTS = frozenset(
         "jobserver",
     ]
 )
+# Their values say where files are. Of what is given to the host compiler, words that begin like this do.
+_OF_PLACES = frozenset(
+    ["", "include-path", "system-include", "pre-include", "library-path", "options-file", "compiler-bindir"]
+)
+_OF_HOST_COMPILER = frozenset(["-", "compiler-options"])  # the first are words of no option
+_WORDS_OF_PLACES = (
+    *("/", "-I", "-L", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "--sysroot="),
+    *("-ffile-prefix-map=", "-fmacro-prefix-map=", "-fdebug-prefix-map="),
+)
+_CHANGED_IN_STRINGS = '"\\?'  # by escapes and trigraphs
 
 
 def key_of(
     scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> str:
     """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
-    move = relocation.encode_within
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     for argument in invocation.arguments:
         if argument.name not in _OF_OUTPUTS:
-            value = () if argument.value is None else (move(argument.value),)
-            found.append((argument.name or "input", value or tuple(map(move, argument.tokens))))
+            found.append((argument.name or "input", _parts_of(argument, relocation)))
     asked = invocation.dependencies
     given = (invocation.output, invocation.output_directory, asked.output if asked else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))
@@ -88,6 +97,41 @@ def key_of(
     if limits:
         found.append(("limits", limits))
     return keys.key_of("call " + scope, found)
+
+
+def _parts_of(argument: Argument, relocation: Relocation) -> tuple[str, ...]:
+    """What of an argument is part of a key: paths are encoded where they only say which files are read.
+
+    For a compiler others may be text of any meaning: it makes `/base/1` of `-DROOT=/base/linux`.
+    """
+    texts = argument.tokens if argument.value is None else (argument.value,)
+    if argument.name in _OF_PLACES or (argument.name == "define-macro" and _is_string(texts[0])):
+        return tuple(map(relocation.encode_within, texts))
+    if argument.name in _OF_HOST_COMPILER:
+        return tuple([_places_encoded(text, relocation) for text in texts])
+    return tuple(texts)
+
+
+def _is_string(definition: str) -> bool:
+    """Whether a macro stands for one string, which no other macro changes."""
+    quoted = definition.partition("=")[2]
+    text = quoted[1:-1]
+    return (
+        quoted == f'"{text}"'
+        and text.isascii()
+        and text.isprintable()
+        and not any(character in text for character in _CHANGED_IN_STRINGS)
+    )
+
+
+def _places_encoded(text: str, relocation: Relocation) -> str:
+    """The same for what may be a list of words, in which an escaped comma separates none."""
+    if "\\" in text:
+        return text
+    words = text.split(",")
+    return ",".join(
+        [relocation.encode_within(word) if word.startswith(_WORDS_OF_PLACES) else word for word in words]
+    )
 
 
 class Asked:

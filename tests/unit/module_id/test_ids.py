@@ -101,42 +101,16 @@ def test_names_made_of_an_id_with_a_process_are_seen_in_a_text():
     assert not ids.names_process(nested)
 
 
-def test_the_seed_is_made_of_source_products_and_definitions():
+def test_the_seed_is_made_of_source_products_options_and_text():
     seeds = {
-        ids.seed_of(source, products, definitions).text
+        ids.seed_of(source, products, options, texts).text
         for source in ("/p/a.cu", "/p/b.cu")
         for products in (["/p/a.o"], ["/p/b.o"], ["/p/a.o", "/p/b.o"])
-        for definitions in ([], ["-DA=1"], ["-DA=2"])
+        for options in ([], ["-DA=1"], ["-DA=2"])
+        for texts in ([], ["one"], ["two"])
     }
-    assert len(seeds) == 18
+    assert len(seeds) == 54
     assert all(re.fullmatch("[0-9a-f]{32}", seed) for seed in seeds)
-
-
-def test_definitions_are_what_gives_the_source_its_meaning():
-    argv = [
-        "gcc",
-        "-D",
-        "A=1",
-        "-DB=2",
-        "-U",
-        "C",
-        "-include",
-        "x.h",
-        "-E",
-        "-I",
-        "i",
-        "-Ij",
-        "-isystem",
-        "k",
-    ]
-    assert ids.definitions_in(argv) == [
-        *("-D", "A=1", "-DB=2", "-U", "C", "-include", "x.h", "-I", "i", "-Ij", "-isystem", "k")
-    ]
-
-
-def test_architectures_are_no_definitions():
-    argv = ["gcc", "-D__CUDA_ARCH__=800", "-D__CUDA_ARCH_LIST__=800,900", "-c", "-O3", "-m64"]
-    assert ids.definitions_in(argv) == []
 
 
 def test_the_toolkit_tells_its_version_to_the_preprocessor():

@@ -89,6 +89,22 @@ def test_who_may_be_told_where_it_works(program, arguments, kind, text, asks):
     assert known_programs.asks_for_directory(process(program, *arguments), kind, texts) == asks
 
 
+@pytest.mark.parametrize(
+    ("program", "asks"),
+    [
+        ("as", True),
+        ("x86_64-linux-gnu-as", True),
+        ("aarch64-as-2.40", True),
+        ("cc1plus", False),
+        ("alias", False),
+    ],
+)
+def test_an_assembler_that_asks_writes_down_where_it_works(program, asks):
+    asking = Process(f"/usr/bin/{program}", variables={"PWD"})
+    assert known_programs.asks_for_directory(asking, HOST, []) == asks
+    assert not known_programs.asks_for_directory(process(program), HOST, [])
+
+
 @pytest.mark.parametrize("name", ["time", "ctime", "localtime", "strftime"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_asks_for_the_time_may_write_it_down(name, kind):

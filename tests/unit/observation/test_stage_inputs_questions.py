@@ -7,12 +7,13 @@ import os
 import pytest
 
 from nvccache.files import keys
+from nvccache.observation.observer_log import Observation
 from nvccache.records import machine_facts
 from nvccache.records.input_records import UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor
 from nvccache.toolkit.loader import Loaded
-from observed_stages import DEVICE, FILE, PIPE, place, ran, read_by, subject
+from observed_stages import DEVICE, FILE, PIPE, inputs, place, ran, read_by, subject
 
 __all__ = ["place"]  # the fixtures
 
@@ -123,6 +124,26 @@ def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, 
     made = read_by(place, ran(name, *argv, questions={("uname", 0, 0)}))
     assert {topic for topic, _, _ in made.machine} == topics
     assert all(answer for _, _, answer in made.machine)
+
+
+@pytest.mark.parametrize(
+    ("option", "tells"),
+    [
+        ("-ffile-prefix-map=/base=.", True),
+        ("-fmacro-prefix-map=/=.", True),
+        ("-fdebug-prefix-map=/base/one/src=.", True),
+        ("-ffile-prefix-map=/elsewhere=.", False),
+        ("-ffile-prefix-map=@/tmp=/base", False),
+        ("-given-prefix-map=/base=.", False),
+        ("-I/base/one", False),
+    ],
+)
+def test_a_wrapper_that_calls_the_checkouts_something_else(place, option, tells):
+    """Their texts differ by that, and do not name the base directory."""
+    of = subject(argv=("g++", "-given-prefix-map=/base=."))
+    process = ran("cc1plus", option.replace("@", f"{place}/scratch"))
+    made = inputs(place, base="/base").input_record(Observation([process], set()), of)
+    assert bool(made.machine) == tells
 
 
 def test_the_working_directory_has_two_names(place, monkeypatch):

@@ -174,6 +174,15 @@ def test_a_file_in_the_middle_of_a_word_is_a_possible_file():
     assert "e.ptx" in found.stages[0].possible_files
 
 
+def test_a_product_that_is_read_where_it_will_lie_is_an_intermediate():
+    cicc = CICC.replace("--module", "--gen_module_id_file --module").replace('"/s/a.ptx"', '"a.ptx"')
+    found = planned(DEVICE, cicc, 'ptxas -arch=compute_90 "a.ptx"', argv="-ptx a.cu -o a.ptx")
+    made = next(output for output in found.stages[1].outputs if output.destination)
+    check = found.stages[2]
+    assert (check.inputs, check.argv[-1]) == ((made.path,), made.path)
+    assert "a.ptx" not in (*check.key_argv, *check.possible_files)
+
+
 def test_ptxas_without_an_output_is_a_stage_without_outputs():
     found = planned(*PIPELINE[:4], 'ptxas -arch=compute_80 "/s/a.ptx"', *PIPELINE[4:])
     check = next(stage for stage in found.stages if stage.kind == "ptxas")

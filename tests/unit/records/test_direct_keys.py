@@ -174,3 +174,39 @@ def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
         assert isinstance(call, Invocation)
         made.append(direct.key_of(SHARED, "nvcc", call, Relocation("/base", f"/base/{name}/build"), {}))
     assert (made[0] == made[1]) == is_shared
+
+
+@pytest.mark.parametrize(
+    ("words", "is_shared"),
+    [
+        ("{}/a.cu", True),
+        ("-I {}/inc -isystem {}/sys -include {}/x.h -L{}/lib", True),
+        ("-ccbin {}/bin/g++", True),
+        ("""-DROOT='"{}"'""", True),
+        ("""-DA -D'NAME(x)="{}/data"'""", True),
+        ("-DROOT={}", False),
+        ("""-D'ROOT=("{}")'""", False),
+        ("""-D'ROOT="{}" b'""", False),
+        ("""-D'ROOT="{}\\n"'""", False),
+        ("""-D'ROOT="{}??/"'""", False),
+        ("""-D'ROOT="{}",MORE="x"'""", False),
+        ("-Xcompiler -isystem,{}/sys -Xcompiler=-ffile-prefix-map={}=.", True),
+        ("-Xcompiler -include -Xcompiler {}/x.h", True),
+        ("-Xcompiler -DROOT={}", False),
+        ("""-Xcompiler '-DROOT="{}"'""", False),
+        ("-Xcompiler '-DA=x\\,{}'", False),
+        ("-Xcompiler -frandom-seed={}", False),
+        ("-frandom-seed={}", False),
+        ("-Xcudafe --user={}", False),
+        ("-forward-unknown-to-host-compiler -fmacro-prefix-map={}=.", True),
+        ("-forward-unknown-to-host-compiler -fmade-up={}", False),
+    ],
+)
+def test_paths_are_shared_where_they_only_say_what_is_read(words: str, is_shared: bool) -> None:
+    """A compiler makes `/base/1` of `/base/linux`, unless that is in a string."""
+    found = set()
+    for here in ("/base/one", "/base/two"):
+        call = invocation.parse(shlex.split(f"-c a.cu {words}".replace("{}", here)), {})
+        assert isinstance(call, Invocation), call
+        found.add(direct.key_of(SHARED, "nvcc", call, Relocation("/base", here), {}))
+    assert (len(found) == 1) == is_shared

@@ -94,8 +94,7 @@ def _names_directory(argv: Sequence[str], cwd: str, pwd: str) -> bool:
         return False
     maps = [word.partition("=")[2].partition("=")[0] for word in argv if word.startswith(_PREFIX_MAPS)]
     is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
-    is_compressed = any(word.startswith(("-gz", "-Wa,--compress")) for word in argv)
-    return not is_mapped or is_compressed or pwd != cwd
+    return not is_mapped or pwd != cwd
 
 
 def _without_scratch(argv: Sequence[str], scratch: str) -> tuple[str, ...]:
