@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "zstandard")
+_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "xxhash", "zstandard")
 
 
 def build_wheel(folder: Path, kind: str = "wheel", **variables: str) -> Path:

@@ -232,10 +232,14 @@ class Directory:
             if status.st_size > most:
                 raise StrangeFileError(f"`{path}` is larger than anything of ours")
             content = untrusted.read_all(descriptor, status.st_size)
-            untrusted.touch(descriptor, status)
+            self.count_as_used(descriptor, status)
             return content, status
         finally:
             os.close(descriptor)
+
+    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+        """Have an open file count as used just now; raises nothing."""
+        untrusted.touch(descriptor, status)
 
     def mark_used(self, path: str) -> None:
         """Mark a file as used just now that is relied upon without being read; raises nothing."""
@@ -243,7 +247,7 @@ class Directory:
             descriptor, status = self.open(path)
         except OSError:
             return
-        untrusted.touch(descriptor, status)
+        self.count_as_used(descriptor, status)
         os.close(descriptor)
 
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:

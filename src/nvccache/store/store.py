@@ -6,8 +6,8 @@
       manifest-v5/ab/<key>       the input records of a command, newest first
       input-record-v7/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
-      blob-v2/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
-      blob-v2/ab/<digest>.zst    an intermediate, compressed
+      blob-v3/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
+      blob-v3/ab/<digest>.zst    an intermediate, compressed; both end with their sum if they are large
       tool-v2/ab/<key>           memo: stat signature of an executable -> digest of its content
       digest-v2/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         def use(self) -> RemoteUse | None: ...
 
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"
+BLOB, STAGE, MANIFEST, TOOL = "blob-v3", "stage-v6", "manifest-v5", "tool-v2"
 REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v7", "input-record-v7", "object-v4", "digest-v2"
 BASIS = "basis-v2"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
@@ -69,7 +69,10 @@ _LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 00
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _SHARED = frozenset((STAGE, MANIFEST, INPUT_RECORD))  # records that other machines may have a use for
-_AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
+# Bytes of an output or an intermediate from which its file ends with a sum, which is checked in place of the
+# digest; XXH3 takes a fifth of the time of BLAKE3, but has to be loaded.
+SUMMED_FROM = 1 << 21
+_TAIL = keys.LENGTH + 34  # bytes: the digest, a blank, the sum and a newline
 _REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
 
 
@@ -153,7 +156,7 @@ class Store:
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
-        for suffix, read in (("", _raw_blob), (COMPRESSED, _compressed_blob)):
+        for suffix, read in (("", raw_blob), (COMPRESSED, compressed_blob)):
             name = self.name(BLOB, digest) + suffix
             try:
                 content, status = read(self.directory, name, digest)
@@ -177,8 +180,10 @@ class Store:
         if not is_received:
             self.published[BLOB, digest] = None
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
-        if compress and not self.is_readonly and not self._has_stopped and not self.directory.exists(name):
-            content = _compress(content)
+        if self.is_readonly or self._has_stopped:
+            return
+        if (compress or len(content) >= SUMMED_FROM) and not self.directory.exists(name):
+            content = _as_stored(content, digest, compress)
         if len(content) <= (_LARGEST_COMPRESSED if compress else _LARGEST_BLOB):
             self._publish(name, content, digest[0])
 
@@ -226,25 +231,44 @@ class Store:
                 pass
 
 
-def _raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
+def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
     """A blob with this digest, else None, and its status. Raises OSError and ValueError."""
     descriptor, status = root.open(name)
     try:
-        if status.st_size > _AT_ONCE:
-            # Nobody's gigabytes of nothing are taken into memory.
-            if status.st_size > _LARGEST_BLOB or keys.digest_descriptor(descriptor) != digest:
-                return None, status
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        content = untrusted.read_all(descriptor, status.st_size)
-        if keys.digest_bytes(content) != digest:
-            return None, status
-        untrusted.touch(descriptor, status)
+        content = _whole(descriptor, status.st_size, digest)
+        if content is not None:
+            root.count_as_used(descriptor, status)
         return content, status
     finally:
         os.close(descriptor)
 
 
-def _compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
+def _whole(descriptor: int, size: int, digest: str) -> bytes | None:
+    """The content of an open file of `size` bytes, if its digest, or its sum, is right; raises OSError."""
+    if size < SUMMED_FROM:
+        content = untrusted.read_all(descriptor, size)
+        return content if keys.digest_bytes(content) == digest else None
+    length = size - _TAIL
+    tail = os.pread(descriptor, _TAIL, max(0, length))
+    # Looked at first: nobody's gigabytes of nothing are taken into memory.
+    if length > _LARGEST_BLOB or not tail.startswith(digest.encode()):
+        return None
+    content = untrusted.read_all(descriptor, length)
+    return content if tail_of(digest, content) == tail else None
+
+
+def without_tail(stored: bytes, digest: str) -> bytes | None:
+    """What stands before the tail of a file that has one, if its sum is right."""
+    content, tail = stored[:-_TAIL], stored[-_TAIL:]
+    return content if tail_of(digest, content) == tail else None
+
+
+def tail_of(digest: str, stored: bytes) -> bytes:
+    """What a large blob ends with: whose file it is, and what damage would change."""
+    return f"{digest} {keys.sum_of(stored)}\n".encode()
+
+
+def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
     """The same for one that is compressed."""
     from nvccache.store import publishing
 
@@ -260,7 +284,7 @@ def _checksum(key: str, body: bytes) -> bytes:
     return keys.key_of("record", (("key", (key,)), ("body", (body,)))).encode()
 
 
-def _compress(content: bytes) -> bytes:
+def _as_stored(content: bytes, digest: str, compress: bool) -> bytes:
     from nvccache.store import publishing
 
-    return publishing.compress(content)
+    return publishing.as_stored(content, digest, compress)
