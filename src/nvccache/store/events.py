@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StrangeFileError
@@ -41,6 +42,7 @@ VERSION = 1  # of the JSON form
 FOLDING, KEPT = "folding-v5.", "events-v5."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
 PAUSE_SECONDS = 60.0  # without any call, after which the next one begins another build
+_AHEAD_SECONDS = 3600.0  # by which the clock of another machine may be ahead
 _HEAD = 14  # fields before those of the stages
 _RESULTS = (HIT, RAN, FAILED, SHARED)
 _LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
@@ -85,7 +87,11 @@ def builds(events: Iterable[Event], pause: float = PAUSE_SECONDS) -> list[list[E
     """The calls of each build, the oldest first: between two, for `pause` seconds no call was under way."""
     found: list[list[Event]] = []
     over = 0.0  # when the last call of the build ended
-    for event in sorted(events, key=lambda event: event.started):
+    # A call under a clock that was wrong would be of the last build for ever.
+    latest = time.time() + _AHEAD_SECONDS
+    for event in sorted(
+        (event for event in events if event.started <= latest), key=lambda event: event.started
+    ):
         if not found or event.started > over + pause:
             found.append([])
             over = 0.0

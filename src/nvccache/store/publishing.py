@@ -20,21 +20,29 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 def publish(
     directory: Directory, path: str, content: bytes, shard: str, replace: bool, mode: int = 0o666
-) -> bool:
-    """Write a file unless it is there; whether it was written. Raises OSError and StoreError.
+) -> int | None:
+    """Write a file unless it is there; by how many bytes the cache has grown, None if it was there.
 
-    `shard` is empty for a file that no entry depends on: renaming alone is enough for those.
+    `shard` is empty for a file that no entry depends on: renaming alone is enough for those. Raises OSError
+    and StoreError.
     """
     if not shard:
-        directory.write(path, content, mode)
-        return True
+        return _write(directory, path, content, mode)
     from nvccache.store import locks
 
     with locks.to_publish(directory, shard):
         if not replace and directory.exists(path):
-            return False
-        directory.write(path, content, mode)
-    return True
+            return None
+        return _write(directory, path, content, mode)
+
+
+def _write(directory: Directory, path: str, content: bytes, mode: int) -> int:
+    try:
+        replaced = directory.status(path).st_size
+    except FileNotFoundError:
+        replaced = 0
+    directory.write(path, content, mode)
+    return len(content) - replaced
 
 
 def fault_of(error: Exception) -> str:

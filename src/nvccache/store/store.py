@@ -13,12 +13,12 @@
       basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
       object-v4/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
-      journal/usage-v3           bytes, as counted so far, and when was last swept
+      journal/usage-v4           bytes, as counted so far, see usage.py
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 
 Part of the hot path; how files get here is told in publishing.py, how they are opened in directory.py.
-Everything but `usage-v3` is immutable: written under a temporary name, then renamed. Readers take no lock;
+Everything but `usage-v4` is immutable: written under a temporary name, then renamed. Readers take no lock;
 what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
 changes gets a new number; those of other versions are not read.
 """
@@ -82,7 +82,7 @@ class Store:
     __slots__ = (
         "_has_stopped",
         "_memos",
-        "added_bytes",
+        "added",
         "beyond",
         "directory",
         "fault",
@@ -98,7 +98,7 @@ class Store:
         self.directory = directory.at(place)
         self.root = self.directory.path
         self.is_readonly = is_readonly
-        self.added_bytes = 0
+        self.added: dict[str, int] = {}  # bytes by which the folders of a name have grown
         self.trouble = ""  # the last reason why something could not be stored, a sentence
         self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
@@ -212,10 +212,11 @@ class Store:
         from nvccache.store import publishing
 
         try:
-            if publishing.publish(self.directory, name, content, shard, replace, mode):
-                self.added_bytes += len(content)
-            else:
+            grown = publishing.publish(self.directory, name, content, shard, replace, mode)
+            if grown is None:
                 self.directory.mark_used(name)
+            else:
+                self._count(name, grown)
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.trouble = str(error)
@@ -225,10 +226,16 @@ class Store:
     def _remove(self, name: str) -> None:
         self.trouble = f"removed damaged {self.root}/{name}"
         if not self.is_readonly:
-            try:  # noqa: SIM105
+            try:
+                size = self.directory.status(name).st_size
                 self.directory.unlink(name)
             except OSError:
-                pass
+                return
+            self._count(name, -size)
+
+    def _count(self, name: str, grown: int) -> None:
+        shard = name.split("/")[1]
+        self.added[shard] = self.added.get(shard, 0) + grown
 
 
 def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:

@@ -91,13 +91,13 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
 
 def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
     path = cache.name(BLOB, DIGEST)
-    for content, replace, is_written in (
-        (b"first", False, True),
-        (b"second", False, False),
-        (b"third", True, True),
+    for content, replace, grown in (
+        (b"first", False, 5),
+        (b"second", False, None),
+        (b"a third", True, 2),
     ):
-        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) is is_written
-    assert (root / path).read_bytes() == b"third"
+        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) == grown
+    assert (root / path).read_bytes() == b"a third"
 
 
 def test_what_is_compressed_comes_back(cache):

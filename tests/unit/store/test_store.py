@@ -216,7 +216,7 @@ def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache
 def test_what_was_added_is_counted_once(root, cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
     cache.add_blob(DIGEST, CONTENT, compress=False)
-    assert cache.added_bytes == len(CONTENT)
+    assert cache.added == {DIGEST[:2]: len(CONTENT)}
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 32, keys.LENGTH - 1, keys.LENGTH + 1, 2 * keys.LENGTH])
