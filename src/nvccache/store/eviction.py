@@ -187,7 +187,8 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, 
         # those beside it removed.
         wanted = (count.total - _ROOM * max_bytes) * look.slices / usages.SLICES
         doomed = _up_to(wanted, _least_recently_used(look.files, now))
-        look.forget(_remove(root, doomed, until=until + _SECONDS_TO_REMOVE))
+        seconds = _SECONDS_TO_REMOVE if is_hurried else math.inf
+        look.forget(_remove(root, doomed, seconds=seconds))
     with usages.changed(root) as count:
         count.take(look.sizes, before, now)
 
@@ -215,7 +216,7 @@ class _Look:
                 break
 
     def _add(self, root: Directory, number: int, folders: list[str], until: float) -> None:
-        here = []
+        here: list[_File] = []
         names = 0
         for folder in folders:
             latest = until if len(self.files) + len(here) >= _LEAST_OF_CALL else math.inf
@@ -285,26 +286,22 @@ def told_in_one_sentence(root: Directory) -> Iterator[Directory]:
 
 
 def _remove(
-    root: Directory, doomed: list[_File], tell: Tell | None = None, until: float = math.inf
+    root: Directory, doomed: list[_File], tell: Tell | None = None, seconds: float = math.inf
 ) -> list[_File]:
-    """Remove files as long as there is time; which ones were removed."""
+    """Remove files, after the first ones as long as there is time; which ones were removed."""
     removed: list[_File] = []
     seen = 0
+    is_hurried = seconds < math.inf
+    until = time.monotonic() + seconds
     for shard, files in _parts(doomed):
         try:
-            with (
-                locks.to_remove(root, shard)
-                if until == math.inf
-                else locks.briefly(root, shard, _LOCK_SECONDS)
-            ):
-                for file in files:
-                    if time.monotonic() > until:
-                        return removed
-                    if _unlink_if_unused_since(root, file):
-                        removed.append(file)
+            with locks.briefly(root, shard, _LOCK_SECONDS) if is_hurried else locks.to_remove(root, shard):
+                removed += [file for file in files if _unlink_if_unused_since(root, file)]
         except LockTimeoutError:
-            if until == math.inf:
+            if not is_hurried:
                 raise
+        if time.monotonic() > until:
+            break
         seen += len(files)
         if tell:
             tell(seen, len(doomed))

@@ -13,7 +13,7 @@
       basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
       object-v4/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
-      journal/usage-v4           bytes, as counted so far, see usage.py
+      journal/usage-v4           bytes, as counted so far; see usage.py
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 

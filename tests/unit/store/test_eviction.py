@@ -25,6 +25,7 @@ DAY = 24 * 3600.0
 def in_no_hurry(monkeypatch) -> None:
     """On a busy machine, too, as much is done as the number of files allows."""
     monkeypatch.setattr(eviction, "_SECONDS_TO_LOOK", 60)
+    monkeypatch.setattr(eviction, "_SECONDS_TO_REMOVE", 60)
     monkeypatch.setattr(eviction, "_LOCK_SECONDS", 0.5)
     monkeypatch.setattr(usage, "_LOCK_SECONDS", 0.5)
 
