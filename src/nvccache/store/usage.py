@@ -53,8 +53,9 @@ class Count:
     def add(self, added: Mapping[str, int]) -> None:
         """Add what the folders of these names, `ab`, have grown by."""
         for shard, size in added.items():
-            number = int(shard, 16)
-            if self.bytes[number] != _UNKNOWN:
+            # A name that a remote has made up is no key, and in no slice.
+            number = int(shard, 16) if layout.SHARD.fullmatch(shard) else _UNKNOWN
+            if number != _UNKNOWN and self.bytes[number] != _UNKNOWN:
                 self.bytes[number] = max(0, self.bytes[number] + size)
 
     def take(self, counted: Mapping[int, int], before: Count, now: float) -> None:

@@ -209,7 +209,7 @@ def test_what_a_build_uses_after_it_was_chosen_stays(root, monkeypatch):
 def test_the_running_total_evicts_when_it_passes_the_limit(root):
     digests = [_add(root, number, age=100 - number) for number in range(20)]
     eviction.count_and_limit(str(root), {}, max_bytes=0)  # no limit
-    eviction.count_and_limit(str(root), {"00": SIZE}, max_bytes=_limit(root, 20))
+    eviction.count_and_limit(str(root), {"00": SIZE, "zz": 10**9}, max_bytes=_limit(root, 20))
     assert all(_left(root, digests))
     eviction.count_and_limit(str(root), {"00": SIZE}, max_bytes=_limit(root, 19))
     # Down to nine tenths, so that not every call evicts.
