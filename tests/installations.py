@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "zstandard")
+_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "xxhash", "zstandard")
 
 
 # Says how it was started, in place of the script that pip installs; it ends as that does.

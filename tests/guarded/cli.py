@@ -88,7 +88,7 @@ GUARDS = [
     Guard(
         "verify: a blob that is another one",
         "integrity.py",
-        "return keys.digest_descriptor(descriptor) == digest",
+        "return content is not None and keys.digest_bytes(content) == digest",
         "return True",
         "tests/scenarios/test_verify.py",
         "damaged",
@@ -96,8 +96,8 @@ GUARDS = [
     Guard(
         "verify: looking is no use",
         "looking.py",
-        "return untrusted.read_all(descriptor, status.st_size), status",
-        "return untrusted.read_all(descriptor, status.st_size), os.utime(descriptor) or status",
+        "        pass",
+        "        super().count_as_used(descriptor, status)",
         "tests/scenarios/test_verify.py",
         "as_it_was_made",
     ),

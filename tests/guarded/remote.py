@@ -76,10 +76,10 @@ GUARDS = [
     Guard(
         "breaker: a clock that was set back",
         "breaker.py",
-        "if now < outage.until <= now + LONGEST:",
-        "if now < outage.until:",
+        "if not (0 <= since <= until <= time.time() + LONGEST and 1 <= trips < 1e6):",
+        "if False:",
         BREAKER,
-        "set_back",
+        "set_back or cannot_be",
     ),
     Guard(
         "uploads: only to remotes that are written to",
@@ -92,10 +92,18 @@ GUARDS = [
     Guard(
         "uploads: no state stops them for good",
         "uploads.py",
-        "state.refused_until = min(state.refused_until, time.time() + REFUSED_SECONDS)",
+        "state.refused_until = min(state.refused_until, now + REFUSED_SECONDS)",
         "pass",
         QUEUE,
         "for_good",
+    ),
+    Guard(
+        "uploads: no time that cannot be",
+        "uploads.py",
+        "if not 0 <= float(value) < _LARGEST_TIME:",
+        "if False:",
+        QUEUE,
+        "is_none",
     ),
     Guard(
         "uploads: promises last",

@@ -122,11 +122,11 @@ def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
 def test_damage_to_what_is_only_counted(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     workspace.cached("-c", "a.cu", *HOST_OPTIONS)
-    for path in [*workspace.cache.glob("journal/*"), workspace.cache / "journal" / "usage-v3"]:
+    for path in [*workspace.cache.glob("journal/*"), workspace.cache / "journal" / "usage-v4"]:
         if path.is_file():
             path.write_bytes(b"\xff\x00 no number\n")
     workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
     assert compile_cached(workspace).status == 0
     workspace.write("a.cu", SOURCE)
     check_compiles(workspace, expected)
-    assert all(word.isdigit() for word in (workspace.cache / "journal" / "usage-v3").read_bytes().split())
+    assert all(word.isdigit() for word in (workspace.cache / "journal" / "usage-v4").read_bytes().split())

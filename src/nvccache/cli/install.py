@@ -23,6 +23,7 @@ _SHEBANG_LIMIT = 127  # bytes, before Linux 5.1; longer ones were cut off withou
 _IMPORTED = (
     "nvccache",
     "blake3",
+    "xxhash",
     "zstandard",
     "filelock",
     "platformdirs",

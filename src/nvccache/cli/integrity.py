@@ -10,8 +10,8 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 
-from nvccache.files import keys, untrusted
-from nvccache.store import layout, publishing, store
+from nvccache.files import keys
+from nvccache.store import layout, store
 from nvccache.store.directory import StrangeFileError
 from nvccache.store.store import COMPRESSED, Store
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Tell = Callable[[int, int], None]
 
 _GOOD, _DAMAGED, _UNREADABLE, _GONE = "good", "damaged", "unreadable", "gone"
-_LARGEST_COMPRESSED = 1 << 30  # bytes
 
 
 @dataclass
@@ -84,14 +83,8 @@ def _state_of(cache: Store, path: str) -> str:
 
 
 def _is_blob(cache: Store, path: str, name: str) -> bool:
-    """Raises OSError and ValueError."""
-    descriptor, status = cache.directory.open(path)
-    try:
-        digest = name.removesuffix(COMPRESSED)
-        if not name.endswith(COMPRESSED):
-            return keys.digest_descriptor(descriptor) == digest
-        if status.st_size > _LARGEST_COMPRESSED:
-            return False
-        return publishing.decompress(untrusted.read_all(descriptor, status.st_size), digest) is not None
-    finally:
-        os.close(descriptor)
+    """Whether it is as a compile wants it, and of its digest as well; raises OSError and ValueError."""
+    digest = name.removesuffix(COMPRESSED)
+    read = store.compressed_blob if name.endswith(COMPRESSED) else store.raw_blob
+    content, _ = read(cache.directory, path, digest)
+    return content is not None and keys.digest_bytes(content) == digest

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from nvccache.store.directory import Directory
+from nvccache.store.store import Store
 
-from nvccache.files import keys, untrusted
-from nvccache.store.directory import Directory, StrangeFileError
-from nvccache.store.store import BLOB, Store
-
-_LARGEST_BLOB = 1 << 30
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
 
 
 class _UntouchedDirectory(Directory):
@@ -16,29 +15,10 @@ class _UntouchedDirectory(Directory):
 
     __slots__ = ()
 
-    def read(self, path: str, most: int) -> tuple[bytes, os.stat_result]:
-        descriptor, status = self.open(path)
-        try:
-            if status.st_size > most:
-                raise StrangeFileError(f"`{path}` is larger than anything of ours")
-            return untrusted.read_all(descriptor, status.st_size), status
-        finally:
-            os.close(descriptor)
-
-
-class _UntouchedStore(Store):
-    """The same for blobs, which a store does not have its directory read."""
-
-    __slots__ = ()
-
-    def read_blob(self, digest: str) -> bytes | None:
-        try:
-            content, _ = self.directory.read(self.name(BLOB, digest), _LARGEST_BLOB)
-        except OSError:
-            return super().read_blob(digest)
-        return content if keys.digest_bytes(content) == digest else None
+    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+        pass
 
 
 def at(root: str) -> Store:
     """A cache of which all can be read, as far as this user may."""
-    return _UntouchedStore(_UntouchedDirectory(root), is_readonly=True)
+    return Store(_UntouchedDirectory(root), is_readonly=True)

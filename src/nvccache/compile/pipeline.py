@@ -209,8 +209,8 @@ def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
         basis.mark_used(cache, cache.used)
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
-    if cache.added_bytes:
-        fault = eviction.count_and_limit(cache.directory, cache.added_bytes, config.max_size)
+    if cache.added:
+        fault = eviction.count_and_limit(cache.directory, cache.added, config.max_size)
         cache.fault = cache.fault or fault
 
 

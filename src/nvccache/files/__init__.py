@@ -1,4 +1,4 @@
 """What is known of files: digests, stat signatures, what lies under a name, and opening what is not trusted.
 
-Knows nothing of compiles or of the cache. The one importer of blake3 is keys.py.
+Knows nothing of compiles or of the cache. The one importer of blake3 and xxhash is keys.py.
 """

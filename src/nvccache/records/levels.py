@@ -197,10 +197,11 @@ def _count_sometimes(cache: Store, config: Config) -> None:
     What was received is as large as what a compile makes, and is counted each time.
     """
     sample = 1 if cache.beyond else _SAMPLE
-    if cache.added_bytes and os.getpid() % sample == 0:
+    if cache.added and os.getpid() % sample == 0:
         from nvccache.store import eviction
 
-        eviction.count_and_limit(cache.directory, cache.added_bytes * sample, config.max_size)
+        added = {shard: size * sample for shard, size in cache.added.items()}
+        eviction.count_and_limit(cache.directory, added, config.max_size)
 
 
 def _asking(cache: Store, environ: dict[str, str]) -> Callable[[str, str], str]:

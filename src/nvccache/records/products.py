@@ -237,7 +237,8 @@ def _fill(descriptor: int, product: Product) -> None:
 def _clone(source: str, target: int, content: bytes) -> bool:
     """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be.
 
-    The blob is compared first: content that was just made says nothing of an older blob of its name.
+    What was cloned is compared: content that was just made says nothing of an older blob of its name. Most
+    file systems cannot clone, and say so before anything is read. Behind its content a blob may have a sum.
     """
     import fcntl
 
@@ -247,12 +248,13 @@ def _clone(source: str, target: int, content: bytes) -> bool:
     try:
         # A link or a pipe that somebody has put there is no blob.
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as stream:
-            found = os.fstat(descriptor)
-            is_alike = stat.S_ISREG(found.st_mode) and found.st_size == len(content)
-            if not is_alike or stream.read(len(content)) != content:
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return False
             fcntl.ioctl(target, ficlone, descriptor)
+        finally:
+            os.close(descriptor)
+        os.ftruncate(target, len(content))
+        return os.pread(target, len(content), 0) == content
     except OSError:
         return False
-    return True

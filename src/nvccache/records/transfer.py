@@ -42,7 +42,6 @@ class Transfer:
     def __init__(self, cache: Store, max_size: int = 0) -> None:
         self._cache = cache
         self._max_size = max_size  # bytes of the cache, 0 for no limit
-        self._counted = 0  # bytes of what was taken in
         self._counting = threading.Lock()
 
     def items(self) -> Iterator[tuple[Item, float]]:
@@ -106,10 +105,10 @@ class Transfer:
     def keep_within_limit(self, added: int = 1) -> None:
         """Count what was taken in, once that is so many bytes, and evict what is too much."""
         with self._counting:
-            size = self._cache.added_bytes - self._counted
-            if size >= added:
-                self._counted += size
-                eviction.count_and_limit(self._cache.directory, size, self._max_size)
+            grown = self._cache.added
+            if sum(grown.values()) >= added:
+                self._cache.added = {}
+                eviction.count_and_limit(self._cache.directory, grown, self._max_size, is_hurried=False)
 
     def _body(self, item: Item) -> bytes | None:
         if item[0] not in BUCKETS:

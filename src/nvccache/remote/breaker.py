@@ -59,9 +59,7 @@ class Breaker:
         outage = self.outage()
         if outage is None or self._trial >= 0:
             return True
-        now = time.time()
-        # A clock that was set back must not lengthen an outage.
-        if now < outage.until <= now + LONGEST:
+        if time.time() < outage.until:
             return False
         return not self._path or self._begin_trial()
 
@@ -101,7 +99,7 @@ class Breaker:
         self._trial = descriptor
         # Whoever held the lock until just now may have found the remote as it was.
         outage = self._read()
-        if outage and time.time() < outage.until <= time.time() + LONGEST:
+        if outage and time.time() < outage.until:
             self._end_trial()
             return False
         return True
@@ -118,8 +116,11 @@ class Breaker:
             return None
         try:
             lines = os.read(descriptor, _MOST).decode(errors="replace").split("\n")
-            since, until, trips = lines[0].split(" ")
-            return Outage(float(since), float(until), int(trips), lines[1], lines[2])
+            since, until, trips = map(float, lines[0].split(" "))
+            # Neither a clock that was set back nor a damaged file must have a remote left alone for longer.
+            if not (0 <= since <= until <= time.time() + LONGEST and 1 <= trips < 1e6):
+                return None
+            return Outage(since, until, int(trips), lines[1], lines[2])
         except (OSError, ValueError, IndexError):
             return None
         finally:

@@ -39,6 +39,7 @@ _PROGRAM = "nvccache.records.send_queued"
 _MOST_BYTES = 32 << 20  # of queue, for each remote
 _MOST_FILES = 4096
 _LARGEST = 1 << 22  # bytes of what one call queues
+_LARGEST_TIME = 1e15
 _LARGEST_STATE = 1 << 16
 _LINE = re.compile(r"(\d{1,3}) ([a-z][a-z-]{0,30}-v\d{1,4}) ([0-9a-f]{16,128})")
 
@@ -237,13 +238,22 @@ def state_of(root: Directory, identity: str) -> State:
         for name in ("sent", "bytes", "present", "dropped"):
             setattr(state, name, max(0, int(found[name])))
         state.word, state.text = str(found["word"])[:40], str(found["text"])[:400]
-        state.at, state.refused_until = float(found["at"]), float(found["refused_until"])
-        state.sent_at = float(found.get("sent_at", 0.0))
+        state.at, state.refused_until = _time(found["at"]), _time(found["refused_until"])
+        state.sent_at = _time(found.get("sent_at", 0.0))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return State()
-    # Whoever may write here must not stop uploads for good.
-    state.refused_until = min(state.refused_until, time.time() + REFUSED_SECONDS)
+    now = time.time()
+    # Whoever may write here must not stop uploads for good, nor keep what goes wrong from being told.
+    state.refused_until = min(state.refused_until, now + REFUSED_SECONDS)
+    state.at, state.sent_at = min(state.at, now), min(state.sent_at, now)
     return state
+
+
+def _time(value: float) -> float:
+    """A Unix time; raises ValueError for what is none, such as nan."""
+    if not 0 <= float(value) < _LARGEST_TIME:
+        raise ValueError(value)
+    return float(value)
 
 
 def end_refusal(root: Directory, identity: str) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 
 from nvccache.files import untrusted
 from nvccache.store import cachedir_tag
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 TEMPORARY = "tmp"
 # What opening a link, a folder, a socket or a device without a driver ends in.
 _STRANGE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
+_FOREVER = float("inf")
 _TRIES = 5  # while other processes make and remove the same
 
 
@@ -236,10 +238,14 @@ class Directory:
             if status.st_size > most:
                 raise StrangeFileError(f"`{path}` is larger than anything of ours")
             content = untrusted.read_all(descriptor, status.st_size)
-            untrusted.touch(descriptor, status)
+            self.count_as_used(descriptor, status)
             return content, status
         finally:
             os.close(descriptor)
+
+    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+        """Have an open file count as used just now; raises nothing."""
+        untrusted.touch(descriptor, status)
 
     def mark_used(self, path: str) -> None:
         """Mark a file as used just now that is relied upon without being read; raises nothing."""
@@ -247,7 +253,7 @@ class Directory:
             descriptor, status = self.open(path)
         except OSError:
             return
-        untrusted.touch(descriptor, status)
+        self.count_as_used(descriptor, status)
         os.close(descriptor)
 
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:
@@ -295,16 +301,20 @@ class Directory:
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
         """The names in a folder, and their status, links not followed; nothing if there is no such folder."""
+        return [(name, status) for name, status in self.each(folder) if status]
+
+    def each(self, folder: str, until: float = _FOREVER) -> Iterator[tuple[str, os.stat_result | None]]:
+        """The same, one after the other; no status is asked for after `until`, of the monotonic clock."""
         try:
             with self._folders.within(folder) as within:
                 descriptor = os.open(".", untrusted.LISTED, dir_fd=within)
         except FileNotFoundError:
             if not folder:
                 raise
-            return []
+            return
         try:
             with os.scandir(descriptor) as entries:
-                return list(_with_status(entries))
+                yield from _with_status(entries, until)
         finally:
             os.close(descriptor)
 
@@ -354,9 +364,12 @@ def _can_be_read(folder: str, top: int) -> bool:
     )
 
 
-def _with_status(entries: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:
+def _with_status(
+    entries: Iterator[os.DirEntry[str]], until: float
+) -> Iterator[tuple[str, os.stat_result | None]]:
     for entry in entries:
         try:
-            yield entry.name, entry.stat(follow_symlinks=False)
+            is_late = time.monotonic() > until
+            yield entry.name, None if is_late else entry.stat(follow_symlinks=False)
         except OSError:
             continue  # it has just been removed

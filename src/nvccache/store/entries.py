@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from nvccache.store import store
+from nvccache.store import sections, store
 from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
@@ -50,13 +50,13 @@ def find(cache: Store, key: str, asks_beyond: bool = False) -> Entry | None:
             outputs={str(role): str(digest) for role, digest in values["outputs"].items()},
             stdout=values["stdout"].encode("latin-1"),
             stderr=values["stderr"].encode("latin-1"),
-            seconds=float(values["seconds"]),
+            seconds=sections.decode_number(values["seconds"]),
             redirect=str(values["redirect"]),
             facts=dict(values["facts"]),
             text=tuple(map(str, values["text"])),
             # Without the latter, the former was measured while others had the CPU.
-            wall=float(values["wall"]) if "cpu" in values else 0.0,
-            cpu=float(values.get("cpu", 0.0)),
+            wall=sections.decode_number(values.get("wall", 0.0)) if "cpu" in values else 0.0,
+            cpu=sections.decode_number(values.get("cpu", 0.0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         cache.remove_damaged(store.STAGE, key)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StrangeFileError
@@ -56,6 +57,7 @@ FOLDING, KEPT = "folding-v6.", "events-v6."
 FORMER_LOG, _FORMER_KEPT = "calls-v5.log", "events-v5."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
 PAUSE_SECONDS = 60.0  # without any call that belongs to no build, after which the next one begins another
+_AHEAD_SECONDS = 3600.0  # by which the clock of another machine may be ahead
 _FORMER_HEAD, _HEAD = 14, 16  # fields before those of the stages
 _FORMER_STAGE = 10  # fields of one
 _RESULTS = (HIT, RAN, FAILED, SHARED)
@@ -108,7 +110,10 @@ def builds(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[list[Cal
     loose: list[Call] = []
     over = 0.0  # when the last of the loose calls ended
     made: set[str] = set()  # their products
-    for call in sorted(calls, key=lambda call: (call.started, call.ended)):
+    # A call under a clock that was wrong would be of the last build for ever.
+    latest = time.time() + _AHEAD_SECONDS
+    past = (call for call in calls if call.started <= latest)
+    for call in sorted(past, key=lambda call: (call.started, call.ended)):
         if call.build:
             if call.build not in named:
                 named[call.build] = []

@@ -8,25 +8,34 @@ buckets of other versions included: to a size limit it is all one whose they are
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 
 from nvccache.store import cachedir_tag, inflight, layout, locks, publishing
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory, NoCacheError, StoreError
+from nvccache.store import usage as usages
+from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     Tell = Callable[[int, int], None]
 
 _ROOM = 0.9  # evict down to this part of the limit, so that not every call evicts
 _STALE_SECONDS = 24 * 3600  # after which a temporary file belongs to nobody
-_SWEEP_SECONDS = 24 * 3600
-_USAGE_LOCK = "usage"
-_AT_ONCE = 500  # files removed before others may have the lock of the shard
+_RECOUNT_SECONDS = 60  # between slices that are counted anew: all of them in four hours of builds
+_AHEAD_SECONDS = 3600  # by which a date may lie in the future, on a file server
+_AT_ONCE = 100  # files removed before others may have the lock of the shard
+# What a call looks at when it stores something, all of a small cache, and for how long; and for how long it
+# removes files then.
+_FILES_OF_CALL = 8192
+_LEAST_OF_CALL = 1500  # files, though it takes longer on a busy machine: else nothing would ever be counted
+_SECONDS_TO_LOOK = 0.06
+_SECONDS_TO_REMOVE = 0.04
+_LOCK_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +57,20 @@ class Pruned:
 @dataclass(frozen=True, slots=True)
 class _File:
     path: str  # in the directory
-    shard: str
     size: int
     used: float  # seconds since the epoch
+
+    @property
+    def folder(self) -> str:
+        return self.path.split("/")[1]
+
+    @property
+    def slice(self) -> int:
+        return int(self.folder, 16)
+
+    @property
+    def shard(self) -> str:
+        return self.folder[0]
 
 
 def usage(place: str | Directory) -> Usage:
@@ -77,8 +97,10 @@ def prune(
     with told_in_one_sentence(directories.at(place)) as root:
         if not is_dry_run:
             sweep(root, now)
-        files = sorted(_files(root), key=lambda file: file.used)
-        held = total = sum(file.size for file in files) + sum(size for _, size, _ in layout.beside(root))
+        before = usages.read(root)
+        files = _least_recently_used(_files(root), now)
+        sizes = _sizes(root, files)
+        total = sum(sizes.values())
         doomed = []
         for file in files:
             is_old = older_than is not None and now - file.used > older_than
@@ -87,9 +109,12 @@ def prune(
                 total -= file.size
         if is_dry_run:
             return _sum_of(doomed)
-        pruned = _remove(root, doomed, tell)
-        _write_usage(root, held - pruned.bytes, now)
-    return pruned
+        removed = _remove(root, doomed, tell)
+        for file in removed:
+            sizes[file.slice] -= file.size
+        with contextlib.suppress(OSError, StoreError), usages.changed(root) as count:
+            count.take(sizes, before, now)
+    return _sum_of(removed)
 
 
 def remove(
@@ -100,15 +125,24 @@ def remove(
         doomed = [file for file in _files(root) if file.path in names]
         if is_dry_run:
             return _sum_of(doomed)
-        pruned = _remove(root, doomed, tell)
-        held, swept = _read_usage(root)
-        if held is not None:
-            _write_usage(root, max(0, held - pruned.bytes), swept)
-    return pruned
+        removed = _remove(root, doomed, tell)
+        with contextlib.suppress(OSError, StoreError), usages.changed(root) as count:
+            for file in removed:
+                count.add({file.folder: -file.size})
+    return _sum_of(removed)
 
 
 def _sum_of(files: list[_File]) -> Pruned:
     return Pruned(sum(file.size for file in files), len(files))
+
+
+def _sizes(root: Directory, files: list[_File]) -> dict[int, int]:
+    """The bytes of all slices."""
+    sizes = dict.fromkeys(range(usages.SLICES), 0)
+    for file in files:
+        sizes[file.slice] += file.size
+    sizes[usages.BESIDE] = sum(size for _, size, _ in layout.beside(root))
+    return sizes
 
 
 def clear(place: str | Directory, is_dry_run: bool = False, tell: Tell | None = None) -> Pruned:
@@ -116,45 +150,123 @@ def clear(place: str | Directory, is_dry_run: bool = False, tell: Tell | None = 
     return prune(place, max_bytes=-1, is_dry_run=is_dry_run, tell=tell)
 
 
-def count_and_limit(place: str | Directory, added_bytes: int, max_bytes: int) -> str:
-    """Add to the running total, and evict when it is above the limit, if there is one (0 is none).
+def count_and_limit(
+    place: str | Directory, added: Mapping[str, int], max_bytes: int, is_hurried: bool = True
+) -> str:
+    """Add what the folders have grown by, and evict what is above the limit, if there is one (0 is none).
 
-    Called once by a call that stored. What kept it from that is a word of outcomes.STORE_FAULTS, or empty.
+    Called once by a call that stored, which does no more than a part of what there is to do if it
+    `is_hurried`. What kept it from that is a word of outcomes.STORE_FAULTS, or empty.
     """
     try:
-        _count_and_limit(directories.at(place), added_bytes, max_bytes)
+        _count_and_limit(directories.at(place), added, max_bytes, is_hurried)
+    except LockTimeoutError:
+        return ""  # what was not counted now is found when its slice is counted anew
     except (OSError, StoreError) as error:
         return publishing.fault_of(error)
     return ""
 
 
-def _count_and_limit(root: Directory, added_bytes: int, max_bytes: int) -> None:
-    with locks.to_publish(root, _USAGE_LOCK):
-        now = time.time()
-        total, swept = _read_usage(root)
-        if total is None or now - swept > _SWEEP_SECONDS:
-            sweep(root, now)
-            total, swept = usage(root).bytes, now
-        else:
-            total += added_bytes
-        _write_usage(root, total, swept)
-        if max_bytes and total > max_bytes:
-            prune(root, int(max_bytes * _ROOM))
+def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, is_hurried: bool) -> None:
+    now = time.time()
+    with usages.changed(root) as count:
+        count.add(added)
+        is_over = max_bytes > 0 and count.total > max_bytes
+        is_recent = 0 <= now - count.counted_at < _RECOUNT_SECONDS
+        if not is_over and is_recent and count.is_complete:
+            return
+        before = count.copy()
+        first = count.take_turn()
+    until = time.monotonic() + (_SECONDS_TO_LOOK if is_hurried else math.inf)
+    most = math.inf if not is_hurried else _FILES_OF_CALL if is_over or not before.is_complete else 0
+    look = _Look(root, first, most, until, now)
+    count = before.copy()
+    count.take(look.sizes, before, now)
+    if max_bytes and count.total > max_bytes:
+        # Of each slice as much as if all were looked at, whatever its size: one large file is not to have all
+        # those beside it removed.
+        wanted = (count.total - _ROOM * max_bytes) * look.slices / usages.SLICES
+        doomed = _up_to(wanted, _least_recently_used(look.files, now))
+        seconds = _SECONDS_TO_REMOVE if is_hurried else math.inf
+        look.forget(_remove(root, doomed, seconds=seconds))
+    with usages.changed(root) as count:
+        count.take(look.sizes, before, now)
 
 
-def sweep(root: Directory, now: float) -> None:
-    """Remove what killed calls and other versions have left beside the buckets."""
+class _Look:
+    """What is in some slices, from the `first` on, until `most` files were seen or the time is over.
+
+    `sizes` are the bytes of each slice, estimated where the time was over in the midst of it; `slices` is how
+    many were looked at, such parts included.
+    """
+
+    def __init__(self, root: Directory, first: int, most: float, until: float, now: float) -> None:
+        self.files: list[_File] = []
+        self.sizes: dict[int, int] = {}
+        self.slices = 0.0
+        folders = layout.folders(root)
+        for number in [*range(first, usages.SLICES), *range(first)]:
+            if number == usages.BESIDE:
+                sweep(root, now, until)
+                self.sizes[number] = sum(size for _, size, _ in layout.beside(root))
+                self.slices += 1
+            else:
+                self._add(root, number, folders.get(f"{number:02x}", []), until)
+            if len(self.files) >= most or time.monotonic() > until:
+                break
+
+    def _add(self, root: Directory, number: int, folders: list[str], until: float) -> None:
+        here: list[_File] = []
+        names = 0
+        for folder in folders:
+            latest = until if len(self.files) + len(here) >= _LEAST_OF_CALL else math.inf
+            for path, size, used in layout.in_folder(root, folder, latest):
+                names += 1
+                if used is not None:
+                    here.append(_File(path, size, used))
+        seen = len(here) / names if names else 1.0
+        if seen:
+            self.sizes[number] = int(sum(file.size for file in here) / seen)
+        self.files += here
+        self.slices += seen
+
+    def forget(self, removed: list[_File]) -> None:
+        for file in removed:
+            self.sizes[file.slice] -= file.size
+
+
+def _least_recently_used(files: Iterable[_File], now: float) -> list[_File]:
+    """The files in the order in which they go: first those with a date that cannot be."""
+    latest = now + _AHEAD_SECONDS
+    return sorted(files, key=lambda file: file.used if file.used <= latest else 0.0)
+
+
+def _up_to(wanted: float, files: Iterable[_File]) -> list[_File]:
+    """The first files, until they have as many bytes as are wanted."""
+    found = []
+    for file in files:
+        if wanted <= 0:
+            break
+        found.append(file)
+        wanted -= file.size
+    return found
+
+
+def sweep(root: Directory, now: float, until: float = math.inf) -> None:
+    """Remove what killed calls and other versions have left beside the buckets, as long as there is time."""
     for path, _, touched in list(layout.beside(root)):
+        if time.monotonic() > until:
+            return
+        is_stale = not -_AHEAD_SECONDS <= now - touched <= _STALE_SECONDS
         with contextlib.suppress(OSError):
             if path.startswith(f"{inflight.FOLDER}/"):
                 inflight.remove_abandoned(root, path)
-            elif now - touched > _STALE_SECONDS and layout.is_left_behind(path):
+            elif is_stale and layout.is_left_behind(path):
                 root.unlink(path)
 
 
 def _files(root: Directory) -> list[_File]:
-    found = layout.entries(root)
-    return [_File(path, path.partition("/")[2][0], size, used) for path, size, used in found]
+    return [_File(*found) for found in layout.entries(root)]
 
 
 @contextlib.contextmanager
@@ -173,22 +285,38 @@ def told_in_one_sentence(root: Directory) -> Iterator[Directory]:
         raise StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
-def _remove(root: Directory, doomed: list[_File], tell: Tell | None = None) -> Pruned:
-    removed_bytes = removed_files = seen = 0
+def _remove(
+    root: Directory, doomed: list[_File], tell: Tell | None = None, seconds: float = math.inf
+) -> list[_File]:
+    """Remove files, after the first ones as long as there is time; which ones were removed."""
+    removed: list[_File] = []
+    seen = 0
+    is_hurried = seconds < math.inf
+    until = time.monotonic() + seconds
+    for shard, files in _parts(doomed):
+        try:
+            with locks.briefly(root, shard, _LOCK_SECONDS) if is_hurried else locks.to_remove(root, shard):
+                removed += [file for file in files if _unlink_if_unused_since(root, file)]
+        except LockTimeoutError:
+            if not is_hurried:
+                raise
+        if time.monotonic() > until:
+            break
+        seen += len(files)
+        if tell:
+            tell(seen, len(doomed))
+    return removed
+
+
+def _parts(doomed: list[_File]) -> Iterator[tuple[str, list[_File]]]:
+    """The files in parts, with their locks, which take turns: each is free while the others are held."""
     by_shard: dict[str, list[_File]] = {}
     for file in doomed:
         by_shard.setdefault(file.shard, []).append(file)
-    for shard, files in sorted(by_shard.items()):
-        for start in range(0, len(files), _AT_ONCE):
-            with locks.to_remove(root, shard):
-                for file in files[start : start + _AT_ONCE]:
-                    if _unlink_if_unused_since(root, file):
-                        removed_bytes += file.size
-                        removed_files += 1
-            seen += len(files[start : start + _AT_ONCE])
-            if tell:
-                tell(seen, len(doomed))
-    return Pruned(removed_bytes, removed_files)
+    for start in range(0, max(map(len, by_shard.values()), default=0), _AT_ONCE):
+        for shard, files in sorted(by_shard.items()):
+            if files[start:]:
+                yield shard, files[start : start + _AT_ONCE]
 
 
 def _unlink_if_unused_since(root: Directory, file: _File) -> bool:
@@ -200,17 +328,3 @@ def _unlink_if_unused_since(root: Directory, file: _File) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _read_usage(root: Directory) -> tuple[int | None, float]:
-    """The running total, None if it is not known, and when was last swept."""
-    try:
-        total, swept = root.read(layout.USAGE, 1 << 10)[0].split(b" ")
-        return int(total), float(swept)
-    except (OSError, ValueError):
-        return None, 0.0
-
-
-def _write_usage(root: Directory, total: int, swept: float) -> None:
-    with contextlib.suppress(OSError):
-        root.write(layout.USAGE, b"%d %d" % (total, int(swept)))

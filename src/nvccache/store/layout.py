@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # In a folder, where files of others may be replaced: the directory itself may be like /tmp.
-USAGE = f"{JOURNAL}/usage-v3"
+USAGE = f"{JOURNAL}/usage-v4"
 _FORMER = ("reading", "survey")  # stems of buckets that earlier versions had under another name
 _STEMS = "|".join(sorted({*_FORMER, *(bucket.partition("-v")[0] for bucket in store.BUCKETS)}))
 BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
@@ -43,6 +43,31 @@ def entries(root: Directory) -> Iterator[tuple[str, int, float]]:
     for bucket in _folders(root, "", BUCKET):
         for shard in _folders(root, bucket, SHARD):
             yield from _files(root, f"{bucket}/{shard}", ENTRY)
+
+
+def folders(root: Directory) -> dict[str, list[str]]:
+    """The folders in all buckets by their own names, `ab`. Raises OSError."""
+    found: dict[str, list[str]] = {}
+    for bucket in _folders(root, "", BUCKET):
+        for name, _ in root.each(bucket, until=0.0):
+            if SHARD.fullmatch(name):
+                found.setdefault(name, []).append(f"{bucket}/{name}")
+    return found
+
+
+def in_folder(root: Directory, folder: str, until: float) -> Iterator[tuple[str, int, float | None]]:
+    """The files of a folder as in `entries`; without a size and a time those that are found too late.
+
+    What is no folder, or one of somebody else, has none.
+    """
+    try:
+        for name, status in root.each(folder, until):
+            if status is None:
+                yield f"{folder}/{name}", 0, None
+            elif ENTRY.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
+                yield f"{folder}/{name}", status.st_size, status.st_mtime
+    except OSError:
+        return
 
 
 def beside(root: Directory) -> Iterator[tuple[str, int, float]]:

@@ -3,9 +3,8 @@
 Those who add and those who remove hold the lock of the shard, so that a file found present is not
 removed while an entry that needs it is being written. Readers take none.
 
-The files are opened like all others of the directory, and what is open is locked: by publishers with
-`flock`, by who evicts, cleans or folds with filelock, which a miss has no time to load. To the kernel both
-are one lock.
+The files are opened like all others of the directory, and what is open is locked: by calls with `flock`, by
+who cleans or folds with filelock, which a miss has no time to load. To the kernel both are one lock.
 """
 
 from __future__ import annotations
@@ -43,6 +42,24 @@ def to_remove(directory: Directory, shard: str) -> Iterator[None]:
     """The same lock, for who removes."""
     with _held_by_call(directory, shard, _take_by_filelock):
         yield
+
+
+@contextlib.contextmanager
+def briefly(directory: Directory, shard: str, seconds: float) -> Iterator[None]:
+    """The same lock, for what a call can do as well another time: waited for so long at most.
+
+    Raises LockTimeoutError and OSError.
+    """
+    directory.prepare()
+    path = f"{FOLDER}/{shard}.lock"
+    try:
+        descriptor = _acquire(directory, path, seconds, flock.take)
+    except TimeoutError:
+        raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
+    try:
+        yield
+    finally:
+        flock.let_go(descriptor)
 
 
 @contextlib.contextmanager

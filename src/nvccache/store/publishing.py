@@ -8,40 +8,41 @@ from __future__ import annotations
 import errno
 
 from nvccache.files import keys
+from nvccache.store import store
 from nvccache.store.cachedir_tag import ForeignDirectoryError
 from nvccache.store.directory import Directory, LockTimeoutError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import zstandard
-
 _COMPRESSION_LEVEL = 1
 _LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a frame of 100 KB can claim gigabytes
-_AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
-_CHUNK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def publish(
     directory: Directory, path: str, content: bytes, shard: str, replace: bool, mode: int = 0o666
-) -> bool:
-    """Write a file unless it is there; whether it was written. Raises OSError and StoreError.
+) -> int | None:
+    """Write a file unless it is there; by how many bytes the cache has grown, None if it was there.
 
-    `shard` is empty for a file that no entry depends on: renaming alone is enough for those.
+    `shard` is empty for a file that no entry depends on: renaming alone is enough for those. Raises OSError
+    and StoreError.
     """
     if not shard:
-        directory.write(path, content, mode)
-        return True
+        return _write(directory, path, content, mode)
     from nvccache.store import locks
 
     with locks.to_publish(directory, shard):
         if not replace and directory.exists(path):
-            return False
-        directory.write(path, content, mode)
-    return True
+            return None
+        return _write(directory, path, content, mode)
+
+
+def _write(directory: Directory, path: str, content: bytes, mode: int) -> int:
+    try:
+        replaced = directory.status(path).st_size
+    except FileNotFoundError:
+        replaced = 0
+    directory.write(path, content, mode)
+    return len(content) - replaced
 
 
 def fault_of(error: Exception) -> str:
@@ -56,10 +57,14 @@ def fault_of(error: Exception) -> str:
     return "not_writable" if number in _FORBIDDEN else "other"
 
 
-def compress(content: bytes) -> bytes:
-    import zstandard
+def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
+    """What the file of a blob holds."""
+    stored = content
+    if compress:
+        import zstandard
 
-    return zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
+        stored = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
+    return stored + store.tail_of(digest, stored) if len(content) >= store.SUMMED_FROM else stored
 
 
 def decompress(content: bytes, digest: str) -> bytes | None:
@@ -70,16 +75,11 @@ def decompress(content: bytes, digest: str) -> bytes | None:
         size = zstandard.get_frame_parameters(content).content_size
         if size > _LARGEST_TEXT:  # so is a size that is not known
             return None
-        decompressor = zstandard.ZstdDecompressor()
-        if size > _AT_ONCE and keys.digest_chunks(_chunks(decompressor, content)) != digest:
+        is_summed = size >= store.SUMMED_FROM
+        frame = store.without_tail(content, digest) if is_summed else content
+        if frame is None:
             return None
-        text = decompressor.decompress(content, max_output_size=size)
-        return text if keys.digest_bytes(text) == digest else None
+        text = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+        return text if is_summed or keys.digest_bytes(text) == digest else None
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error)) from None
-
-
-def _chunks(decompressor: zstandard.ZstdDecompressor, content: bytes) -> Iterator[bytes]:
-    with decompressor.stream_reader(content) as stream:
-        while chunk := stream.read(_CHUNK):
-            yield chunk

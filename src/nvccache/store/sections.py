@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     FieldType = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 _MAGIC = b"nvccache"
+_LARGEST_NUMBER = 1e9
 
 
 class Schema:
@@ -136,6 +137,14 @@ def _encode_number(number: float) -> bytes:
     return f"{number:.6f}".encode()
 
 
+def decode_number(raw: bytes | float) -> float:
+    """Seconds, or their like; raises ValueError for what would spoil every sum, such as nan."""
+    number = float(raw)
+    if not -_LARGEST_NUMBER < number < _LARGEST_NUMBER:
+        raise ValueError("no such number")
+    return number
+
+
 def _encode_flag(flag: bool) -> bytes:
     return b"1" if flag else b""
 
@@ -148,5 +157,5 @@ STRINGS: FieldType = (join, split)
 PATHS: FieldType = (join, split_bytes)  # had back as bytes, which is all that system calls want
 PAIRS: FieldType = tuples_of(2)
 TRIPLES: FieldType = tuples_of(3)
-NUMBER: FieldType = (_encode_number, float)
+NUMBER: FieldType = (_encode_number, decode_number)
 FLAG: FieldType = (_encode_flag, bool)

@@ -6,19 +6,19 @@
       manifest-v5/ab/<key>       the input records of a command, newest first
       input-record-v8/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
-      blob-v2/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
-      blob-v2/ab/<digest>.zst    an intermediate, compressed
+      blob-v3/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
+      blob-v3/ab/<digest>.zst    an intermediate, compressed; both end with their sum if they are large
       tool-v2/ab/<key>           memo: stat signature of an executable -> digest of its content
       digest-v3/ab/<key>         memo: stat signatures of files in a directory -> their digests
       basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
       object-v4/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
-      journal/usage-v3           bytes, as counted so far, and when was last swept
+      journal/usage-v4           bytes, as counted so far; see usage.py
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 
 Part of the hot path; how files get here is told in publishing.py, how they are opened in directory.py.
-Everything but `usage-v3` is immutable: written under a temporary name, then renamed. Readers take no lock;
+Everything but `usage-v4` is immutable: written under a temporary name, then renamed. Readers take no lock;
 what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
 changes gets a new number; those of other versions are not read.
 """
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         def use(self) -> RemoteUse | None: ...
 
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v2", "stage-v6", "manifest-v5", "tool-v2"
+BLOB, STAGE, MANIFEST, TOOL = "blob-v3", "stage-v6", "manifest-v5", "tool-v2"
 REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v8", "input-record-v8", "object-v4", "digest-v3"
 BASIS = "basis-v2"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
@@ -69,7 +69,10 @@ _LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 00
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _SHARED = frozenset((STAGE, MANIFEST, INPUT_RECORD))  # records that other machines may have a use for
-_AT_ONCE = 1 << 24  # bytes; more is digested before it is taken into memory
+# Bytes of an output or an intermediate from which its file ends with a sum, which is checked in place of the
+# digest; XXH3 takes a fifth of the time of BLAKE3, but has to be loaded.
+SUMMED_FROM = 1 << 21
+_TAIL = keys.LENGTH + 34  # bytes: the digest, a blank, the sum and a newline
 _REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
 
 
@@ -79,7 +82,7 @@ class Store:
     __slots__ = (
         "_has_stopped",
         "_memos",
-        "added_bytes",
+        "added",
         "beyond",
         "directory",
         "fault",
@@ -95,7 +98,7 @@ class Store:
         self.directory = directory.at(place)
         self.root = self.directory.path
         self.is_readonly = is_readonly
-        self.added_bytes = 0
+        self.added: dict[str, int] = {}  # bytes by which the folders of a name have grown
         self.trouble = ""  # the last reason why something could not be stored, a sentence
         self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
@@ -153,7 +156,7 @@ class Store:
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
-        for suffix, read in (("", _raw_blob), (COMPRESSED, _compressed_blob)):
+        for suffix, read in (("", raw_blob), (COMPRESSED, compressed_blob)):
             name = self.name(BLOB, digest) + suffix
             try:
                 content, status = read(self.directory, name, digest)
@@ -177,8 +180,10 @@ class Store:
         if not is_received:
             self.published[BLOB, digest] = None
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
-        if compress and not self.is_readonly and not self._has_stopped and not self.directory.exists(name):
-            content = _compress(content)
+        if self.is_readonly or self._has_stopped:
+            return
+        if (compress or len(content) >= SUMMED_FROM) and not self.directory.exists(name):
+            content = _as_stored(content, digest, compress)
         if len(content) <= (_LARGEST_COMPRESSED if compress else _LARGEST_BLOB):
             self._publish(name, content, digest[0])
 
@@ -207,10 +212,11 @@ class Store:
         from nvccache.store import publishing
 
         try:
-            if publishing.publish(self.directory, name, content, shard, replace, mode):
-                self.added_bytes += len(content)
-            else:
+            grown = publishing.publish(self.directory, name, content, shard, replace, mode)
+            if grown is None:
                 self.directory.mark_used(name)
+            else:
+                self._count(name, grown)
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.trouble = str(error)
@@ -220,31 +226,56 @@ class Store:
     def _remove(self, name: str) -> None:
         self.trouble = f"removed damaged {self.root}/{name}"
         if not self.is_readonly:
-            try:  # noqa: SIM105
+            try:
+                size = self.directory.status(name).st_size
                 self.directory.unlink(name)
             except OSError:
-                pass
+                return
+            self._count(name, -size)
+
+    def _count(self, name: str, grown: int) -> None:
+        shard = name.split("/")[1]
+        self.added[shard] = self.added.get(shard, 0) + grown
 
 
-def _raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
+def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
     """A blob with this digest, else None, and its status. Raises OSError and ValueError."""
     descriptor, status = root.open(name)
     try:
-        if status.st_size > _AT_ONCE:
-            # Nobody's gigabytes of nothing are taken into memory.
-            if status.st_size > _LARGEST_BLOB or keys.digest_descriptor(descriptor) != digest:
-                return None, status
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        content = untrusted.read_all(descriptor, status.st_size)
-        if keys.digest_bytes(content) != digest:
-            return None, status
-        untrusted.touch(descriptor, status)
+        content = _whole(descriptor, status.st_size, digest)
+        if content is not None:
+            root.count_as_used(descriptor, status)
         return content, status
     finally:
         os.close(descriptor)
 
 
-def _compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
+def _whole(descriptor: int, size: int, digest: str) -> bytes | None:
+    """The content of an open file of `size` bytes, if its digest, or its sum, is right; raises OSError."""
+    if size < SUMMED_FROM:
+        content = untrusted.read_all(descriptor, size)
+        return content if keys.digest_bytes(content) == digest else None
+    length = size - _TAIL
+    tail = os.pread(descriptor, _TAIL, max(0, length))
+    # Looked at first: nobody's gigabytes of nothing are taken into memory.
+    if length > _LARGEST_BLOB or not tail.startswith(digest.encode()):
+        return None
+    content = untrusted.read_all(descriptor, length)
+    return content if tail_of(digest, content) == tail else None
+
+
+def without_tail(stored: bytes, digest: str) -> bytes | None:
+    """What stands before the tail of a file that has one, if its sum is right."""
+    content, tail = stored[:-_TAIL], stored[-_TAIL:]
+    return content if tail_of(digest, content) == tail else None
+
+
+def tail_of(digest: str, stored: bytes) -> bytes:
+    """What a large blob ends with: whose file it is, and what damage would change."""
+    return f"{digest} {keys.sum_of(stored)}\n".encode()
+
+
+def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
     """The same for one that is compressed."""
     from nvccache.store import publishing
 
@@ -260,7 +291,7 @@ def _checksum(key: str, body: bytes) -> bytes:
     return keys.key_of("record", (("key", (key,)), ("body", (body,)))).encode()
 
 
-def _compress(content: bytes) -> bytes:
+def _as_stored(content: bytes, digest: str, compress: bool) -> bytes:
     from nvccache.store import publishing
 
-    return publishing.compress(content)
+    return publishing.as_stored(content, digest, compress)

@@ -43,7 +43,7 @@ def test_older_than_removes_what_was_not_used_for_so_long(nvccache, filled_cache
 
 def test_without_an_option_the_limit_that_is_set_is_enforced(nvccache, filled_cache):
     assert nvccache("clean").output == "removed 0 files, 0 bytes\n"
-    assert nvccache("clean", NVCCACHE_MAX_SIZE="1500B").output == "removed 3 files, 2.9 KiB\n"
+    assert nvccache("clean", NVCCACHE_MAX_SIZE="2100B").output == "removed 3 files, 2.9 KiB\n"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_writes_an_executable_and_says_how_to_use_it(nvccache, folder, fake_nvcc
 def test_imports_of_the_shim_are_found_without_site_packages(nvccache, folder):
     nvccache("install", str(folder))
     text = (folder / "nvcc").read_text()
-    program = text.partition("try:")[0] + "import nvccache, blake3, zstandard, filelock, click\n"
+    program = text.partition("try:")[0] + "import nvccache, blake3, xxhash, zstandard, filelock, click\n"
     subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
 
 

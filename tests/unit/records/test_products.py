@@ -201,7 +201,7 @@ def test_what_is_done_to_a_product_does_not_reach_the_store(tmp_path, destinatio
 
 @pytest.mark.parametrize("state", ["missing", "of another size", "a directory", "a pipe", "a link"])
 def test_a_blob_that_cannot_be_cloned_is_copied(tmp_path, destination, monkeypatch, state):
-    monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.write(target, b"cloned"))
+    monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.pwrite(target, b"cloned", 0))
     blob = tmp_path / "blob"
     if state == "of another size":
         blob.write_bytes(b"x")
@@ -224,10 +224,10 @@ def test_where_the_file_system_can_clone_the_blocks_of_a_large_product_are_share
 
     def clone(target: int, request: int, source: int) -> None:
         requests.append(request)
-        os.write(target, os.pread(source, len(content), 0))
+        os.pwrite(target, os.pread(source, 1 << 30, 0), 0)
 
     blob = tmp_path / "blob"
-    blob.write_bytes(content)
+    blob.write_bytes(content + b"what a large blob ends with")
     monkeypatch.setattr("fcntl.ioctl", clone)
     products.deliver([Product(str(destination), content, str(blob))])
     assert requests == [0x40049409] * is_cloned  # FICLONE
@@ -237,7 +237,7 @@ def test_where_the_file_system_can_clone_the_blocks_of_a_large_product_are_share
 def test_a_damaged_blob_is_not_cloned_in_the_place_of_what_was_just_made(tmp_path, destination, monkeypatch):
     blob = tmp_path / "blob"
     blob.write_bytes(b"?" * len(LARGE))
-    monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.write(target, b"cloned"))
+    monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.pwrite(target, b"cloned", 0))
     products.deliver([Product(str(destination), LARGE, str(blob))])
     assert destination.read_bytes() == LARGE
 

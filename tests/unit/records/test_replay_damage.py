@@ -236,7 +236,7 @@ def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
     assert found is None or call_result.give(found, cache) == call_result.LOST
     assert not os.path.exists("a.o")
     assert os.path.realpath(cache.path(store.BLOB, digest)).startswith(
-        os.path.realpath(cache.root) + "/blob-v2/"
+        os.path.realpath(cache.root) + f"/{store.BLOB}/"
     )
     assert (tmp_path / "outside").read_text() == "precious"
 

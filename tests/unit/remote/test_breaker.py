@@ -96,6 +96,23 @@ def test_clock_set_back(folder: str, clock: Clock) -> None:
     assert Breaker(NAME, folder).may_ask()
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        *("nan nan 1", "0 inf 1", "-1 5 1", "0 1e12 1", "5 4 1", "0 1 nan", "0 1 inf", "0 1 -1", "0 1"),
+        *("1 2 3 4", "0 1 1e300", "x y z"),
+    ],
+)
+def test_an_outage_that_cannot_be_is_none(folder: str, numbers: str) -> None:
+    breaker = Breaker(NAME, folder)
+    breaker.trip("timeout", "")
+    (path,) = Path(folder).glob("remote-*[!l]")
+    path.write_text(f"{numbers}\ntimeout\n\n")
+    assert breaker.outage() is None
+    assert breaker.may_ask()
+    assert breaker.trip("timeout", "").trips == 1
+
+
 def test_writing_fails_by_itself(folder: str) -> None:
     Breaker(NAME, folder, for_writing=True).trip("full", "")
     assert not Breaker(NAME, folder, for_writing=True).may_ask()

@@ -98,7 +98,19 @@ def test_nothing_is_queued_for_a_remote_that_forbids_writing(directory, remotes)
     assert uploads.enqueue(directory, remotes, ITEMS)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"sent": 1}', '{"sent": "x"}', "null", "\0"])
+STATE = (
+    '{"sent": 1, "bytes": 1, "present": 1, "dropped": 1, "word": "", "text": "",'
+    ' "at": %s, "refused_until": 0}'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", '{"sent": 1}', '{"sent": "x"}', "null", "\0"),
+        *(STATE % time for time in ("NaN", "Infinity", "-1", "1e300")),
+    ],
+)
 def test_a_state_that_is_none_counts_as_nothing(directory, remotes, text):
     directory.write(f"remote/{remotes[0].identity}.state", text.encode())
     assert uploads.state_of(directory, remotes[0].identity).sent == 0
@@ -112,6 +124,12 @@ def test_no_state_stops_uploads_for_good(directory, remotes):
     found = uploads.state_of(directory, remotes[0].identity)
     assert found.refused_until < time.time() + 601
     assert (found.word, len(found.text)) == ("denied", 400)
+
+
+def test_what_was_found_under_a_wrong_clock_is_no_later_than_now(directory, remotes):
+    """Else what goes wrong from now on would be taken for older than what was sent last."""
+    directory.write(f"remote/{remotes[0].identity}.state", (STATE % "4e9").encode())
+    assert 0 < uploads.state_of(directory, remotes[0].identity).at <= time.time()
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,11 @@ FOREIGN = [
     b'{"outputs": {}, "stdout": "", "stderr": "\\u20ac", "seconds": 0, "is_redirect": false, "facts": {}}',
     b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": "x", "is_redirect": false, "facts": {}}',
     b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": 0, "is_redirect": false, "facts": 1}',
+    *(
+        b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": %s, "redirect": "", "facts": {}, "text": []}'
+        % seconds
+        for seconds in (b"NaN", b"Infinity", b"-1e300")
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -154,6 +155,11 @@ def test_a_long_compile_is_no_pause():
     long = event("miss", started=1000.0, seconds=700.0)
     short = [event("miss", started=at, seconds=1.0) for at in (1001.0, 1650.0)]
     assert len(events.last_build([*short, long])) == 3
+
+
+def test_a_call_under_a_wrong_clock_is_not_of_the_last_build_for_ever():
+    calls = [event("miss", started=time.time() - 60.0), event("miss", started=4e9)]
+    assert events.last_build(calls) == calls[:1]
 
 
 def test_calls_fall_into_builds_at_the_pauses():

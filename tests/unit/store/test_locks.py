@@ -87,7 +87,7 @@ from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks, store
 cache = store.Store(sys.argv[1])
 cache.add_record(store.STAGE, "ab" * 32, b"body")
-eviction.count_and_limit(sys.argv[1], 4, 0)
+eviction.count_and_limit(sys.argv[1], cache.added, 0)
 event_line.append(sys.argv[1], event_line.Event("miss"))
 print("filelock" in sys.modules)
 getattr(sys.modules["nvccache.store." + sys.argv[2]], sys.argv[3])(sys.argv[1])

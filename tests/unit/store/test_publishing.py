@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.store import entries, locks, publishing
+from nvccache.store import entries, locks, publishing, store
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import BLOB, REPLAY, STAGE, Store
 
@@ -91,20 +91,20 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
 
 def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
     path = cache.name(BLOB, DIGEST)
-    for content, replace, is_written in (
-        (b"first", False, True),
-        (b"second", False, False),
-        (b"third", True, True),
+    for content, replace, grown in (
+        (b"first", False, 5),
+        (b"second", False, None),
+        (b"a third", True, 2),
     ):
-        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) is is_written
-    assert (root / path).read_bytes() == b"third"
+        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) == grown
+    assert (root / path).read_bytes() == b"a third"
 
 
 def test_what_is_compressed_comes_back(cache):
     for content in (b"", CONTENT):
         digest = keys.digest_bytes(content)
-        assert publishing.decompress(publishing.compress(content), digest) == content
-        assert publishing.decompress(publishing.compress(content + b"x"), digest) is None
+        assert publishing.decompress(publishing.as_stored(content, digest, True), digest) == content
+        assert publishing.decompress(publishing.as_stored(content + b"x", digest, True), digest) is None
 
 
 @pytest.mark.parametrize("size", [None, (1 << 30) + 1])
@@ -114,11 +114,11 @@ def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
     frame = zstandard.ZstdCompressor(write_content_size=size is not None).compressobj(size=size or -1)
     blocks = [frame.compress(bytes(1 << 20)) for _ in range((size or 1 << 20) >> 20)]
     content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
-    digest = keys.digest_chunks([bytes(1 << 20)] * len(blocks) + [bytes((size or 0) & 1)])
-    assert publishing.decompress(content, digest) is None
+    stored = content + store.tail_of(DIGEST, content)
+    assert publishing.decompress(stored, DIGEST) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"no frame", publishing.compress(CONTENT)[:-1]])
+@pytest.mark.parametrize("content", [b"", b"no frame", publishing.as_stored(CONTENT, DIGEST, True)[:-1]])
 def test_what_is_not_compressed_raises(content):
     with pytest.raises(ValueError):
         publishing.decompress(content, DIGEST)

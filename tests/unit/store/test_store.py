@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import unprivileged
-from nvccache.files import keys
+from nvccache.files import keys, untrusted
+from nvccache.store import store
 from nvccache.store.store import BLOB, BUCKETS, STAGE, TOOL, Store
 
 KEY = keys.digest_bytes(b"a key")
@@ -110,6 +111,48 @@ def test_a_damaged_blob_is_absent_and_removed(root, cache, compress, damage):
         assert not path.exists()
 
 
+@pytest.fixture
+def summed(monkeypatch) -> None:
+    """Have every blob end with its sum, as large ones do."""
+    monkeypatch.setattr(store, "SUMMED_FROM", 1)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_large_blob_is_checked_by_its_sum(root, cache, summed, compress, damage, monkeypatch):
+    cache.add_blob(DIGEST, CONTENT, compress)
+    with monkeypatch.context() as patched:
+        patched.setattr(keys, "digest_bytes", None)  # it is not asked for
+        assert cache.read_blob(DIGEST) == CONTENT
+    path = _path(root, BLOB, DIGEST + (".zst" if compress else ""))
+    stored = path.read_bytes()
+    for damaged in (DAMAGES[damage](stored), DAMAGES[damage](stored[:-98]) + stored[-98:]):
+        path.write_bytes(damaged)
+        assert cache.read_blob(DIGEST) is None
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_large_blob_under_another_name_is_damaged(root, cache, summed, compress):
+    cache.add_blob(DIGEST, CONTENT, compress)
+    suffix = ".zst" if compress else ""
+    moved = _path(root, BLOB, OTHER_KEY + suffix)
+    moved.parent.mkdir(exist_ok=True)
+    _path(root, BLOB, DIGEST + suffix).rename(moved)
+    assert cache.read_blob(OTHER_KEY) is None
+
+
+def test_what_says_nothing_of_itself_is_not_taken_into_memory(root, cache, monkeypatch):
+    path = _path(root, BLOB, DIGEST)
+    path.parent.mkdir(parents=True)
+    Store(str(root)).add_blob(OTHER_KEY, b"", compress=False)  # makes the directory a cache
+    path.touch()
+    os.truncate(path, 1 << 30)
+    monkeypatch.setattr(untrusted, "read_all", None)
+    assert cache.read_blob(DIGEST) is None
+    assert not path.exists()
+
+
 def test_a_record_under_another_key_is_absent(root, cache):
     cache.add_record(STAGE, KEY, BODY)
     moved = _path(root, STAGE, OTHER_KEY)
@@ -173,7 +216,7 @@ def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache
 def test_what_was_added_is_counted_once(root, cache):
     cache.add_blob(DIGEST, CONTENT, compress=False)
     cache.add_blob(DIGEST, CONTENT, compress=False)
-    assert cache.added_bytes == len(CONTENT)
+    assert cache.added == {DIGEST[:2]: len(CONTENT)}
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 32, keys.LENGTH - 1, keys.LENGTH + 1, 2 * keys.LENGTH])
