@@ -71,8 +71,8 @@ GUARDS = [
         "record_call.py",
         "return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)",
         "return True",
-        CHECKOUTS,
-        "information and device",
+        f"{CHECKOUTS} --every-case",
+        "by_another_name",
     ),
     Guard(
         "cut-off: what the host compiler says of moved text",
