@@ -84,14 +84,6 @@ GUARDS = [
         "same_unit",
     ),
     Guard(
-        "debug information that is shared",
-        "record_call.py",
-        "return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)",
-        "return True",
-        CHECKOUTS,
-        "information and device",
-    ),
-    Guard(
         "cut-off: what the host compiler says of moved text",
         "runner.py",
         "if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():",

@@ -246,14 +246,17 @@ COMPRESSED = "-Xcompiler=-Wa\\,--compress-debug-sections"
 @pytest.mark.by_default("compressed")
 @pytest.mark.parametrize("options", [(), (COMPRESSED,)], ids=["plain", "compressed"])
 def test_a_directory_that_the_assembler_writes_down(workspace: Workspace, options: tuple[str, ...]) -> None:
-    """Where the host compile says nothing of the checkout, and its products may hide it."""
+    """Where the host compile says nothing of the checkout, and its products hide it: not kept."""
+    outcomes = []
     workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
     for name in ("one", "two", "one", "two"):
         workspace.write(f"b/{name}/src/a.cu", ASSEMBLED)
         here = workspace.directory / "b" / name / "build"
         here.mkdir(exist_ok=True)
         time.sleep(OLD_ENOUGH)
-        both_ways(workspace, "-c", "../src/a.cu", "-o", "a.o", *options, cwd=here)
+        _, _, counters = both_ways(workspace, "-c", "../src/a.cu", "-o", "a.o", *options, cwd=here)
+        outcomes.append(counters.outcome)
+    assert ("direct_hit" in outcomes) == (not options)
 
 
 @pytest.mark.full
@@ -270,3 +273,18 @@ def test_a_wrapper_that_calls_the_checkouts_something_else(workspace: Workspace,
         argv = ("-ccbin", workspace.directory / "bin/g++", "-c", source, "-o", "a.o")
         _, made, _ = both_ways(workspace, *argv, cwd=source.parent)
         assert f"checkouts/{name}/a.cu".encode() in made[f"b/{name}/a.o"]
+
+
+@pytest.mark.full
+def test_debug_information_that_names_the_directory_by_another_name(
+    workspace: Workspace, reference_directory: Path
+) -> None:
+    """Compilers take it from PWD, and it lies outside of the base directory."""
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
+    for name in ("one", "two"):
+        source = workspace.write(f"b/{name}/a.cu", "int f() { return 1; }\n")
+        link = workspace.directory / f"link-{name}"
+        link.symlink_to(source.parent)
+        time.sleep(OLD_ENOUGH)
+        argv = ("-c", "a.cu", "-g", "-o", "a.o")
+        both_ways(workspace, *argv, cwd=source.parent, keep=reference_directory, PWD=str(link))
