@@ -71,7 +71,7 @@ class StageRuns:
             return completed
 
         before = self._lying_before(stage)
-        completed = carry_out(self.argv_to_run(stage))
+        completed = carry_out(self.argv_to_run(stage, is_told=self._execution.own_ids.tell(stage)))
         is_repeatable = False
         if completed.status == 0 and ids.generates(stage):
             kept = stage.kept_outputs
@@ -139,7 +139,10 @@ class StageRuns:
         stage, _ = self._execution.outputs[path]
         self.run_again(stage)
 
-    def argv_to_run(self, stage: Stage) -> list[str]:
+    def argv_to_run(self, stage: Stage, *, is_told: bool) -> list[str]:
+        """The argv of a stage, which reads the module id if it `is_told` the one that it would make up."""
+        if is_told:
+            return ids.without_generating(stage.argv)
         if ids.generates(stage):
             return self._execution.seeds.argv_to_run(stage)
         argv = list(stage.argv)

@@ -7,7 +7,7 @@ Part of the hot path; events.py reads the lines again, event_totals.py adds them
 
 tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
 bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
-where, away). What would end a field or a line is percent-encoded.
+where, away, and where it is not 0: in vain). What would end a field or a line is percent-encoded.
 """
 
 from __future__ import annotations
@@ -44,10 +44,14 @@ class StageEvent:
     says why it was not found. It began `start` seconds after the call. `seconds` were spent by the tool, or
     saved; `wall` is its share of the time during which tools of this call ran. `slot` is the job slot, or
     -1; `where` it ran is LOCAL, an executor as it is shown, or empty for a hit. `away` is what it cost there
-    (AWAY), or why it ran here though it was sent, a word of remote_execution/faults.py.
+    (AWAY), or why it ran here though it was sent, a word of remote_execution/faults.py. `in_vain` are seconds
+    for which its tool ran before with a module id that was not nvcc's.
     """
 
-    __slots__ = ("architecture", "away", "kind", "result", "seconds", "slot", "start", "wall", "where", "why")
+    __slots__ = (
+        *("architecture", "away", "in_vain", "kind", "result", "seconds", "slot", "start", "wall", "where"),
+        "why",
+    )
 
     def __init__(
         self, kind: str, result: str, seconds: float, wall: float = 0.0, architecture: str = ""
@@ -62,6 +66,7 @@ class StageEvent:
         self.slot = -1
         self.where = "" if result in (HIT, SHARED) else LOCAL
         self.away = ""
+        self.in_vain = 0.0
 
     @property
     def is_hit(self) -> bool:
@@ -212,9 +217,11 @@ def _text_of_remote(use: RemoteUse) -> str:
 
 def _text_of_stage(stage: StageEvent) -> str:
     why = quote(stage.why[:_LONGEST_CLAUSE])
+    in_vain = f"\x1f{stage.in_vain:.6f}" if stage.in_vain else ""
     return (
         f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
         f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}"
+        f"{in_vain}"
     )
 
 

@@ -175,6 +175,7 @@ def to_json(event: Event) -> dict[str, object]:
             },
             "away": costs_away(stage),
             "why_here": why_here(stage),
+            "in_vain": stage.in_vain,
         }
         for stage in event.stages
     ]
@@ -289,12 +290,13 @@ def _remote_of(field: str) -> RemoteUse:
 
 def _stage_of(field: str) -> StageEvent:
     """Raises ValueError."""
-    kind, architecture, result, why, start, seconds, wall, slot, ran, away = field.split(SEPARATOR)
+    kind, architecture, result, why, start, seconds, wall, slot, ran, away, *more = field.split(SEPARATOR)
     if result not in _RESULTS:
         raise ValueError(result)
     stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture)
     stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
     stage.away = away
+    stage.in_vain = _number(more[0]) if more else 0.0
     return stage
 
 
