@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def in_vain(schedule) -> list[str]:
 @pytest.mark.parametrize("own", [1, 4])
 def test_without_an_idle_core_the_id_is_waited_for(own: int) -> None:
     """`-t` gives a call slots of its own, whether or not a core is idle."""
-    execution = guessing(wrong=("cicc",))
+    execution = guessing(lambda stage: time.sleep(0.2 * (stage.kind == "cudafe")) or 0, wrong=("cicc",))
     assert in_vain(carry_out(execution, own)) == []
     assert is_told_first(execution)
     assert begun(execution).count("cicc") == 1
@@ -97,7 +98,9 @@ def test_a_wrong_guess_runs_again_and_is_counted(idle: Slots, cache_dir: str) ->
 
 
 def test_where_guesses_were_wrong_nobody_guesses(idle: Slots) -> None:
-    execution = guessing(wrong=("cicc",), were_noted=True)
+    execution = guessing(
+        lambda stage: time.sleep(0.2 * (stage.kind == "cudafe")) or 0, wrong=("cicc",), were_noted=True
+    )
     carry_out(execution, idle)
     assert is_told_first(execution)
 
