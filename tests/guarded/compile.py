@@ -107,6 +107,14 @@ GUARDS = [
         "not_gone_by",
     ),
     Guard(
+        "guesses where one was wrong before",
+        "guesses.py",
+        "return task.guesses and self._own_ids.were_in_vain(task.stage)",
+        "return False",
+        "test_guesses.py",
+        "nobody_guesses",
+    ),
+    Guard(
         "guesses on the only core",
         "guesses.py",
         "return runs_beside and task.slot is not None and task.slot.is_in_pool",

@@ -296,7 +296,9 @@ def _stage_of(field: str) -> StageEvent:
     stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture)
     stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
     stage.away = away
-    stage.in_vain = _number(more[0]) if more else 0.0
+    if more:
+        (in_vain,) = more
+        stage.in_vain = _number(in_vain)
     return stage
 
 

@@ -37,7 +37,7 @@ class Stage:
     """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held.
 
     `away` is what it cost on another machine (event_line.AWAY), or None; `why_here` why it ran here though it
-    was sent.
+    was sent; `in_vain` the seconds that its tool ran before with another module id than nvcc's.
     """
 
     kind: str
@@ -50,6 +50,7 @@ class Stage:
     where: str
     away: Mapping[str, float] | None = None
     why_here: str = ""
+    in_vain: float = 0.0
 
     @property
     def lasted(self) -> float:
@@ -190,6 +191,7 @@ def _stage(stage: Mapping[str, object]) -> Stage:
         _text(stage, "where"),
         _away(stage),
         _text(stage, "why_here"),
+        _number(stage, "in_vain") if "in_vain" in stage else 0.0,
     )
 
 
