@@ -47,9 +47,9 @@ class Guesses:
             return False
         return True
 
-    def throw_away(self, task: Task, made: Made) -> None:
+    def throw_away(self, task: Task, made: Made | None) -> None:
         """A stage has run in vain, to its end or not: it has to run again, and is told the id then."""
-        task.in_vain += made.completed.seconds
+        task.in_vain += made.completed.seconds if made else 0.0
         task.is_wrong = False
         task.made = None
         task.state = State.READY

@@ -83,8 +83,9 @@ class StageRuns:
 
     def make_inputs(self, stage: Stage) -> None:
         """Have what a stage reads on disk; raises LostResultError or OSError."""
+        read = (*self._execution.read_by(stage), *self._execution.own_ids.known_for(stage))
         with self._making:
-            for path in (*self._execution.read_by(stage), *self._execution.read_by(stage)):
+            for path in (*read, *read):
                 self._make(path)  # twice, since making one again can write another anew, in its stored form
 
     def run_again(self, stage: Stage, handle: Handle | None = None) -> Made:

@@ -42,7 +42,7 @@ class Sending:
         execution = self._execution
         if not self.executor.is_in_use:
             return 0.0
-        may_generate = ids.generates(stage) and not execution.own_ids.is_known_for(stage)
+        may_generate = ids.generates(stage) and not execution.own_ids.known_for(stage)
         if may_generate and not execution.seeds.takes_seed(stage):
             return 0.0  # the id would be of another process, and perhaps made once more
         seconds = self.executor.expected(stage, execution.cwd, execution.input_bytes(stage))

@@ -63,9 +63,10 @@ class OwnIds:
         original = self.original_of(stage)
         return original != "" and not self._workspace.knows(original)
 
-    def is_known_for(self, stage: Stage) -> bool:
+    def known_for(self, stage: Stage) -> tuple[str, ...]:
+        """The file with the id that nvcc would have this stage read, if that is known."""
         original = self.original_of(stage)
-        return original != "" and self._workspace.knows(original)
+        return (original,) if original and self._workspace.knows(original) else ()
 
     def tell(self, stage: Stage) -> bool:
         """Have the id lie where a stage would write it, which reads it then; whether it is known.

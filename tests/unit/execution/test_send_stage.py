@@ -106,7 +106,7 @@ def test_an_id_that_is_made_of_the_process_is_made_here(
     sending = OfTest(tmp_path, back_of())
     execution, executor = sending._execution, sending.executor
     execution.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)
-    execution.own_ids = SimpleNamespace(is_known_for=lambda stage: False)
+    execution.own_ids = SimpleNamespace(known_for=lambda stage: ())
     execution.cwd, execution.environ, execution.input_bytes = "/work", {}, lambda stage: 1
     executor.is_in_use, executor.expected = True, lambda *_: 9.0
     executor.is_worth_it = lambda *_: True
