@@ -99,7 +99,7 @@ GUARDS = [
     Guard(
         "away: ids of this process",
         "send_stage.py",
-        "if ids.generates(stage) and not execution.seeds.takes_seed(stage):",
+        "if may_generate and not execution.seeds.takes_seed(stage):",
         "if False:",
         "test_send_stage.py",
         "made_of_the_process",

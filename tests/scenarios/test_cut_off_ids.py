@@ -190,11 +190,25 @@ def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace
     assert counters.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
 
 
+def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Workspace) -> None:
+    """What the passes for the device say, and so what cicc is looked up by, is as it was."""
+    text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
+    log = workspace.directory.parent / "log"
+    counters = check_edit(workspace, ({"a.cu": text}, {"a.cu": text.replace("int g()", "int h()")}))
+    assert counters.compiled()["cicc"] == 1
+    workspace.forget_calls()
+    _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
+    assert counters.compiled() == {}
+    assert "once more" in log.read_text()
+
+
 @pytest.mark.full
 def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -> None:
     log = workspace.directory.parent / "log"
-    put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
+    text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
+    put(workspace, {"a.cu": text})
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, {"a.cu": text.replace("int g()", "int h()")})
     _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
     assert "once more" in log.read_text()
-    assert counters.outcome == "miss"
-    assert counters.hit() == {}
+    assert counters.ran()["cicc"] == counters.ran()["cudafe"] == 1

@@ -92,6 +92,7 @@ def lines(statistics: Statistics) -> list[str]:
         *_stages(statistics["stages"]),
         *_remotes(statistics["remote"], statistics["uploads"]),
         *_executor(statistics["executor"], statistics["executor_outage"]),
+        *_in_vain(statistics["in_vain"]),
         "",
         f"{'wall time':<12}{saved_words(statistics['wall_seconds_saved'])}",
         f"{'tool time':<12}{seconds_words(statistics['seconds_saved'])} saved",
@@ -207,6 +208,14 @@ def _executor(executor: event_totals.ExecutorTotals, outage: dict[str, object] |
         why = f"{outage['word']}: {outage['text']}"
         found.append(f"  {'left alone':<16}nothing is sent until {until}, {why}")
     return [*found, *_reasons("why stages ran here that were sent", executor["reasons"], faults.SENTENCES)]
+
+
+def _in_vain(in_vain: event_totals.InVainTotals) -> list[str]:
+    """What ran with a module id of its own, while nvcc's was not known, and had to run again."""
+    if not in_vain["runs"]:
+        return []
+    runs = count_words(in_vain["runs"], "stage")
+    return ["", f"{'in vain':<18}{runs} ran {seconds_words(in_vain['seconds'])} with a wrong module id"]
 
 
 def seconds_away(executor: event_totals.ExecutorTotals) -> dict[str, float]:

@@ -32,6 +32,7 @@ class Progress:
             costs = task.made.costs if task.made else None
             became += f" on another machine ({costs.shown()})" if costs else ""
             became += f" here, where it was sent ({task.why_here})" if task.why_here and not costs else ""
+            became += f", after {task.in_vain:.2f} s in vain" if task.in_vain else ""
             became += f", status {completed.status}" if completed.status else ""
         self.note(f"{stage.kind} {written}: {became}")
 

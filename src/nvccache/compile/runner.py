@@ -14,7 +14,7 @@ from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
-from nvccache.execution import object_place, shared_ids, unlike_ids
+from nvccache.execution import object_place, shared_ids
 from nvccache.execution.execution import Execution
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
@@ -53,7 +53,7 @@ class Surroundings:
 
 
 class _UnlikeIdsError(Exception):
-    """A stage that made up the module id itself has made up another than nvcc's."""
+    """A stage was found that holds another module id than nvcc's."""
 
 
 class _OtherPathError(Exception):
@@ -80,7 +80,7 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
     relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
     ids_choice = shared_ids.first_choice(context)
     is_in_place = object_place.is_in_place(context)
-    before = tried = None
+    before = None
     ran: dict[str, StageEvent] = {}
     clock = StageClock()
     while True:
@@ -90,11 +90,8 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
         try:
             way = _Run(execution, surroundings, ran, clock)
             report = way.carry_out()
-            if tried and report.status == 0:
-                unlike_ids.remember(tried, execution, way.known)
             return execution, way.known, report
         except _UnlikeIdsError:
-            tried = execution
             surroundings.progress.note("the module ids differ: once more, in nvcc's way")
             relies_on_ids = False
         except _OtherPathError:
@@ -171,6 +168,7 @@ class _Run:
             stage_names.architecture_of(task.stage, self._execution.plan.stages),
             task.completed.cpu,
         )
+        event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
         if costs and self._execution.sending:
@@ -200,17 +198,10 @@ class _Run:
 
     def _look_at_what_is_done(self) -> None:
         """Raise the reason to begin again, if there is one; tell of each stage once."""
-        if self.known.is_unlike:
-            raise _UnlikeIdsError
         for task in self._schedule.tasks.all:
+            if task.state != State.DONE or task.number in self._noted:
+                continue
             is_id_settled = self._is_id_settled(task)
-            if task.state != State.DONE:
-                will_be_unlike = is_id_settled and self._execution.own_ids.will_be_unlike(task.stage)
-                if will_be_unlike and task.state not in (State.RUNNING, State.AWAY):
-                    raise _UnlikeIdsError
-                continue
-            if task.number in self._noted:
-                continue
             if is_id_settled and self._execution.own_ids.is_unlike(task.stage):
                 raise _UnlikeIdsError
             self._look_for_clue(task)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import signal
 
 from nvccache.compile.asking import Asking
+from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State, Task, Tasks
@@ -81,7 +82,8 @@ class Room:
 
     def rest_if_idle(self) -> None:
         """While others do all that is left to do, the slot is theirs."""
-        if self._spare and not any(task.state == State.READY or task.slot for task in self._tasks.all):
+        waiting = (task.state == State.READY and not task.guesses for task in self._tasks.all)
+        if self._spare and not any(waiting) and not any(task.slot for task in self._tasks.all):
             self._spare.release()
             self._spare = None
 
@@ -123,6 +125,7 @@ class Schedule:
         self._jobs = Jobs()
         self._asking = Asking(execution, self.tasks, self._jobs)
         self._away = _away(execution, self._jobs)
+        self._guesses = Guesses(execution.own_ids, self.tasks)
         self._background = Background()
         self._published: list[tuple[Stage, Published]] = []  # by another thread, and not yet known
 
@@ -139,7 +142,7 @@ class Schedule:
         """Start what has to run; whether results were found meanwhile, so that more may be looked up."""
         before = self.tasks.count_done()
         self._room.is_full = False
-        for task in self.tasks.by_urgency:
+        for task in self._guesses.last(self.tasks.by_urgency):
             if task.state == State.ELSEWHERE:
                 self._look_elsewhere(task)
             may_be_sent = self._away is not None and not task.stays
@@ -160,15 +163,21 @@ class Schedule:
 
         Raises RuntimeError where nothing would ever end, which nvcc is better than.
         """
+        decided = self._guesses.decided()
+        if decided:
+            return [task for task, made in decided if self._done(task, made)]
         states = self.tasks.states()
         if not self._jobs.are_running and states.isdisjoint((State.READY, State.ELSEWHERE)):
             raise RuntimeError("no stage can go on")
         waits_for_slots = State.AWAY in states or (State.READY in states and self._room.may_become_free())
-        idle = _POLL_FOR_SLOTS_SECONDS if waits_for_slots else _IDLE_SECONDS
+        is_polled = waits_for_slots or self._guesses.running()
+        idle = _POLL_FOR_SLOTS_SECONDS if is_polled else _IDLE_SECONDS
         jobs = self._jobs.wait(_POLL_SECONDS if State.ELSEWHERE in states else idle)
         if self._claims:
             self._claims.beat()
-        return [task for task in map(self._end, jobs) if task]
+        ended = [task for task in map(self._end, jobs) if task]
+        self._guesses.end_wrong_ones()
+        return ended
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End what still runs, put into the store what was made, and give everything up."""
@@ -236,9 +245,12 @@ class Schedule:
         self._look_up(task)
 
     def _start(self, task: Task) -> None:
-        if self._lacks_input(task):
+        if self._guesses.has_to_wait(task) or self._lacks_input(task):
             return
         has_room = not self._room.is_full and self._has_room(task)
+        if has_room and not self._guesses.may_take(task):
+            self._room.give_back(task)
+            has_room = False
         is_sent = self._is_sent(task)
         if not has_room and not is_sent:
             return
@@ -332,6 +344,10 @@ class Schedule:
                 task.job = None
             if task.found:
                 return self._take_found(task)
+            if is_over and task.is_wrong:
+                self._guesses.throw_away(task, job.result)
+                self._give_claim_up(task)
+                return None
             return self._take_back(task) if task.back and is_over else None
         if job.error:
             raise job.error
@@ -359,7 +375,11 @@ class Schedule:
         self.known.take_made(made)
         return self._done(task, made)
 
-    def _done(self, task: Task, made: Made) -> Task:
+    def _done(self, task: Task, made: Made) -> Task | None:
+        if not self._guesses.end(task, made):
+            if task.state == State.READY:
+                self._give_claim_up(task)
+            return None
         task.state = State.DONE
         task.made = made
         task.completed = made.completed

@@ -34,6 +34,7 @@ class State:
     ELSEWHERE = "is run by another process"
     RUNNING = "runs"
     AWAY = "runs on another machine"
+    GUESSED = "has run, and may have guessed wrong"
     DONE = "done"
 
 
@@ -46,7 +47,10 @@ class Task:
         "claim",
         "completed",
         "found",
+        "guesses",
+        "in_vain",
         "is_hit",
+        "is_wrong",
         "job",
         "lookup",
         "made",
@@ -72,6 +76,9 @@ class Task:
         self.completed: Completed | None = None
         self.made: Made | None = None
         self.is_hit = False
+        self.guesses = False  # the module id, see guesses.py
+        self.is_wrong = False  # and was told to end, since it guessed wrong
+        self.in_vain = 0.0  # seconds for which its tool ran with another id than nvcc's
         self.found: Lookup | None = None  # in another cache, until it is taken
         self.shares = True  # whether it is worth waiting for others that run the same
         self.claim: Claim | None = None

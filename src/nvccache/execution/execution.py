@@ -70,12 +70,10 @@ class Known:
         self.dated_files: list[str] = []
         self.reasons_against_record: list[str] = []  # clauses
         self.is_bound = False  # whether a result depends on what the products are called
-        self.is_unlike = False  # whether a stage was found to have no use for an id of its own
 
     def take_lookup(self, stage: Stage, lookup: Lookup) -> None:
         self.dated_files += lookup.dated
         self.is_bound |= lookup.is_bound
-        self.is_unlike |= lookup.is_unlike
         if lookup.reason_against_record:
             self.reasons_against_record.append(lookup.reason_against_record)
         if lookup.input_record:
@@ -136,7 +134,7 @@ class Execution:
         )
         self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ, self.workspace)
         self.seeding = Seeding(self.seeds, context.store, self.workspace)
-        self.own_ids = OwnIds(self.plan, self.workspace, self.seeds, self.seeding)
+        self.own_ids = OwnIds(self.plan, self.workspace, self.seeding, context.store, context.cwd)
         self.is_blind = context.watch.is_blind
         self.why_blind = context.watch.why_not
         self.inputs = ObservedInputs(

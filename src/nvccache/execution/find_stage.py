@@ -43,8 +43,7 @@ class Lookup:
     `entry` was found under `key`, behind an `input_record` that holds, and `facts` are about the text of a
     pass. A hit `is_moved` if it was made from text whose lines are elsewhere.
 
-    For the call: `is_bound` and `is_unlike` see seeding.KeptResult, `reason_against_record` is a clause, or
-    empty.
+    For the call: `is_bound` see seeding.KeptResult, `reason_against_record` is a clause, or empty.
     """
 
     front_key: str = ""
@@ -58,7 +57,6 @@ class Lookup:
     facts: Pass | None = None
     is_moved: bool = False
     is_bound: bool = False
-    is_unlike: bool = False
     reason_against_record: str = ""
     components: tuple[KeyComponent, ...] = ()  # of the front key
     record_key: str = ""  # of the input record
@@ -182,7 +180,7 @@ class Finder:
         if not beyond:
             return missing
         tried = [key for key in (missing.meaning_key, missing.front_key) if key]
-        beyond.want(tried, tried if self._execution.own_ids.original_of(stage) else ())
+        beyond.want(tried)
         found = self._find(stage, missing, True)
         return found if self._has_products(stage, found) else missing
 
@@ -229,14 +227,11 @@ class Finder:
 
     def _find(self, stage: Stage, missing: Lookup, asks_beyond: bool = False) -> Lookup:
         """The look-up with the result that was found under one of its keys, if there is one."""
-        is_bound = is_unlike = False
+        is_bound = False
         for tried in (missing.meaning_key, missing.front_key):
-            if tried and self._execution.own_ids.original_of(stage):
-                is_unlike |= self._execution.seeding.find(tried, stage, asks_beyond).is_unlike
             for behind in self._input_records(tried, asks_beyond):
                 found = self._entry(behind.key, stage, asks_beyond)
                 is_bound |= found.is_bound
-                is_unlike |= found.is_unlike
                 if not found.entry:
                     continue
                 is_moved = tried == missing.meaning_key and found.entry.text != missing.text
@@ -252,10 +247,9 @@ class Finder:
                     facts=passes.of_facts(found.entry.facts) if stage.is_preprocessor else None,
                     is_moved=is_moved,
                     is_bound=is_bound,
-                    is_unlike=is_unlike,
                     record_key=behind.key,
                 )
-        return replace(missing, is_bound=is_bound, is_unlike=is_unlike)
+        return replace(missing, is_bound=is_bound)
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take the digests of what a stage would have written that does not have to run."""
@@ -282,18 +276,17 @@ class Finder:
     def _entry(self, key: str, stage: Stage, asks_beyond: bool) -> KeptResult:
         """The whole result under a key that looks as it would look now, with the key it was found under."""
         terminal = self._execution.terminal
-        is_bound = is_unlike = False
+        is_bound = False
         for tried in keys.possible_on_terminal(key, terminal):
             found = self._execution.seeding.find(tried, stage, asks_beyond)
             is_bound |= found.is_bound
-            is_unlike |= found.is_unlike
             if (
                 found.entry
                 and tried == keys.for_terminal(key, terminal, found.entry.stderr)
                 and self._is_whole(stage, found.entry)
             ):
-                return replace(found, is_bound=is_bound, is_unlike=is_unlike)
-        return KeptResult(key, None, is_bound, is_unlike)
+                return replace(found, is_bound=is_bound)
+        return KeptResult(key, None, is_bound)
 
     def _is_whole(self, stage: Stage, entry: Entry) -> bool:
         if stage.is_preprocessor:

@@ -78,7 +78,7 @@ class StageRuns:
             return completed
 
         before = self._lying_before(stage)
-        completed = carry_out(self.argv_to_run(stage))
+        completed = carry_out(self.argv_to_run(stage, is_told=self._execution.own_ids.tell(stage)))
         is_repeatable = False
         if completed.status == 0 and ids.generates(stage):
             kept = stage.kept_outputs
@@ -92,8 +92,9 @@ class StageRuns:
 
     def make_inputs(self, stage: Stage) -> None:
         """Have what a stage reads on disk; raises LostResultError or OSError."""
+        read = (*self._execution.read_by(stage), *self._execution.own_ids.known_for(stage))
         with self._making:
-            for path in (*self._execution.read_by(stage), *self._execution.read_by(stage)):
+            for path in (*read, *read):
                 self._make(path)  # twice, since making one again can write another anew, in its stored form
 
     def run_again(self, stage: Stage, handle: Handle | None = None) -> Made:
@@ -148,7 +149,10 @@ class StageRuns:
         stage, _ = self._execution.outputs[path]
         self.run_again(stage)
 
-    def argv_to_run(self, stage: Stage) -> list[str]:
+    def argv_to_run(self, stage: Stage, *, is_told: bool) -> list[str]:
+        """The argv of a stage, which reads the module id if it `is_told` the one that it would make up."""
+        if is_told:
+            return ids.without_generating(stage.argv)
         if ids.generates(stage):
             return self._execution.seeds.argv_to_run(stage)
         argv = list(stage.argv)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 
-from nvccache.execution import unlike_ids
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
@@ -34,14 +33,12 @@ PLACED, SEEDED = "placed", "seeded"
 class KeptResult:
     """The entry under a stage's key or behind its redirects, with the key it was found under.
 
-    It `is_bound` if the key depends on what the products are called. The stage `is_unlike` if it was found
-    to have no use for an id of its own.
+    It `is_bound` if the key depends on what the products are called.
     """
 
     key: str
     entry: Entry | None
     is_bound: bool = False
-    is_unlike: bool = False
 
 
 class Seeds:
@@ -94,11 +91,6 @@ class Seeds:
         preprocessor = self._preprocessor_of(stage)
         version = ids.toolkit_version(preprocessor.argv) if preprocessor else 0
         return ids.takes_seed(version) and not ids.user_chose_seed(stage)
-
-    def is_beyond(self, stage: Stage, identifier: bytes) -> bool:
-        """Whether a stage cannot make up this id itself, since its toolkit takes no seed."""
-        is_seeded = ids.depends_on_seed(identifier, self.seed_of(stage))
-        return is_seeded and not self.takes_seed(stage)
 
     def settle(
         self,
@@ -169,8 +161,7 @@ class Seeding:
                 key = deeper(key, stage)
                 entry = entries.find(self._store, key, asks_beyond)
                 is_bound |= name == SEEDED
-        is_unlike = entry is not None and entry.redirect == unlike_ids.REDIRECT
-        return KeptResult(key, None if entry and entry.redirect else entry, is_bound, is_unlike)
+        return KeptResult(key, None if entry and entry.redirect else entry, is_bound)
 
     def _placed_key(self, key: str, stage: Stage) -> str:
         """The key that knows where the source is."""

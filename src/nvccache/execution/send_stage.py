@@ -10,10 +10,12 @@ import os
 
 from nvccache.machine.process import Completed
 from nvccache.module_id import ids
+from nvccache.module_id.own_ids import ROLE
 from nvccache.plan import stage_key
 from nvccache.remote_execution import expectations, faults, shipped, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE
+from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ class Sending:
         execution = self._execution
         if not self.executor.is_in_use:
             return 0.0
-        if ids.generates(stage) and not execution.seeds.takes_seed(stage):
+        may_generate = ids.generates(stage) and not execution.own_ids.known_for(stage)
+        if may_generate and not execution.seeds.takes_seed(stage):
             return 0.0  # the id would be of another process, and perhaps made once more
         seconds = self.executor.expected(stage, execution.cwd, execution.input_bytes(stage))
         return seconds if self.executor.is_worth_it(stage, seconds, execution.environ) else 0.0
@@ -60,7 +63,7 @@ class Sending:
         back = attempt.run()
         if self._execution.terminal and back.stderr:
             raise AwayError(faults.FAILED, "what it says may look different on a terminal")
-        for output in stage.kept_outputs:
+        for output in self._made_there(stage, back):
             if output.role != _TELLS_PLACE and _PLACE in back.outputs[self._name(output)]:
                 raise AwayError(faults.FAILED, "its result tells where it was made")
         return back
@@ -70,7 +73,7 @@ class Sending:
         from nvccache.execution.run_stage import Made
 
         scratch = os.fsencode(self._execution.plan.scratch)
-        for output in stage.kept_outputs:
+        for output in self._made_there(stage, back):
             content = back.outputs[self._name(output)]
             if output.role == _TELLS_PLACE:
                 content = content.replace(_PLACE, scratch)
@@ -85,10 +88,21 @@ class Sending:
         execution = self._execution
         loaded = stage_key.loaded_by(stage, execution.environ, execution.store)
         tool = shipped.of_tool(stage.argv[0], loaded, execution.environ, execution.store)
-        argv = execution.runs.argv_to_run(stage)
-        return work.of_stage(
-            stage, argv, execution.read_by(stage), execution.plan.scratch, tool, execution.environ
-        )
+        is_told = execution.own_ids.tell(stage)
+        argv = execution.runs.argv_to_run(stage, is_told=is_told)
+        read = execution.read_by(stage)
+        if is_told:
+            read += [output.path for output in stage.outputs if output.role == ROLE]
+            stage = replace(stage, outputs=tuple(each for each in stage.outputs if each.role != ROLE))
+        return work.of_stage(stage, argv, read, execution.plan.scratch, tool, execution.environ)
+
+    def _made_there(self, stage: Stage, back: CameBack) -> list[Output]:
+        """What a stage wrote: an id that it was told lies here."""
+        return [
+            output
+            for output in stage.kept_outputs
+            if output.role != ROLE or self._name(output) in back.outputs
+        ]
 
     def _name(self, output: Output) -> str:
         return output.path.removeprefix(self._execution.plan.scratch + "/")

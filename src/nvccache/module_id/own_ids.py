@@ -5,8 +5,8 @@ it, so that cicc waits for cudafe++. Every one of these tools takes the option t
 them, and makes up the same id from the same source: from the path and the first external definition, or
 from the seed where there is none (CUDA 11.8 to 13.5, found by comparing ids, PTX and stubs). Where the
 passes differ in their first external definition the ids do too, and so they do in units without external
-definition on toolkits that take no seed. Therefore they are compared, and where they differ and matter
-the call is carried out in nvcc's way.
+definition on toolkits that take no seed. Therefore a stage that runs before nvcc's id is known guesses, and
+one that runs later is told it (execution/unlike_ids.py).
 """
 
 from __future__ import annotations

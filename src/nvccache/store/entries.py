@@ -19,7 +19,7 @@ class Entry:
     `cpu` are the seconds that it had of a CPU, 0 where they are not known; `wall` is what it took of the wall
     clock, had it run for as long, beside others of its call.
     `redirect` is set in an entry without outputs, and says what else the result depends on; see
-    seeding.py and unlike_ids.py.
+    seeding.py.
     `facts` are what is known of an output that is not kept itself; see passes.py. `text` are the digests of
     the preprocessed text it was made from, whose lines its key may leave out; see find_stage.py.
     """

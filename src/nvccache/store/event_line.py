@@ -7,7 +7,7 @@ Part of the hot path; events.py reads the lines again, event_totals.py adds them
 
 tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
 bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
-where, away, CPU seconds). What would end a field or a line is percent-encoded.
+where, away, CPU seconds, seconds in vain). What would end a field or a line is percent-encoded.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ class StageEvent:
     saved, and `cpu` on a CPU, 0 where that is not known; `wall` is its share of the time during which tools
     of the call that ran it did (stage_clock.py). `slot` is the job slot, or -1; `where` it ran is LOCAL, an
     executor as it is shown, or empty for a hit. `away` is what it cost there (AWAY), or why it ran here
-    though it was sent, a word of remote_execution/faults.py.
+    though it was sent, a word of remote_execution/faults.py. `in_vain` are seconds for which its tool ran
+    before with a module id that was not nvcc's.
     """
 
     __slots__ = (
         "architecture",
         "away",
         "cpu",
+        "in_vain",
         "kind",
         "result",
         "seconds",
@@ -83,6 +85,7 @@ class StageEvent:
         self.slot = -1
         self.where = "" if result in (HIT, SHARED) else LOCAL
         self.away = ""
+        self.in_vain = 0.0
 
     @property
     def is_hit(self) -> bool:
@@ -269,7 +272,8 @@ def _text_of_stage(stage: StageEvent) -> str:
     why = quote(stage.why[:_LONGEST_CLAUSE])
     return (
         f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
-        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}\x1f{stage.cpu:.6f}"
+        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}\x1f"
+        f"{stage.cpu:.6f}\x1f{stage.in_vain:.6f}"
     )
 
 

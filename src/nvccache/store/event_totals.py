@@ -57,6 +57,10 @@ if TYPE_CHECKING:
         bytes_sent: int
         bytes_received: int
 
+    class InVainTotals(TypedDict):
+        runs: int
+        seconds: float
+
     class Totals(TypedDict):
         calls: dict[str, int]
         bypass_reasons: dict[str, int]
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
         stages: dict[str, StageTotals]
         remote: RemoteTotals
         executor: ExecutorTotals
+        in_vain: InVainTotals
         seconds_saved: float
         wall_seconds_saved: float
         seconds: float
@@ -275,6 +280,8 @@ def _amounts(event: Event) -> list[tuple[str, float]]:
             (f"stages.{stage.kind}.seconds", events.tool_spent(stage)),
         ]
         amounts += _amounts_of_executor(stage)
+        if stage.in_vain:
+            amounts += [("in_vain.runs", 1), ("in_vain.seconds", stage.in_vain)]
     return amounts
 
 
@@ -369,6 +376,10 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
             "faults": amounts("remote_faults"),
         },
         "executor": _of_executor(amount, amounts("executor_reasons")),
+        "in_vain": {
+            "runs": int(amount("in_vain.runs")),
+            "seconds": round(amount("in_vain.seconds"), 6),
+        },
         "seconds_saved": round(amount("seconds_saved"), 6),
         "wall_seconds_saved": round(amount("wall_seconds_saved"), 6),
         "seconds": round(amount("seconds"), 6),

@@ -211,6 +211,7 @@ def to_json(event: Event) -> dict[str, object]:
             },
             "away": costs_away(stage),
             "why_here": why_here(stage),
+            "in_vain": stage.in_vain,
         }
         for stage in event.stages
     ]
@@ -332,13 +333,14 @@ def _stage_of(field: str) -> StageEvent:
     """Raises ValueError."""
     parts = field.split(SEPARATOR)
     if len(parts) == _FORMER_STAGE:
-        parts.append("0")
-    kind, architecture, result, why, start, seconds, wall, slot, ran, away, cpu = parts
+        parts += "0", "0"
+    kind, architecture, result, why, start, seconds, wall, slot, ran, away, cpu, in_vain = parts
     if result not in _RESULTS:
         raise ValueError(result)
     stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture, _number(cpu))
     stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
     stage.away = away
+    stage.in_vain = _number(in_vain)
     return stage
 
 

@@ -19,7 +19,7 @@ FIELDS = {
     "remote",
 }  # fmt: skip
 STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "cpu", "wall", "slot", "where"}
-STAGE_FIELDS |= {"away", "why_here"}
+STAGE_FIELDS |= {"away", "why_here", "in_vain"}
 
 
 @pytest.fixture

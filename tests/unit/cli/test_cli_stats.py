@@ -40,7 +40,7 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     assert set(statistics) == {
         "version", "calls", "bypass_reasons", "store_faults", "wrong_settings", "stages", "seconds_saved",
         "store", "wall_seconds_saved", "seconds", "since", "rates", "last_build", "remote", "uploads",
-        "executor", "executor_outage",
+        "executor", "executor_outage", "in_vain",
     }  # fmt: skip
     assert nvccache("stats", "--json").output == nvccache("stats", "--format", "json").output
     assert statistics["version"] == __version__

@@ -46,6 +46,43 @@ class FakeSlots(Slots):
 
 
 @dataclasses.dataclass
+class FakeIds:
+    """The module ids that stages of these kinds read, or make up before `source` has ended.
+
+    What is made up by `wrong` ones is not what `source` makes; `seen` is what tells of it while they run.
+    """
+
+    kinds: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    seen: bool | None = None
+    were_noted: bool = False
+    is_known: bool = False
+    made_up: set[str] = dataclasses.field(default_factory=set)
+
+    def has_to_guess(self, one: Stage) -> bool:
+        return one.kind in self.kinds and not self.is_known
+
+    def note_start(self, one: Stage) -> None:
+        (self.made_up.add if self.has_to_guess(one) else self.made_up.discard)(one.kind)
+
+    def are_not_in(self, one: Stage) -> bool:
+        return one.kind in self.unused
+
+    def is_unlike(self, one: Stage) -> bool:
+        return one.kind in self.wrong and one.kind in self.made_up and not self.are_not_in(one)
+
+    def is_seen_to_be_unlike(self, one: Stage) -> bool | None:
+        return self.seen
+
+    def note_in_vain(self, one: Stage) -> None:
+        self.were_noted = True
+
+    def were_in_vain(self, one: Stage) -> bool:
+        return self.were_noted
+
+
+@dataclasses.dataclass
 class FakeExecution:
     """Runs stages by calling `does`; `stored` are the kinds whose results are in the store.
 
@@ -60,6 +97,7 @@ class FakeExecution:
     elsewhere: set[str] | None = None
     told: threading.Event = dataclasses.field(default_factory=threading.Event)
     sending: object = None
+    own_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
 
     @property
     def asks_beyond(self) -> bool:
@@ -103,10 +141,12 @@ class FakeExecution:
 
     def run(self, wanted: Stage, handle: object) -> Made:
         self.events.append(f"began {wanted.kind}")
+        self.own_ids.note_start(wanted)
         status = self.does(wanted)
+        self.own_ids.is_known |= wanted.kind == "cudafe"
         self.events.append(f"ended {wanted.kind}")
         made = {output.path: Pass((), "") for output in wanted.outputs if wanted.is_preprocessor}
-        return Made(Completed(status, b"", b"", 0.0), [], made)
+        return Made(Completed(status, b"", b"", 0.25), [], made)
 
     def run_again(self, wanted: Stage, handle: object) -> Made:
         done = self.run(wanted, handle)
@@ -135,9 +175,9 @@ def go_on(schedule: Schedule) -> None:
         schedule.look_up()
 
 
-def carry_out(execution: FakeExecution, slots: int = 1, claims: Claims | None = None) -> Schedule:
+def carry_out(execution: FakeExecution, slots: int | Slots = 1, claims: Claims | None = None) -> Schedule:
     """Go through to the end as the runner does, or up to the first failure and what comes before it."""
-    schedule = Schedule(execution, FakeSlots(slots), claims)
+    schedule = Schedule(execution, FakeSlots(slots) if isinstance(slots, int) else slots, claims)
     ended: list = []
     while True:
         go_on(schedule)

@@ -10,6 +10,8 @@ import pytest
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache.execution.send_stage import Sending
 from nvccache.machine.process import Handle
+from nvccache.module_id import ids
+from nvccache.module_id.own_ids import ROLE, independent
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
@@ -59,6 +61,27 @@ def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path: Path) -> 
     assert sending.taken == [stage]
 
 
+def test_an_id_that_is_known_is_sent_and_not_sent_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending = OfTest(tmp_path, back_of())
+    plan = independent(sending.plan)
+    stage = next(found for found in plan.stages if found.kind == "cicc")
+    execution = sending._execution
+    execution.plan, execution.environ, execution.store = plan, {}, None
+    execution.read_by = lambda stage: list(stage.inputs)
+    execution.own_ids = SimpleNamespace(tell=lambda stage: True)
+    execution.runs.argv_to_run = lambda stage, is_told: ids.without_generating(stage.argv) if is_told else []
+    monkeypatch.setattr("nvccache.plan.stage_key.loaded_by", lambda *_: [])
+    monkeypatch.setattr("nvccache.remote_execution.shipped.of_tool", lambda *_: None)
+    work = Sending._work(sending, stage)
+    own = stage.output(ROLE).path.removeprefix(f"{tmp_path}/")
+    assert own in work.inputs and own not in work.outputs
+    assert ids.GENERATE_OPTION not in work.arguments
+    sending.take(stage, sending.run(stage, Handle(), []))
+    assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
+
+
 def test_a_result_that_tells_where_it_was_made_is_not_believed(tmp_path: Path) -> None:
     sending = OfTest(tmp_path, back_of(ptx=f".file {PLACE}/a".encode()))
     with pytest.raises(AwayError) as caught:
@@ -83,6 +106,7 @@ def test_an_id_that_is_made_of_the_process_is_made_here(
     sending = OfTest(tmp_path, back_of())
     execution, executor = sending._execution, sending.executor
     execution.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)
+    execution.own_ids = SimpleNamespace(known_for=lambda stage: ())
     execution.cwd, execution.environ, execution.input_bytes = "/work", {}, lambda stage: 1
     executor.is_in_use, executor.expected = True, lambda *_: 9.0
     executor.is_worth_it = lambda *_: True

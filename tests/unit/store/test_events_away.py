@@ -1,9 +1,9 @@
-"""Stages on other machines in the event log."""
+"""Stages on other machines, and those that ran in vain before, in the event log."""
 
 from __future__ import annotations
 
 from nvccache.remote_execution.work import Costs
-from nvccache.store import event_line, events
+from nvccache.store import event_line, event_totals, events
 from nvccache.store.event_line import RAN, Event, StageEvent
 
 
@@ -40,3 +40,16 @@ def test_costs_that_are_none_are_not_told() -> None:
     for text in ("", "1 2", "1 2 3 4 5 6 x"):
         stage.away = text
         assert read_again(stage)[1]["away"] is None
+
+
+def test_what_ran_in_vain_is_kept_and_counted() -> None:
+    stage = StageEvent("cicc", RAN, 6.5)
+    assert read_again(stage)[1]["in_vain"] == 0
+    stage.in_vain = 1.25
+    found, told = read_again(stage)
+    assert told["in_vain"] == 1.25
+    event = Event("miss", started=1.0)
+    event.stages += [found, StageEvent("cicc", RAN, 1.0), found]
+    assert event_totals.of_events([event])["in_vain"] == {"runs": 2, "seconds": 2.5}
+    line = event_line.line_of(event)
+    assert list(events.parse(line.replace(b"1.250000", b"1.250000\x1f3"))) == []

@@ -37,7 +37,7 @@ class Stage:
     `cpu` 0 where it is not known.
 
     `away` is what it cost on another machine (event_line.AWAY), or None; `why_here` why it ran here though it
-    was sent.
+    was sent; `in_vain` the seconds that its tool ran before with another module id than nvcc's.
     """
 
     kind: str
@@ -51,6 +51,7 @@ class Stage:
     cpu: float = 0.0
     away: Mapping[str, float] | None = None
     why_here: str = ""
+    in_vain: float = 0.0
 
     @property
     def lasted(self) -> float:
@@ -191,6 +192,7 @@ def _stage(stage: Mapping[str, object]) -> Stage:
         _number(stage, "cpu"),
         _away(stage),
         _text(stage, "why_here"),
+        _number(stage, "in_vain") if "in_vain" in stage else 0.0,
     )
 
 

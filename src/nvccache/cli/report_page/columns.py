@@ -59,9 +59,9 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
-            [number, _units(stage.lasted), texts.number(page_parts.away_words(stage))]
+            [number, _units(stage.lasted), texts.number(page_parts.further_words(stage))]
             for number, stage in enumerate(stage for call in calls for stage in call.stages)
-            if stage.away or stage.why_here
+            if stage.away or stage.why_here or stage.in_vain
         ],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
         "builds": _spans(builds, begun),

@@ -48,6 +48,7 @@ class Figures:
     wall_saved: float
     tool_spent: float
     tool_saved: float
+    in_vain: float  # seconds of tools that had to run again, with another module id
     stages: dict[str, Tally]
     sources: dict[str, Tally]
     slowest_stages: list[SlowStage]
@@ -82,6 +83,7 @@ def of(calls: Sequence[Call]) -> Figures:
         wall_saved=sum(call.wall_saved for call in calls),
         tool_spent=sum(call.tool_spent for call in calls),
         tool_saved=sum(call.tool_saved for call in calls),
+        in_vain=sum(stage.in_vain for call in calls for stage in call.stages),
         stages=_by_kind(calls),
         sources=_sorted(_tally((call.source, call) for call in calls if call.source), "wall"),
         slowest_stages=ran[:LONGEST_LIST],
@@ -101,7 +103,7 @@ def to_json(figures: Figures) -> dict[str, object]:
         name: getattr(figures, name)
         for name in (
             *("calls", "by_outcome", "hit_rate", "stage_hit_rate", "elapsed", "wall", "wall_saved"),
-            *("tool_spent", "tool_saved"),
+            *("tool_spent", "tool_saved", "in_vain"),
         )
     }
     for name in ("stages", "sources", "causes", "whys", "reasons", "store_faults", "wrong_settings"):

@@ -74,7 +74,8 @@ def stage_table(figures: Figures) -> str:
         "Stages",
         heads,
         rows,
-        "Tool time. Shared: another process was running the same stage, and its result was taken.",
+        "Tool time. Shared: another process was running the same stage, and its result was taken."
+        + (f" In vain, with a wrong module id: {duration(figures.in_vain)} more." if figures.in_vain else ""),
     )
 
 
@@ -114,7 +115,13 @@ def _with_place(stage: Stage) -> str:
     return f"{name} on {stage.where}" if stage.away else name
 
 
-def away_words(stage: Stage) -> str:
+def further_words(stage: Stage) -> str:
+    """What is to be told of a stage beside its result: what became of it elsewhere, and what was in vain."""
+    in_vain = f"ran {duration(stage.in_vain)} in vain before, with a wrong module id" if stage.in_vain else ""
+    return "; ".join(filter(None, (_away_words(stage), in_vain)))
+
+
+def _away_words(stage: Stage) -> str:
     """What a stage cost on another machine, or why it ran here though it was sent; empty for others."""
     if stage.why_here:
         return (

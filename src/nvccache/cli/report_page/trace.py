@@ -124,6 +124,8 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
     if stage.away:
         args |= stage.away
     args["why_here"] = stage.why_here
+    if stage.in_vain:
+        args["in_vain"] = stage.in_vain
     args["saved" if stage.is_found else "seconds"] = stage.saved or stage.seconds
     title = f"{stage.kind} {stage.architecture}".strip()
     # What was found takes no time of its own, and may not reach beyond its call.
