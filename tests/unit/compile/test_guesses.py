@@ -26,7 +26,7 @@ def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def idle(tmp_path: Path) -> Slots:
     """One slot of the call's own, and more cores that nobody uses."""
-    return Slots(1, Pool(str(tmp_path), 4), None)
+    return Slots(1, Pool(str(tmp_path), range(4)), None)
 
 
 def guessing(does: Callable[[Stage], int] = lambda stage: 0, **ids) -> FakeExecution:
@@ -66,7 +66,7 @@ def test_without_an_idle_core_the_id_is_waited_for(own: int) -> None:
 
 def test_the_only_core_is_not_idle(tmp_path: Path) -> None:
     execution = guessing(wrong=("cicc",))
-    carry_out(execution, Slots(1, Pool(str(tmp_path), 1), None))
+    carry_out(execution, Slots(1, Pool(str(tmp_path), range(1)), None))
     assert is_told_first(execution)
 
 
