@@ -176,10 +176,12 @@ def _as_dry_run(case: Case, site: Site) -> list[tuple[str, ...]]:
     assert case.plan and case.transcript
     written = [step.argv for step in case.transcript.steps if isinstance(step, dryrun.Command)]
     found = []
+    products: dict[str, str] = {}  # by where they are made; a later stage may read them
     for stage, original in zip(case.plan.stages, written, strict=True):
         argv = stage.argv
-        for output in stage.outputs:
-            argv = tuple(word.replace(output.path, output.destination or output.path) for word in argv)
+        products |= {output.path: output.destination for output in stage.outputs if output.destination}
+        for path, destination in products.items():
+            argv = tuple(word.replace(path, destination) for word in argv)
         # What several nvlinks add to is a new file each time.
         argv = tuple(re.sub(r"(\.reg\.c)\++", r"\1", word) for word in argv)
         # The stub is given another name, which is put back when it is read.

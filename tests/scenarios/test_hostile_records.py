@@ -135,7 +135,7 @@ def forged_answer(choose: random.Random, right: set[str]) -> bytes:
     listed = [b"a.cu\0", b"0"] if choose.random() < 0.8 else [b"", b""]
     link = sections.join(choose.choice([[], [], [], ["a.o", DIGEST]]))
     parts = [sections.join(products), rule.encode(), *listed, b"", b"", b"1", link, b"", b"0"]
-    return sections.pack("answer-5", parts)
+    return sections.pack("answer-6", parts)
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -58,8 +58,8 @@ def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace) ->
     assert holding(workspace.cache) == []
     assert SECRET not in log.read_text()
     shown = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode()
-    assert ", because `-DKEY` has another value\n" in shown
-    assert "  also: the environment variable `LANGUAGE` changed\n" in shown
+    assert ", because the environment variable `LANGUAGE` changed\n" in shown
+    assert "  also: `-DKEY` has another value\n" in shown
 
 
 @pytest.mark.parametrize(
