@@ -76,6 +76,22 @@ GUARDS = [
         "warning",
     ),
     Guard(
+        "what leads into another checkout",
+        "record_call.py",
+        "and not self._is_led_here(made)",
+        "",
+        CHECKOUTS,
+        "leads_both and (variable or include)",
+    ),
+    Guard(
+        "directories of PATH below the base",
+        "src/nvccache/records/direct.py",
+        'tuple(relocation.below_base(environ.get("PATH", "").split(":")))',
+        "()",
+        f"{CHECKOUTS} --every-case",
+        "leads_both and search",
+    ),
+    Guard(
         "ids in what is shared",
         "record_call.py",
         "if may_hold_id and self",

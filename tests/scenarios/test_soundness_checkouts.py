@@ -7,6 +7,7 @@ checkout gets may name the first.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -236,6 +237,38 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
     for call in (first, second):
         made, _ = made_by_cache(workspace, call)
         assert made == made_by_plain(workspace, call)
+
+
+@pytest.mark.by_default("variable", "include")
+@pytest.mark.parametrize("led_by", ["variable", "search path", "include", "has include"])
+def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str) -> None:
+    """The file of the first checkout is read by both, so its edit counts for both."""
+    include = {
+        "variable": "#include <led.h>",
+        "search path": "",
+        "include": f'#include "{workspace.directory}/b/one/led/led.h"',
+        "has include": f'#if __has_include("{workspace.directory}/b/one/led/none.h")\n#define LED 2\n#endif',
+    }[led_by]
+    text = f"{include}\n#ifndef LED\n#define LED 0\n#endif\n{USER}extern const int y;\nconst int y = LED;\n"
+    script = '#!/bin/sh\nexec /usr/bin/{} -DLED={} "$@"\n'
+    led = {"led.h": "#define LED 1\n", **{name: script.format(name, 1) for name in ("gcc", "g++")}}
+    checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, **{f"led/{name}": led[name] for name in led}})
+    first, second = check_out(workspace, checkouts)
+    for program in workspace.directory.glob("b/*/led/g*"):
+        program.chmod(0o755)
+    directory = f"{workspace.directory}/b/one/led"
+    if led_by == "variable":
+        workspace.environ["CPATH"] = directory
+    elif led_by == "search path":
+        workspace.environ["PATH"] = f"{directory}:{workspace.environ.get('PATH', os.environ['PATH'])}"
+    made_by_cache(workspace, first)
+    workspace.write("b/one/led/led.h", "#define LED 2\n")
+    workspace.write("b/one/led/none.h", "")
+    for name in ("gcc", "g++"):
+        workspace.write(f"b/one/led/{name}", script.format(name, 2)).chmod(0o755)
+    time.sleep(OLD_ENOUGH)
+    made, _ = made_by_cache(workspace, second)
+    assert made == made_by_plain(workspace, second)
 
 
 # The assembler writes the name of its working directory into what holds a line.

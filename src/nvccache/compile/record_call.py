@@ -129,11 +129,27 @@ class Recorder:
             return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
-    def scope(self, given: CallResult) -> str:
-        """How widely the record may be shared."""
+    def scope(self, given: CallResult, made: InputRecord) -> str:
+        """How widely the record of a call may be shared."""
         if self.known.is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
-        return direct.SHARED if self._is_relocatable(given) else direct.PLACED
+        is_shared = self._is_relocatable(given) and not self._is_led_here(made)
+        return direct.SHARED if is_shared else direct.PLACED
+
+    def _is_led_here(self, made: InputRecord) -> bool:
+        """Whether a variable or a file that was read names a path in this checkout.
+
+        What was found by it lies there for other checkouts as well, and not in the same place of theirs.
+        """
+        here, environ = self.relocation.checkout, self.request.environ
+        # The directory is in the key.
+        values = [environ.get(name, "") for name, _ in made.variables if name != "PWD"]
+        if any(here in value for value in values):
+            return True
+        read = [
+            path for path, kind in zip(made.files, made.kinds, strict=True) if kind != input_records.LIBRARY
+        ]
+        return any(os.fsencode(here) in _text_of(path) for path in read)
 
     def _names_outputs(self, given: CallResult) -> bool:
         """Whether a product or a message holds the name of an output."""
@@ -169,6 +185,13 @@ class Recorder:
         return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)
 
 
+def _text_of(path: str) -> bytes:
+    """What a file holds that was read just now, or nothing for a program; raises OSError."""
+    with open(path, "rb") as stream:
+        head = stream.read(len(elf.MAGIC))
+        return b"" if head == elf.MAGIC else head + stream.read()
+
+
 def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
     found = []
     if any(
@@ -194,7 +217,7 @@ def record(recorder: Recorder) -> Recorded:
     if reason_against_record:
         return Recorded(reason_against_record=reason_against_record)
     given = recorder.answer()
-    scope = recorder.scope(given)
+    scope = recorder.scope(given, made)
     relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
     if scope == direct.SHARED:
         input_records.forget_way_to(recorder.cwd, made)

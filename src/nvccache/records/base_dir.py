@@ -4,7 +4,8 @@
 from the working directory, behind a mark that tells it from a path that was typed like that:
 `/base/one/src/a.cu` seen from `/base/one/build` is `<mark>1/src/a.cu`, one level up and then down.
 Everything after what the two have in common stays to the letter, so that the path of the other checkout
-is the one nvcc would print.
+is the one nvcc would print. A path that has nothing in common with the working directory below the base is
+in no checkout of this call's: it stays as it is, and is the same for all.
 
 Part of the hot path.
 """
@@ -43,7 +44,14 @@ class Relocation:
             if ours != theirs:
                 break
             common += 1
+        if not common:
+            return path
         return f"{MARK}{len(self._parts) - common}" + "".join(["/" + part for part in parts[common:]])
+
+    @property
+    def checkout(self) -> str:
+        """The directory in which paths are encoded, with the working directory in it; or empty."""
+        return "/".join([self.base, *self._parts[:1]])
 
     def decode(self, kept: str) -> str:
         """The path in this checkout of what `encode` kept; raises ValueError where it leads above base."""
@@ -71,6 +79,10 @@ class Relocation:
                 end = start + len(kept)
             start = text.find(self.base, end)
         return text
+
+    def below_base(self, paths: list[str]) -> list[str]:
+        """Those of some paths that are below the base directory, encoded."""
+        return [self.encode(path) for path in paths if self.base and _is_below(path, self.base)]
 
     def mapped_directory(self, word: str) -> list[str]:
         """The working directory as a word maps it: `./one/build` by `-ffile-prefix-map=/base=.`.

@@ -91,6 +91,7 @@ def key_of(
         argv = [token for argument in invocation.arguments for token in argument.tokens]
         mapped = [name for word in argv for name in relocation.mapped_directory(word)]
         found.append(("mapped directory", tuple(mapped)))
+        found.append(("search path", tuple(relocation.below_base(environ.get("PATH", "").split(":")))))
     if scope == BOUND:
         found.append(("outputs", given))
     limits = tight_limits()
