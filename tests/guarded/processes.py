@@ -6,6 +6,22 @@ from guarded.table import ASKING, CALLERS, OBSERVER, OBSERVER_LOG, SCRIPTS, Guar
 
 GUARDS = [
     Guard(
+        "shells that compare directories",
+        "known_programs.py",
+        "return kind not in (EDG, DEVICE, SHELL) or asks_for_status(process, kind, scripts)",
+        "return kind not in (EDG, DEVICE, SHELL)",
+        SCRIPTS,
+        "directories_are_the_same",
+    ),
+    Guard(
+        "grep that is told to read its memory",
+        "known_programs.py",
+        'is_grep and not any("proc/" in word for word in (f"{process.directory}/", *process.arguments[1:]))',
+        "is_grep",
+        ASKING,
+        "grep_looks",
+    ),
+    Guard(
         "reading the standard input",
         "process_checks.py",
         "for read in process.inputs.intersection(handed_down):",

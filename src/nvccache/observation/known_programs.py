@@ -43,6 +43,7 @@ _KINDS = (
         r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
     ),
 )
+_GREP = re.compile(r"[ef]?grep")
 _ASSEMBLER = re.compile(r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?")
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 _CLOCK = frozenset(
@@ -111,6 +112,17 @@ def asks_for_machine(process: Process, kind: str) -> bool:
     return kind in (UNKNOWN, INTERPRETER, SHELL) and any(name in _MACHINE for name, _, _ in process.questions)
 
 
+def looks_at_its_memory(process: Process, kind: str) -> bool:
+    """Whether what a process reads in /proc of its memory is for itself, and not what it was asked to read.
+
+    GNU grep looks where its stack ends each time.
+    """
+    if kind != UTILITY:
+        return kind in (UNKNOWN, INTERPRETER)
+    is_grep = _GREP.fullmatch(os.path.basename(process.program)) is not None
+    return is_grep and not any("proc/" in word for word in (f"{process.directory}/", *process.arguments[1:]))
+
+
 def asks_for_caller(kind: str, scripts: Iterable[bytes]) -> bool:
     """Whether a process may see users, limits and the like, which the C library is not asked for by name."""
     if kind == SHELL:
@@ -152,6 +164,14 @@ def asks_for_status(process: Process, kind: str, scripts: Iterable[bytes]) -> bo
     if name == "find":
         return any(_STATUS_OF_FIND.fullmatch(word) for word in words)
     return name == "stat" or (name == "ls" and any(_STATUS_OF_LS.fullmatch(word) for word in words))
+
+
+def tells_directories_apart(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
+    """Whether a process may do something else because two names are of one directory.
+
+    Shells and cicc look at `PWD` and where they work as well, but only to know what that is called.
+    """
+    return kind not in (EDG, DEVICE, SHELL) or asks_for_status(process, kind, scripts)
 
 
 def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:

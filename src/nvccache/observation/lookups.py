@@ -155,7 +155,8 @@ class StageLookups:
         self._tried: set[str] = set()  # everything that was looked for, found or not
         self._sought: set[str] = set()
 
-    def take(self, process: Process, counts: Callable[[str], bool]) -> None:
+    def take(self, process: Process, counts: Callable[[str], bool], tells_apart: bool = True) -> None:
+        """Add what a process looked for; which directories are the same one, if it tells them apart."""
         for path in filter(counts, process.absent):
             self._add(path, (ABSENT,))
         for path, mode in (*process.found.items(), *process.others.items()):
@@ -164,7 +165,7 @@ class StageLookups:
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
                 if stat.S_ISDIR(mode):  # gcc takes two names of one directory for one
                     self.follow(path)
-                    self._folders.add(path)
+                    self._folders.update([path] if tells_apart else ())
         for path in filter(counts, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.executable)

@@ -61,12 +61,6 @@ _HARMLESS_TO_PROGRAMS = re.compile(
 _HARMLESS_TO_COMPILERS = re.compile(
     rf"/dev/(?:null|zero|full|tty|u?random)|{_SELF}/(?!(?:.*/)?(?:environ$|\.\./)).*|/proc/meminfo|{_IN_ALL}"
 )
-_HARMLESS = {
-    HOST: _HARMLESS_TO_COMPILERS,
-    EDG: _HARMLESS_TO_COMPILERS,
-    INTERPRETER: _HARMLESS_TO_PROGRAMS,
-    UNKNOWN: _HARMLESS_TO_PROGRAMS,
-}
 # What a shell reads from there may be text that it runs.
 _IN_NO_FILE = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*")
 _TELLS_OF_CALLER = re.compile(rf"{_SELF}/(?:status|limits)")
@@ -96,7 +90,9 @@ def object_to(process: Process, kind: str) -> None:
             raise UnreadableError(f"a script uses `{word}`")
     if kind == DEVICE:
         return
-    harmless = _HARMLESS.get(kind, _TELLS_NOTHING)
+    harmless = _HARMLESS_TO_COMPILERS if kind in (HOST, EDG) else _TELLS_NOTHING
+    if known_programs.looks_at_its_memory(process, kind):
+        harmless = _HARMLESS_TO_PROGRAMS
     named = {path: 0 for path in process.files if path.startswith(_OF_KERNEL)}
     for path, mode in (named | process.others).items():
         if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):

@@ -345,8 +345,10 @@ class _StageInputs:
         search_path = self._subject.environ.get("PATH", "")
         looked = self._call.begin_lookups(made.files)
         here = self._names_of_directory()
-        for process, _ in self._processes:
-            looked.take(process, lambda path: self._counts(path) and path not in here)
+        for process, kind in self._processes:
+            scripts = process_checks.scripts_of(process) if kind == SHELL else []
+            tells_apart = known_programs.tells_directories_apart(process, kind, scripts)
+            looked.take(process, lambda path: self._counts(path) and path not in here, tells_apart)
         looked.add_absent(path for known in self._libraries for path in known.absent)
         if not self._subject.loaded:
             looked.call(self._subject.word, search_path)

@@ -23,7 +23,8 @@ LATER = 60 * 10**9  # nanoseconds
 ENVIRON = {"PATH": "bin", "CPATH": "inc", "SECRET": "1"}
 FILE, FOLDER = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 PIPE, DEVICE = stat.S_IFIFO | 0o644, stat.S_IFCHR | 0o666
-PROGRAMS = ("cc1plus", "g++", "as", "cudafe++", "cicc", "ptxas", "sh", "python3", "cat", "wrapper", "clang")
+COMPILERS = ("cc1plus", "g++", "clang", "as", "cudafe++", "cicc", "ptxas")
+PROGRAMS = (*COMPILERS, "sh", "python3", "cat", "grep", "wrapper")
 
 
 @pytest.fixture

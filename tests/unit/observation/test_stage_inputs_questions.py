@@ -78,6 +78,16 @@ def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode,
     assert found == objecting
 
 
+def test_grep_looks_where_its_stack_ends_and_is_seen_to_read_what_it_is_told(place):
+    path = "/proc/self/maps"
+    assert read_by(place, ran("grep", "maps", "a.h", others={path: FILE}))
+    told = [ran("grep", "x", *argv, others={path: FILE}) for argv in ([path], ["-fproc/self/maps"], ["self"])]
+    told[2].directory = "/proc"
+    for process in told:
+        with pytest.raises(UnreadableError, match="`grep` reads `/proc/self/maps`"):
+            read_by(place, process)
+
+
 @pytest.mark.parametrize(
     ("process", "depends"),
     [

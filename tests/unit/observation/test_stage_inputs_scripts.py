@@ -163,6 +163,21 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, wha
 @pytest.mark.parametrize(
     ("name", "argv", "counts"),
     [
+        *[("cc1plus", [], True), ("wrapper", [], True), ("cat", [], True)],
+        ("sh", ["-c", "[ a -ef b ]"], True),
+        *[("sh", ["-c", "exec cicc"], False), ("cicc", [], False), ("ptxas", [], False)],
+    ],
+)
+def test_who_may_heed_which_directories_are_the_same(place, name, argv, counts):
+    """Of the others, each looks at where it works, by the name that `PWD` has for it."""
+    folder = os.stat(".").st_mode
+    made = read_by(place, ran(name, *argv, found={".": folder, str(place): folder}))
+    assert made.identities == ([(".", "."), (str(place), ".")] if counts else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "counts"),
+    [
         ("wrapper", [], True),
         ("python3", [], True),
         ("sh", ["-c", "[ /dev/fd/3 -nt b.h ]"], True),
