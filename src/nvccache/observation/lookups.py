@@ -165,7 +165,8 @@ class StageLookups:
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
                 if stat.S_ISDIR(mode):  # gcc takes two names of one directory for one
                     self.follow(path)
-                    self._folders.update([path] if tells_apart else ())
+                    if tells_apart:
+                        self._folders.add(path)
         for path in filter(counts, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
         self._tried.update(process.executable)
