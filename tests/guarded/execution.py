@@ -50,6 +50,14 @@ GUARDS = [
         "changed_and_compiled and included and dc",
     ),
     Guard(
+        "the same text in seeds at any time",
+        "seeding.py",
+        "known = self._plan.steps[: self._plan.end_of_passes(self._number_of(stage))]",
+        "known = self._plan.steps",
+        "test_seeding.py",
+        "in_order",
+    ),
+    Guard(
         "options in seeds",
         "seeding.py",
         "options = [word for other in unit for word in (other.argv[0], *other.key_argv)]",

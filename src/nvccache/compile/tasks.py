@@ -111,6 +111,7 @@ class Tasks:
     def __init__(self, plan: Plan, read_by: Callable[[Stage], list[str]]) -> None:
         self.all = [Task(number, step) for number, step in enumerate(plan.steps) if isinstance(step, Stage)]
         self.by_urgency = sorted(self.all, key=_urgency)
+        self._plan = plan
         self._read_by = read_by
         self._by_output = {output.path: task for task in self.all for output in task.stage.outputs}
         self._delivered_up_to = 0  # the products of stages before this one are where the user wants them
@@ -157,7 +158,7 @@ class Tasks:
             before = [other for other in self.all if other.number < task.number]
             return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
         needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)
-        if needs_all_text and not self._passes_are_known():
+        if needs_all_text and not self._passes_are_known(task):
             return False
         read = self._read_by(task.stage)
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
@@ -173,7 +174,8 @@ class Tasks:
         made = [maker for maker in makers if not maker.is_hit and not maker.stage.is_preprocessor]
         return any(maker.completed and maker.completed.seconds < _LONG_SECONDS for maker in made)
 
-    def _passes_are_known(self) -> bool:
-        """Whether all passes are done that are going to run: not those behind a stage that failed."""
-        passes = [task for task in self.all if task.stage.is_preprocessor and task.number <= self._limit]
-        return all(task.state == State.DONE for task in passes)
+    def _passes_are_known(self, task: Task) -> bool:
+        """Whether all passes are done that can run before a stage: not those behind one that failed."""
+        end = min(self._limit + 1, self._plan.end_of_passes(task.number))
+        passes = [other for other in self.all if other.stage.is_preprocessor and other.number < end]
+        return all(other.state == State.DONE for other in passes)

@@ -44,8 +44,8 @@ class KeptResult:
 class Seeds:
     """What the module ids of one call are made of. `plan` is nvcc's own.
 
-    `own_ids` are the files with an id that nvcc does not write. A seed holds what the passes say, as far as
-    `workspace` knows it: no stage that generates an id is looked up before all of them are done.
+    `own_ids` are the files with an id that nvcc does not write. A seed holds what the passes say that
+    `workspace` knows: no stage that generates an id is looked up before all are done that can run before it.
     """
 
     def __init__(
@@ -68,13 +68,18 @@ class Seeds:
         stage = self._reference(stage)
         ends = self._ends_of(stage)
         unit = [other for other in self._plan.stages if ends & self._ends_of(other)]
+        known = self._plan.steps[: self._plan.end_of_passes(self._number_of(stage))]
         products = [os.path.normpath(os.path.join(self._cwd, path)) for path in sorted(ends)]
         source = os.path.join(self._cwd, stage.name("source path"))
         options = [word for other in unit for word in (other.argv[0], *other.key_argv)]
         options += [f"{name}={self._environ[name]}" for name in _INCLUDE_PATHS if name in self._environ]
-        passes = [output.path for other in unit if other.is_preprocessor for output in other.outputs]
+        passes = [out.path for one in unit if one.is_preprocessor and one in known for out in one.outputs]
         texts = [self._workspace.meaning_of(path) for path in passes] if self._workspace else []
         return ids.seed_of(source, products, options, texts)
+
+    def _number_of(self, stage: Stage) -> int:
+        """The place of a stage among nvcc's steps."""
+        return self._plan.steps.index(self._producers[stage.outputs[0].path])
 
     def _ends_of(self, stage: Stage) -> set[str]:
         """The products that a stage writes, or that what it writes ends up in."""

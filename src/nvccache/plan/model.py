@@ -106,6 +106,14 @@ class Plan:
     def stages(self) -> tuple[Stage, ...]:
         return tuple(step for step in self.steps if isinstance(step, Stage))
 
+    def end_of_passes(self, number: int) -> int:
+        """Up to where passes can run before a step: those behind the next that stays in order cannot."""
+        later = range(number + 1, len(self.steps))
+        return next((at for at in later if self._stays_in_order(self.steps[at])), len(self.steps))
+
+    def _stays_in_order(self, step: Stage | DependencyFile) -> bool:
+        return isinstance(step, Stage) and step.grammar.stays_in_order
+
     @property
     def keeps_intermediates(self) -> bool:
         return any(output.kept_as for stage in self.stages for output in stage.outputs)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.compile.schedule import Schedule
-from nvccache.compile.tasks import State
+from nvccache.compile.tasks import State, Tasks
 from nvccache.execution.execution import Known
 from nvccache.execution.find_stage import Lookup
 from nvccache.execution.publish_stage import Published
@@ -18,6 +18,7 @@ from nvccache.execution.run_stage import Made
 from nvccache.machine import memory
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
+from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.preprocessed.passes import Pass
@@ -346,6 +347,19 @@ def test_passes_behind_a_failure_are_not_waited_for(slots):
     may_end.set()
     caller.join(30)
     assert execution.events.index("ended host_compile") and not caller.is_alive()
+
+
+def test_passes_behind_what_stays_in_order_are_not_waited_for():
+    """They wait themselves for a stage that makes up a module id, which waits for the text before it."""
+    generating = replace(CUDAFE, argv=("cudafe++", ids.GENERATE_OPTION))
+    in_order = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, stays_in_order=True))
+    plan = execution_of(HOST, generating, DEVICE, in_order, stage("device_preprocess", "b.cpp1.ii")).plan
+    tasks = Tasks(plan, lambda one: list(one.inputs))
+    host, cudafe, device = tasks.all[:3]
+    host.state = State.DONE
+    assert not tasks.can_be_looked_up(cudafe)
+    device.state = State.DONE
+    assert tasks.can_be_looked_up(cudafe)
 
 
 def test_a_plan_that_cannot_go_on_is_a_fault():

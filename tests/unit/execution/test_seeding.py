@@ -1,0 +1,35 @@
+"""What the module ids of one call are made of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from nvccache.execution.seeding import Seeds
+from nvccache.module_id import ids
+from nvccache.plan.model import OPAQUE, Output, Plan, Stage
+from nvccache.plan.stages.grammar import Grammar
+
+
+def stage(kind: str, writes: str, *options: str, stays_in_order: bool = False) -> Stage:
+    grammar = Grammar(kind, stays_in_order=stays_in_order)
+    return Stage(grammar, (kind, *options), (kind,), (), (Output(kind, writes),), (), (), ())
+
+
+def test_a_seed_is_the_same_before_and_after_a_pass_that_runs_behind_what_stays_in_order():
+    """No seed holds that text, neither before it is known nor after."""
+    generating = stage("cudafe", "a.cudafe1.cpp", ids.GENERATE_OPTION)
+    steps = (
+        stage("host_preprocess", "a.cpp4.ii"),
+        generating,
+        stage(OPAQUE, "a.x", stays_in_order=True),
+        stage("device_preprocess", "a.cpp1.ii"),
+    )
+    flows = {output.path: ("a.o",) for step in steps for output in step.outputs}
+    said = {"a.cpp4.ii": "one"}
+    workspace = SimpleNamespace(meaning_of=lambda path: said.get(path, ""))
+    seeds = Seeds(Plan(steps, {}, flows, "/s"), {}, "/p", {}, workspace)
+    before = seeds.seed_of(generating)
+    said["a.cpp1.ii"] = "two"
+    assert seeds.seed_of(generating) == before
+    said["a.cpp4.ii"] = "three"
+    assert seeds.seed_of(generating) != before
