@@ -79,7 +79,8 @@ class Seeds:
 
     def _number_of(self, stage: Stage) -> int:
         """The place of a stage among nvcc's steps."""
-        return self._plan.steps.index(self._producers[stage.outputs[0].path])
+        made = [self._producers[out.path] for out in stage.outputs if out.path in self._producers]
+        return self._plan.steps.index(made[0] if made else stage)  # what is not understood has no outputs
 
     def _ends_of(self, stage: Stage) -> set[str]:
         """The products that a stage writes, or that what it writes ends up in."""
