@@ -64,7 +64,8 @@ def build_in(
     here = workspace.write(f"{directory}/config.h", _CONFIG).parent
     argv = ["-c", workspace.directory / "a.cu", *options, "-o", "a.o"]
     run = [*program, workspace.nvcc] if program else [sys.executable, "-m", "nvccache", workspace.nvcc]
-    result, counters = workspace.since(lambda: workspace.run([*run, *argv], cwd=here, NVCCACHE_JOBS="8"))
+    as_set_by_a_shell = {"PWD": str(here), "NVCCACHE_JOBS": "8"}
+    result, counters = workspace.since(lambda: workspace.run([*run, *argv], cwd=here, **as_set_by_a_shell))
     assert (result.status, result.stderr) == (0, b"")
     made = (here / "a.o").read_bytes()
     keep = workspace.directory.parent / "keep"
