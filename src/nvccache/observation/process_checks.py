@@ -10,6 +10,7 @@ import re
 import stat
 
 from nvccache import environment
+from nvccache.files import signatures
 from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
@@ -263,7 +264,8 @@ def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = 
     """Raise UnreadableError where a process has made what a hit would not bring back, beside its outputs."""
     own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
     brought_back = set(map(_with_real_directory, outputs))
-    for path in sorted(process.written):
+    updated = {path for path, shown in process.updated.items() if signatures.of(path) != shown}
+    for path in sorted(process.written | updated):
         if path.startswith(own) or not os.path.lexists(path):
             continue
         real_path = _with_real_directory(path)
