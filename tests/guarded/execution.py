@@ -170,6 +170,22 @@ GUARDS = [
         "beside_the_object and stack",
     ),
     Guard(
+        "objects: of another mode than new files",
+        "object_place.py",
+        "if mode:",
+        "if False:",
+        WRAPPED_HOST,
+        "sets_the_mode",
+    ),
+    Guard(
+        "objects in place: of another mode",
+        "publish_stage.py",
+        'return next(filter(None, modes), "")',
+        'return ""',
+        WRAPPED_HOST,
+        "sets_the_mode",
+    ),
+    Guard(
         "objects: that name their path",
         "object_place.py",
         "if os.fsencode(directory) in content:",

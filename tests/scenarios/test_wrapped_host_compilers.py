@@ -140,6 +140,16 @@ def test_a_wrapper_has_more_written_beside_the_object(bench: Workspace, adds: st
 
 
 @pytest.mark.full
+@pytest.mark.by_default("hands on")
+@pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
+def test_a_wrapper_sets_the_mode_of_the_object(bench: Workspace, how: str) -> None:
+    text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    for cached in (False, True, True):
+        compiled_anew(bench, cached=cached)
+        assert (bench.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
     set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))

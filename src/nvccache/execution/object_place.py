@@ -91,10 +91,30 @@ def clue(stage: Stage, workspace: Workspace, environ: Mapping[str, str], log: Lo
             return f"{stage.kind} writes `{min(beside)}` beside the object"
         if os.fsencode(directory) in content:
             return f"the object of {stage.kind} names its path"
+        mode = odd_mode(output.path, stage.kind, directory)
+        if mode:
+            return mode
         for process in log.read().processes:
             if process_checks.may_heed(process, output.path) and not _is_compiler(process.program, environ):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
     return ""
+
+
+def odd_mode(path: str, kind: str, directory: str) -> str:
+    """What is odd about the mode of an object, a clause: a wrapper has set it. Empty if it is a new file's.
+
+    That is seen of a file which is made in this directory of ours; raises OSError.
+    """
+    new = os.path.join(directory, f"{os.path.basename(path)}.new")
+    with open(new, "wb"):
+        usual = _mode_of(new)
+    os.unlink(new)
+    mode = _mode_of(path)
+    return f"the mode of the object of {kind} is {mode:03o}" if mode != usual else ""
+
+
+def _mode_of(path: str) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
 
 
 def signatures_in_place(stage: Stage) -> dict[str, Signature]:

@@ -74,7 +74,10 @@ class Publisher:
         is_its_own = object_place.is_its_own(made.in_place, (log.read() for log in made.logs))
         if not is_its_own or self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
-        return ""
+        modes = [
+            object_place.odd_mode(path, stage.kind, self._execution.plan.scratch) for path in made.in_place
+        ]
+        return next(filter(None, modes), "")
 
     def _contents(self, stage: Stage) -> dict[str, bytes | None]:
         """What is kept of a stage's outputs, by path: the text of a pass is not."""
