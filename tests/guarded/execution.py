@@ -180,10 +180,18 @@ GUARDS = [
     Guard(
         "objects in place: of another mode",
         "publish_stage.py",
-        'return next(filter(None, modes), "")',
-        'return ""',
+        "return next(filter(None, modes), ",
+        "return next(iter(()), ",
         WRAPPED_HOST,
         "sets_the_mode",
+    ),
+    Guard(
+        "objects in place: who looks for them",
+        "publish_stage.py",
+        "object_place.who_looks(made.in_place, made.lay_there, seen)",
+        '""',
+        WRAPPED_HOST,
+        "looks_whether",
     ),
     Guard(
         "objects: that name their path",

@@ -358,6 +358,14 @@ GUARDS = [
         "told_where",
     ),
     Guard(
+        "modes of directories in shells",
+        "known_programs.py",
+        r"(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)",
+        "(?!)",
+        SCRIPTS,
+        "whole_status",
+    ),
+    Guard(
         "status of directories",
         "stage_inputs.py",
         "made.dates.append((path, self._call.files.status(path, how)))",

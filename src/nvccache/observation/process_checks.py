@@ -273,6 +273,18 @@ def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = 
             raise UnreadableError(f"`{os.path.basename(process.program)}` writes `{path}`")
 
 
+def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:
+    """Whether a process that is no compiler has seen what was at the path of a product before it was made.
+
+    One that was not there before, and is found, has been made by then.
+    """
+    if not known_programs.heeds_what_lies_there(process, known_programs.kind_of(process)):
+        return False
+    seen = process.absent | (process.found.keys() | process.files.keys() if lay_there else set())
+    name, path = os.path.basename(product), _with_real_directory(product)
+    return any(os.path.basename(one) == name and _with_real_directory(one) == path for one in seen)
+
+
 def _with_real_directory(path: str) -> str:
     directory, name = os.path.split(path)
     return os.path.join(os.path.realpath(directory), name)
