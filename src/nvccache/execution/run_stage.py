@@ -35,8 +35,8 @@ class Made:
 
     `passes` are the facts about the text that it made, `changed` the files that were there before and are
     not the same any more. It `is_repeatable` if another run was seen to make the same, see seeding.py.
-    `in_place` are the products that it wrote where the user wants them, `lay_there` those of which another was
-    there before, and `clue`, a clause, is why the path of its object may have mattered, see object_place.py.
+    `in_place` are the products that it wrote where the user wants them, `lay_there` those where another was
+    before, and `clue`, a clause, is why the path of its object may have mattered, see object_place.py.
     """
 
     completed: Completed
