@@ -1,4 +1,4 @@
-/* Opening and making files. */
+/* Opening, making and changing files. */
 
 #include "observer.h"
 
@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <utime.h>
 
 void observer_opened_file(int directory, const char *path, int flags, int descriptor)
 {
@@ -178,26 +181,27 @@ char *mkdtemp(char *path)
     return made;
 }
 
-/* A new name for something, or something new under a name; or the answer that it could not be. */
-static void named(int directory, const char *path, int result)
+/* A new name for something, something new under a name, or another status of it; or the answer that it could not be. */
+static void changed(char kind, int directory, const char *path, int result)
 {
     int kept = errno;
 
     if (!result)
-        observer_add('w', directory, path, 0, NULL);
-    else if (kept != EFAULT)
+        observer_add(kind, directory, path, 0, NULL);
+    else if (kept != EFAULT && *path)
         ADD_AT('a', directory, path, kept, F_OK);
     errno = kept;
 }
 
-#define MAKE(name, parameters, arguments, directory, path) \
+#define CHANGE(kind, name, parameters, arguments, directory, path) \
     int name parameters \
     { \
         REAL(name, -1) \
         int result = real arguments; \
-        named(directory, path, result); \
+        changed(kind, directory, path, result); \
         return result; \
     }
+#define MAKE(...) CHANGE('w', __VA_ARGS__)
 
 MAKE(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
 MAKE(mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode), directory, path)
@@ -210,3 +214,33 @@ MAKE(link, (const char *old, const char *path), (old, path), AT_FDCWD, path)
 MAKE(linkat, (int from, const char *old, int to, const char *path, int flags), (from, old, to, path, flags), to, path)
 MAKE(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path)
 MAKE(symlinkat, (const char *target, int to, const char *path), (target, to, path), to, path)
+
+/* What is there, with another date, length, mode, owner or attribute. What is open is named by its descriptor. */
+#define UPDATE(name, parameters, arguments) CHANGE('u', name, parameters, arguments, AT_FDCWD, path)
+#define UPDATE_AT(name, parameters, arguments) CHANGE('u', name, parameters, arguments, directory, path ? path : "")
+#define UPDATE_OPEN(name, parameters, arguments) CHANGE('u', name, parameters, arguments, descriptor, "")
+
+UPDATE(utime, (const char *path, const struct utimbuf *times), (path, times))
+UPDATE(utimes, (const char *path, const struct timeval times[2]), (path, times))
+UPDATE(lutimes, (const char *path, const struct timeval times[2]), (path, times))
+UPDATE(truncate, (const char *path, off_t size), (path, size))
+UPDATE(truncate64, (const char *path, off64_t size), (path, size))
+UPDATE(chmod, (const char *path, mode_t mode), (path, mode))
+UPDATE(chown, (const char *path, uid_t owner, gid_t group), (path, owner, group))
+UPDATE(lchown, (const char *path, uid_t owner, gid_t group), (path, owner, group))
+UPDATE(setxattr, (const char *path, const char *name, const void *value, size_t size, int flags),
+       (path, name, value, size, flags))
+UPDATE(lsetxattr, (const char *path, const char *name, const void *value, size_t size, int flags),
+       (path, name, value, size, flags))
+UPDATE_AT(utimensat, (int directory, const char *path, const struct timespec times[2], int flags),
+          (directory, path, times, flags))
+UPDATE_AT(futimesat, (int directory, const char *path, const struct timeval times[2]), (directory, path, times))
+UPDATE_AT(fchmodat, (int directory, const char *path, mode_t mode, int flags), (directory, path, mode, flags))
+UPDATE_AT(fchownat, (int directory, const char *path, uid_t owner, gid_t group, int flags),
+          (directory, path, owner, group, flags))
+UPDATE_OPEN(futimens, (int descriptor, const struct timespec times[2]), (descriptor, times))
+UPDATE_OPEN(futimes, (int descriptor, const struct timeval times[2]), (descriptor, times))
+UPDATE_OPEN(fchmod, (int descriptor, mode_t mode), (descriptor, mode))
+UPDATE_OPEN(fchown, (int descriptor, uid_t owner, gid_t group), (descriptor, owner, group))
+UPDATE_OPEN(fsetxattr, (int descriptor, const char *name, const void *value, size_t size, int flags),
+            (descriptor, name, value, size, flags))

@@ -6,7 +6,7 @@
 
    log.c        the log: records, batches, and the lock around them
    process.c    start and end of a process, its arguments and what is loaded
-   files.c      opening and making files
+   files.c      opening, making and changing files
    lookups.c    asking about names
    input.c      reading the standard input and other descriptors that were handed down
    programs.c   starting other programs
@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 3
+#define LOG_VERSION 4
 
 #pragma GCC visibility push(hidden)
 

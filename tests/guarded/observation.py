@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guarded.table import ASKING, OBSERVED, SCRIPTS, Guard
+from guarded.table import ASKING, OBSERVED, OBSERVER_LOG, SCRIPTS, Guard
 
 GUARDS = [
     Guard(
@@ -318,12 +318,52 @@ GUARDS = [
         "made_elsewhere",
     ),
     Guard(
+        "files that appending makes",
+        "observer_log.py",
+        "if flags & os.O_CREAT and not size and changed >= self._began:",
+        "if False:",
+        OBSERVER_LOG,
+        "may_change",
+    ),
+    Guard(
+        "logs that are appended to must be there",
+        "observer_log.py",
+        "self._process.found.setdefault(path, 0)",
+        "pass",
+        OBSERVER_LOG,
+        "may_change",
+    ),
+    Guard(
+        "files that are written to where they lie",
+        "process_checks.py",
+        "sorted(process.written | updated)",
+        "sorted(process.written)",
+        OBSERVED,
+        "where_it_lies",
+    ),
+    Guard(
+        "dates and modes that tools set",
+        "observer_log.py",
+        'elif kind == "u":',
+        "elif False:",
+        OBSERVER_LOG,
+        "may_change",
+    ),
+    Guard(
         "scripts that see a checkout",
         "stage_inputs.py",
         "if is_told or known_programs",
         "if known_programs",
         SCRIPTS,
         "told_where",
+    ),
+    Guard(
+        "modes of directories in shells",
+        "known_programs.py",
+        r"(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)",
+        "(?!)",
+        SCRIPTS,
+        "whole_status",
     ),
     Guard(
         "status of directories",

@@ -25,6 +25,7 @@ WRAPPED = call("-ccbin {work}/wrapper")
         "echo x > {work}/report",
         "ln -sf a.cu {work}/report",
         "new=$(mktemp {work}/XXXXXX) && cp {work}/a.cu $new && mv $new {work}/report",
+        "echo x >> {work}/report",
     ],
 )
 def test_what_a_wrapper_writes_is_written_each_time(bench: Workspace, text: str) -> None:
@@ -49,7 +50,7 @@ RECORDED = {
 
 @pytest.mark.parametrize("what", RECORDED)
 def test_who_leaves_nothing_behind_is_recorded(bench: Workspace, what: str) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(RECORDED[what])))
+    set_up(bench, Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(RECORDED[what])))
     compile_twice(bench, WRAPPED, is_recorded=True)
 
 

@@ -140,6 +140,28 @@ def test_a_wrapper_has_more_written_beside_the_object(bench: Workspace, adds: st
 
 
 @pytest.mark.full
+@pytest.mark.by_default("hands on")
+@pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
+def test_a_wrapper_sets_the_mode_of_the_object(bench: Workspace, how: str) -> None:
+    text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    for cached in (False, True, True):
+        compiled_anew(bench, cached=cached)
+        assert (bench.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_wrapper_looks_whether_there_is_an_object(bench: Workspace) -> None:
+    text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    for command in (bench.plain, bench.cached, bench.cached):
+        images = []
+        (bench.directory / "a.o").unlink(missing_ok=True)
+        for _ in range(2):
+            assert command(*HERE.argv(bench)).status == 0
+            images.append((bench.directory / "a.o").read_bytes())
+        assert images[0] != images[1]
+
+
 def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
     set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))

@@ -28,7 +28,7 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from nvccache.execution.execution import Context
     from nvccache.execution.workspace import Workspace
@@ -91,10 +91,45 @@ def clue(stage: Stage, workspace: Workspace, environ: Mapping[str, str], log: Lo
             return f"{stage.kind} writes `{min(beside)}` beside the object"
         if os.fsencode(directory) in content:
             return f"the object of {stage.kind} names its path"
+        mode = odd_mode(output.path, stage.kind, directory)
+        if mode:
+            return mode
         for process in log.read().processes:
             if process_checks.may_heed(process, output.path) and not _is_compiler(process.program, environ):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
     return ""
+
+
+def odd_mode(path: str, kind: str, directory: str) -> str:
+    """What is odd about the mode of an object, a clause: a wrapper has set it. Empty if it is a new file's.
+
+    That is seen of a file which is made in this directory of ours; raises OSError.
+    """
+    new = os.path.join(directory, f"{os.path.basename(path)}.new")
+    with open(new, "wb"):
+        usual = _mode_of(new)
+    os.unlink(new)
+    mode = _mode_of(path)
+    return f"the mode of the object of {kind} is {mode:03o}" if mode != usual else ""
+
+
+def lying_in_place(stage: Stage) -> frozenset[str]:
+    """Where a stage is going to write what is there already."""
+    return frozenset(out.path for out in stage.outputs if out.is_in_place and os.path.lexists(out.path))
+
+
+def who_looks(objects: Iterable[str], lay_there: Collection[str], observations: Iterable[Observation]) -> str:
+    """Who has seen what lay in the place of an object before it was made, a clause; empty if nobody did."""
+    processes = [process for observation in observations for process in observation.processes]
+    for path in objects:
+        for process in processes:
+            if process_checks.looks_for_product(process, path, lay_there=path in lay_there):
+                return f"`{os.path.basename(process.program)}` looks for `{path}`, which it makes"
+    return ""
+
+
+def _mode_of(path: str) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
 
 
 def signatures_in_place(stage: Stage) -> dict[str, Signature]:

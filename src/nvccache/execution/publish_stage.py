@@ -71,10 +71,14 @@ class Publisher:
         read = [self._execution.outputs[path][1] for path in stage.inputs if path in self._execution.outputs]
         if any(scratch.is_named(output.destination, said) for output in (*stage.outputs, *read)):
             return f"what {stage.kind} says names a product"  # which is called otherwise the next time
-        is_its_own = object_place.is_its_own(made.in_place, (log.read() for log in made.logs))
+        seen = [log.read() for log in made.logs]
+        is_its_own = object_place.is_its_own(made.in_place, seen)
         if not is_its_own or self._execution.keys.front_key(stage) != lookup.front_key:
             return unchanged_files.CHANGED_MEANWHILE
-        return ""
+        modes = [
+            object_place.odd_mode(path, stage.kind, self._execution.plan.scratch) for path in made.in_place
+        ]
+        return next(filter(None, modes), object_place.who_looks(made.in_place, made.lay_there, seen))
 
     def _contents(self, stage: Stage) -> dict[str, bytes | None]:
         """What is kept of a stage's outputs, by path: the text of a pass is not."""

@@ -11,7 +11,7 @@ from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
-from nvccache.values import dataclass, field
+from nvccache.values import dataclass, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Made:
 
     `passes` are the facts about the text that it made, `changed` the files that were there before and are
     not the same any more. It `is_repeatable` if another run was seen to make the same, see seeding.py.
-    `in_place` are the products that it wrote where the user wants them, and `clue`, a clause, is why the path
-    of its object may have mattered, see object_place.py.
+    `in_place` are the products that it wrote where the user wants them, `lay_there` those where another was
+    before, and `clue`, a clause, is why the path of its object may have mattered, see object_place.py.
     """
 
     completed: Completed
@@ -47,6 +47,7 @@ class Made:
     costs: Costs | None = None  # of a run on another machine
     wall: float = 0.0  # of the call's wall time, in seconds; see stage_clock.py
     in_place: Mapping[str, Signature] = field(default_factory=dict)
+    lay_there: frozenset[str] = frozenset()
     clue: str = ""
 
 
@@ -77,7 +78,7 @@ class StageRuns:
             logs.append(log)
             return completed
 
-        before = self._lying_before(stage)
+        before, lay_there = self._lying_before(stage), object_place.lying_in_place(stage)
         completed = carry_out(self.argv_to_run(stage, is_told=self._execution.own_ids.tell(stage)))
         is_repeatable = False
         if completed.status == 0 and ids.generates(stage):
@@ -88,7 +89,8 @@ class StageRuns:
         changed = self._adopt_changes(stage, before)
         found, in_place = self.take_in(stage), object_place.signatures_in_place(stage)
         clue = object_place.clue(stage, self._workspace, self._execution.environ, logs[-1])
-        return Made(completed, logs, found, changed, is_repeatable, in_place=in_place, clue=clue)
+        made = Made(completed, logs, found, changed, is_repeatable, clue=clue)
+        return replace(made, in_place=in_place, lay_there=lay_there)
 
     def make_inputs(self, stage: Stage) -> None:
         """Have what a stage reads on disk; raises LostResultError or OSError."""

@@ -66,13 +66,19 @@ _OWN_DIRECTORY = re.compile(r"/proc/[^/]*/(?:task/\d+/)?cwd")
 _CALLER_IN_SHELL = re.compile(
     rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s|/proc/self|/dev/std|/dev/fd"
 )
-# Tests of dates and owners, which may be those of a directory; for the rest it is enough what stands there.
-_STATUS_IN_SHELL = re.compile(rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)")
+# Tests of dates, owners and modes, which may be those of a directory; for the rest it is enough what stands
+# there. Compilers have options -g and -u.
+_STATUS_IN_SHELL = re.compile(
+    rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
+)
 _STATUS_OF_FIND = re.compile(
     r"-(?:newer\w*|[acmB](?:newer|time|min)|perm|user|group|uid|gid|nouser|nogroup|size|links|inum|samefile|used"
     r"|readable|writable|executable|f?printf|f?ls)"
 )
 _STATUS_OF_LS = re.compile(r"-\w*[cgilnostuS]\w*|--(?:[stifn]|au).*")
+# Who look where they write, and write there whatever they find; options may have them do otherwise.
+_WRITERS = frozenset(("chmod", "cp", "ln", "mkdir", "mktemp", "mv", "rm", "rmdir", "tee", "touch"))
+_OF_WRITERS = re.compile(r"-[afLPpRrv]+|--|[^-].*|")
 _INCLUDES_MORE = "--preinclude"
 
 
@@ -172,6 +178,14 @@ def tells_directories_apart(process: Process, kind: str, scripts: Iterable[bytes
     Shells and cicc look at `PWD` and where they work as well, but only to know what that is called.
     """
     return kind not in (EDG, DEVICE, SHELL) or asks_for_status(process, kind, scripts)
+
+
+def heeds_what_lies_there(process: Process, kind: str) -> bool:
+    """Whether a process may do something else where a name is taken that it looks for."""
+    if kind == UTILITY:
+        is_writer = os.path.basename(process.program) in _WRITERS
+        return not (is_writer and all(map(_OF_WRITERS.fullmatch, process.arguments[1:])))
+    return kind in (UNKNOWN, INTERPRETER, SHELL)
 
 
 def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:

@@ -47,7 +47,8 @@ class Process:
     links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
     resolved: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)  # made, emptied or replaced
+    written: set[str] = field(default_factory=set)  # made, emptied or replaced, or given another status
+    updated: dict[str, Signature] = field(default_factory=dict)  # opened to be written to where they lie
     variables: set[str] = field(default_factory=set)
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
@@ -64,6 +65,7 @@ class Process:
             getattr(self, name).update(getattr(child, name))
         for path, mode in child.found.items():
             self.found[path] = mode or self.found.get(path, 0)
+        self.updated = child.updated | self.updated  # as the first of them found it
         for name in _SETS:
             getattr(self, name).update(getattr(child, name))
         self.started += child.started

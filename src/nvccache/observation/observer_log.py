@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-VERSION = 3  # LOG_VERSION in observer/observer.h
+VERSION = 4  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
 _COUNTS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys("CAgSwx!", (0,)),
+    **dict.fromkeys("CAgSuwx!", (0,)),
     **dict.fromkeys("QedlrDXpfnkv", (1,)),
     **dict.fromkeys("Bsahyit", (2,)),
     "m": (6,),
@@ -197,8 +197,8 @@ class _Reader:
         if kind == "m":
             self._note_file(process.loaded, path, numbers)
         elif kind == "w":
-            self._written.add(path)
-            self._written_from_root.add(self._from_root(path))
+            self._note_made(path)
+        elif kind == "u":
             process.written.add(os.path.normpath(path))
         elif kind == "o":
             self._note_opened(path, numbers)
@@ -254,6 +254,8 @@ class _Reader:
         process = self._process
         if flags & (os.O_CREAT | os.O_TRUNC):
             self._made.add((numbers[2], numbers[3] & _MOST_INODES))
+        if stat.S_ISREG(numbers[4]):
+            self._note_write(path, flags, numbers[2:])
         if flags & os.O_ACCMODE == os.O_WRONLY:
             return
         if (
@@ -264,6 +266,26 @@ class _Reader:
             self._note_file(process.files, path, numbers[2:])
         else:
             process.others[path] = numbers[4]
+
+    def _note_made(self, path: str) -> None:
+        self._written.add(path)
+        self._written_from_root.add(self._from_root(path))
+        self._process.written.add(os.path.normpath(path))
+
+    def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
+        """A regular file that may be written to where it lies, or that opening it for that has made.
+
+        One that is empty and has just changed is new, by all that can be seen of it.
+        """
+        device, inode, _, size, modified, changed = numbers
+        access = flags & os.O_ACCMODE
+        if flags & os.O_CREAT and not size and changed >= self._began:
+            self._note_made(path)
+        elif access != os.O_RDONLY and not flags & os.O_APPEND:
+            shown = (device, inode & _MOST_INODES, size, modified, changed)
+            self._process.updated.setdefault(path, shown)
+        if access == os.O_WRONLY:
+            self._process.found.setdefault(path, 0)
 
     def _note_file(self, files: dict[str, Signature], path: str, numbers: Sequence[int]) -> None:
         """A file that was read: not one that the call itself has made.

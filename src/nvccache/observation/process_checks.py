@@ -10,6 +10,7 @@ import re
 import stat
 
 from nvccache import environment
+from nvccache.files import signatures
 from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
@@ -259,12 +260,25 @@ def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = 
     """Raise UnreadableError where a process has made what a hit would not bring back, beside its outputs."""
     own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
     brought_back = set(map(_with_real_directory, outputs))
-    for path in sorted(process.written):
+    updated = {path for path, shown in process.updated.items() if signatures.of(path) != shown}
+    for path in sorted(process.written | updated):
         if path.startswith(own) or not os.path.lexists(path):
             continue
         real_path = _with_real_directory(path)
         if not real_path.startswith(own) and real_path not in brought_back:
             raise UnreadableError(f"`{os.path.basename(process.program)}` writes `{path}`")
+
+
+def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:
+    """Whether a process that is no compiler has seen what was at the path of a product before it was made.
+
+    One that was not there before, and is found, has been made by then.
+    """
+    if not known_programs.heeds_what_lies_there(process, known_programs.kind_of(process)):
+        return False
+    seen = process.absent | (process.found.keys() | process.files.keys() if lay_there else set())
+    name, path = os.path.basename(product), _with_real_directory(product)
+    return any(os.path.basename(one) == name and _with_real_directory(one) == path for one in seen)
 
 
 def _with_real_directory(path: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 _MADE_UP = re.compile(
     rb"\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
-    rb"|\b(?:(?:export|readonly)[ \t]+-\w*p|local[ \t]+-\w*n)\b"
+    rb"|\b(?:(?:export|readonly)(?:[ \t]+[-+]\w+)*[ \t]+-\w*p|local(?:[ \t]+[-+]\w+)*[ \t]+-\w*n)"
     rb"|\b(?:set|export|readonly)[ \t]*(?:$|[;|&<>)`#}]|\d+[<>])"
     rb"|@P\}"  # expands what a value names
     # Text for later, unless all of it is written here.

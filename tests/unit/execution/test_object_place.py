@@ -9,6 +9,7 @@ import pytest
 
 from nvccache.execution import object_place
 from nvccache.files import signatures
+from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 
 
@@ -44,3 +45,22 @@ def test_what_has_changed_since_it_was_taken_in_is_not(product: str) -> None:
     taken = shown(product)
     Path(product).write_bytes(b"more than was made")
     assert not object_place.is_its_own(taken, seen_to_make(product))
+
+
+@pytest.mark.parametrize(
+    ("argv", "looks"),
+    [
+        *[(["/bin/sh"], True), (["/opt/wrapper"], True), (["/bin/["], True), (["/bin/cp", "-u"], True)],
+        *[(["/bin/cp", "-pf"], False), (["/bin/rm", "-f"], False), (["/bin/as"], False)],
+    ],
+)
+def test_who_looks_what_lies_where_an_object_will(product: str, argv: list[str], looks: bool) -> None:
+    """A name that is taken only then was found when the object had been made."""
+    absent, found = Process(argv[0], argv, absent={product}), Process(argv[0], argv, found={product: 0})
+    elsewhere = Process(argv[0], argv, absent={"sub/a.o"}, found={"sub/a.o": 0})
+
+    def answer(process: Process, *lay_there: str) -> bool:
+        return bool(object_place.who_looks([product], lay_there, [Observation([process], set())]))
+
+    assert answer(absent) is answer(found, product) is looks
+    assert answer(found) is answer(elsewhere, product) is False

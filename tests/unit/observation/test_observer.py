@@ -131,6 +131,24 @@ def test_asking_for_room(run, program, how):
     assert {name for name, _, _ in process.questions} == {"statfs"}
 
 
+@pytest.mark.parametrize("call", ["chmod", "utime", "truncate", "setxattr"])
+@pytest.mark.parametrize("how", ["by_name", "by_descriptor"])
+def test_another_status_is_a_change(run, call, how):
+    (run.directory / "file").write_text("text")
+    arguments = {"chmod": "0o600", "utime": "None", "truncate": "1", "setxattr": "'user.a', b'1'"}[call]
+    named = "'file'" if how == "by_name" else "os.open('file', os.O_RDWR)"
+    result = run(
+        sys.executable,
+        "-ISc",
+        f"import os\ntry: os.{call}({named}, {arguments})\nexcept OSError: os._exit(3)",
+    )
+    if result[0].status:
+        pytest.skip("there are no attributes here")
+    (process,) = complete(result).processes
+    changed = {os.path.basename(path) for path in (*process.written, *process.updated)}
+    assert "file" in changed
+
+
 def test_what_has_no_name_any_more_has_nothing_to_tell(run, program):
     (run.directory / "file").write_text("")
     assert seen_by(complete(run(program, "ask", "unlinked", "file")), "attributes") == set()

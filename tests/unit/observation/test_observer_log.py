@@ -149,6 +149,29 @@ def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
     assert found.processes[0].written == {"/tmp/made", "/tmp/before"}
 
 
+def test_what_opening_for_writing_has_made_or_may_change(observe_one):
+    """An empty file that has just changed is new; to a log is appended, and it must be there again."""
+    creating = os.O_WRONLY | os.O_CREAT
+    new, log = opened("/new", creating | os.O_APPEND, size=0), opened("/log", creating | os.O_APPEND)
+    lying = (
+        opened("/lying", os.O_WRONLY),
+        opened("/mapped", os.O_RDWR),
+        f"o 0 {creating} 1 2 {REGULAR} 9 9 9\t/lying",
+    )
+    found = observe_one(
+        new, log, *lying, opened("/read"), opened("/dev/null", creating, DEVICE), "u\t/touched"
+    )
+    assert found.written == {"/new", "/touched"}
+    assert found.updated == {"/lying": (1, 2, 5, 3, 4), "/mapped": (1, 2, 5, 3, 4)}
+    assert found.found == {"/new": 0, "/log": 0, "/lying": 0}
+
+
+def test_an_empty_file_of_long_ago_was_not_made(observe_one, tmp_path):
+    (tmp_path / observer_log.LINK).touch()
+    creating = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    assert observe_one(opened("/log", creating, size=0)).written == set()
+
+
 def test_what_was_read_before_another_process_wrote_it(observe, tmp_path):
     """Its record may come later."""
     log = [

@@ -95,6 +95,8 @@ def test_what_is_ignored_elsewhere_counts_where_a_text_names_it(name):
         "readonly",
         "export -fp",
         "local -rn y=x",
+        "local -r -n y=x",
+        "readonly -a -p",
         "ev\\\nal x",
         'echo "${x@P}"',
         'trap "$(cat conf)" EXIT',

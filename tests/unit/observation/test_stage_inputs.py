@@ -246,6 +246,20 @@ def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place)
         os.unlink(path)
 
 
+def test_what_is_written_to_where_it_lies_is_a_product_that_no_record_has(place):
+    """A lock is opened in the same way, and stays as it is."""
+    own = f"{place}/scratch/a.ii"
+    for path in ("a.h", own):
+        shown = signatures.of(path)
+        assert read_by(place, ran("cat", updated={path: shown, "gone": shown}))
+        os.utime(path, (1, 1))
+        if path == own:
+            assert read_by(place, ran("cat", updated={path: shown}))
+        else:
+            with pytest.raises(UnreadableError, match=f"`cat` writes `{path}`"):
+                read_by(place, ran("cat", updated={path: shown}))
+
+
 def test_scratch_files_may_be_named_through_links(place):
     (place / "link").symlink_to("scratch")
     assert read_by(place, ran("cat", written={f"{place}/link/a.ii"}))

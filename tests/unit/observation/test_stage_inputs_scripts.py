@@ -127,7 +127,7 @@ def test_random_numbers_of_a_shell_are_known_by_their_name(place):
         read_by(place, ran("sh", "-c", "echo $RANDOM"))
 
 
-TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]"}
+TESTS = {"-nt": "[ one -nt two ]", "-O": 'test -O "$x"', "-k": "[[ -k one ]]", "-g": "[ ! -g one ]"}
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_who_asks_how_much_room_there_is(place, name):
 @pytest.mark.parametrize(
     ("name", "argv"),
     [
-        *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt"]), ("cat", ["sub"]), ("python3", [])],
+        *[("sh", ["-c", "[ -d sub ] && g++ -Og x-nt\ng++ -g -u x"]), ("cat", ["sub"]), ("python3", [])],
         *[("ls", ["-a", "sub-t"]), ("ls", ["-Fpd1", "--directory"]), ("find", [".", "-name", "*.h"])],
     ],
 )
