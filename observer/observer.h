@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 3
+#define LOG_VERSION 4
 
 #pragma GCC visibility push(hidden)
 
