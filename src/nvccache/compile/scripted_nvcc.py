@@ -1,9 +1,12 @@
 """Asking an nvcc that is a script for its dry run, where that says what the script does otherwise.
 
 It has to become nvcc, by `exec`: a script that goes on after nvcc, or starts another program, does more than
-the dry run shows. That is seen, not read. A script that only hands on its arguments may get those of the dry
-run beside them; any other could choose by them, so that it gets those of the call and nvcc is asked through a
-variable. Whether a script looks for a terminal, which the dry run has none of, is told by its text.
+the dry run shows. And it has to hand on the environment, the working directory and the like, since the stages
+run with what we were given, and with what the dry run tells. That is seen, not read.
+
+A script that only hands on its arguments may get those of the dry run beside them; any other could choose by
+them, so that it gets those of the call and nvcc is asked through a variable. Whether a script looks for a
+terminal, which the dry run has none of, is told by its text.
 
 What is not so is left to nvcc, and so is a script for anything else than a shell.
 """
