@@ -313,7 +313,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
     if (directory != NO_PATH && *path == '/')
         end = path + resolve(path, (size_t)(end - path));
     *end++ = '\0';
-    if (!strchr("BQfpxXS!", kind)) {
+    if (!strchr("BEQfpxXS!", kind)) {
         uint64_t value = digest(start, end), *slot = &seen[(value >> 8) % SLOTS];
         if (*slot == value)
             return;

@@ -5,10 +5,12 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define LONGEST_ARGUMENT 4096
 #define NAMES (1 << 11)
 #define MOST_NAMES (NAMES * 3 / 4)
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
 extern char **environ;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
@@ -97,6 +99,83 @@ static void compose_arguments(void)
         raw_close((int)descriptor);
 }
 
+static uint64_t digest_of(const void *from, size_t length, uint64_t value)
+{
+    const char *at = from;
+
+    while (length--)
+        value = DIGEST_STEP(value, *at++);
+    return value;
+}
+
+/* Where compilers find that they work: PWD counts for them if it names the directory. */
+static uint64_t digest_of_directory(const char *pwd, const char *directory)
+{
+    struct stat named, own;
+
+    if (pwd && *pwd == '/' && raw_stat(pwd, &named) >= 0 && raw_stat(".", &own) >= 0 && named.st_dev == own.st_dev
+        && named.st_ino == own.st_ino)
+        directory = pwd;
+    return digest_of(directory, strlen(directory), DIGEST_START);
+}
+
+/* What one program may leave changed for that which it becomes, beside its environment. */
+static uint64_t digest_of_state(void)
+{
+    uint64_t value = DIGEST_START;
+    long mask = raw_call(SYS_umask, 0, 0, 0, 0, 0, 0);
+    int number;
+
+    raw_call(SYS_umask, mask, 0, 0, 0, 0, 0);
+    value = digest_of(&mask, sizeof mask, value);
+    for (number = 0; number < RLIM_NLIMITS; number++) {
+        struct rlimit limit = {0, 0};
+        raw_call(SYS_prlimit64, 0, number, 0, (long)&limit, 0, 0);
+        value = digest_of(&limit, sizeof limit, value);
+    }
+    for (number = 0; number < 3; number++) {
+        struct stat status = {0};
+        raw_call(SYS_fstat, number, (long)&status, 0, 0, 0, 0);
+        value = digest_of(&status.st_dev, sizeof status.st_dev, value);
+        value = digest_of(&status.st_ino, sizeof status.st_ino, value);
+    }
+    return value;
+}
+
+#define NAMED(word) (length == sizeof word - 1 && !memcmp(variable, word, sizeof word - 1))
+
+/* What a program was given beside its arguments, so that it can be told whether a script has handed it on. Variables
+   stand in no order. Those that shells set by themselves are left out, and those of which nvcc's dry run says what they
+   do; the two that it says the values of are apart, and so are those whose names dash does not know. */
+static void compose_given(const char *directory)
+{
+    uint64_t all = digest_of_state(), unnamed = 0, path = 0, libraries = 0;
+    const char *pwd = NULL;
+    char **at;
+
+    if (!environ)
+        observer_lose("the environment could not be read");
+    for (at = environ; at && *at; at++) {
+        const char *variable = *at;
+        size_t length = strcspn(variable, "=");
+        uint64_t value = digest_of(variable, strlen(variable), DIGEST_START);
+
+        if (NAMED("PWD"))
+            pwd = variable + length + !!variable[length];
+        else if (NAMED("PATH"))
+            path += value;
+        else if (NAMED("LD_LIBRARY_PATH"))
+            libraries += value;
+        else if (!length || strspn(variable, NAME_CHARACTERS) < length || (*variable >= '0' && *variable <= '9'))
+            unnamed += value;
+        else if (!NAMED("_") && !NAMED("SHLVL") && !NAMED("OLDPWD") && !NAMED("NVCC_APPEND_FLAGS")
+                 && !NAMED("NVCC_PREPEND_FLAGS") && !NAMED("NVCC_CCBIN"))
+            all += value;
+    }
+    all += digest_of_directory(pwd, directory);
+    observer_compose('E', NO_PATH, "", 0, 4, (long[]){(long)all, (long)unnamed, (long)path, (long)libraries});
+}
+
 static long exe(char *room)
 {
     long length = raw_readlink("/proc/self/exe", room, PATH_MAX - 1);
@@ -148,6 +227,7 @@ void observer_compose_start(void)
         observer_lose("the working directory has no path");
     else
         observer_compose('C', NO_PATH, path, (size_t)length - 1, 0, NULL);
+    compose_given(path);
     compose_arguments();
 }
 

@@ -32,11 +32,15 @@ def putting(text: str, option: str, nvcc: str, name: str, first: str = "#!/bin/s
     return script(text.replace("{nvcc}", nvcc).replace("{more}", option), name, first)
 
 
-# Each becomes nvcc, with an option that it chooses by what it can see.
-BECOMES = {
+# Each becomes nvcc, with an option.
+HANDS_ON = {
     "one line": 'exec "{nvcc}" {more} "$@"',
-    "a variable for nvcc": 'NVCC_PREPEND_FLAGS={more} exec "{nvcc}" "$@"',
+    "a variable for nvcc": 'export NVCC_PREPEND_FLAGS={more}\nexec "{nvcc}" "$@"',
+    "a search path": 'export LD_LIBRARY_PATH={work} PATH="$PATH:{work}"\nexec "{nvcc}" {more} "$@"',
     "a file that it sources": '. "$(dirname "$0")/settings"\nexec "{nvcc}" $FLAGS "$@"',
+}  # fmt: skip
+# So does each of these, by what it can see of the call.
+CHOOSES = {
     "a loop over its arguments": (
         'for word; do case $word in -odir) exec "{nvcc}" "$@" ;; esac; done\nexec "{nvcc}" {more} "$@"'
     ),
@@ -60,20 +64,34 @@ REMAINS = {
     "a terminal in a script behind it": 'exec {work}/inner/nvcc "$@"',
     "the variables of nvcc": 'for word; do :; done\nunset NVCC_APPEND_FLAGS\nexec "{nvcc}" {more} "$@"',
     "an empty environment": 'for word; do :; done\nexec env - PATH="$PATH" "{nvcc}" {more} "$@"',
+    "a variable for others": 'export CPATH={work}\nexec "{nvcc}" {more} "$@"',
+    "a variable for others, set for one command": 'CPATH={work} exec "{nvcc}" {more} "$@"',
+    "a variable less": 'unset LC_ALL\nexec "{nvcc}" {more} "$@"',
+    "a variable less by a program": 'exec env -u LC_ALL "{nvcc}" {more} "$@"',
+    "the mask of modes": 'umask 077\nexec "{nvcc}" {more} "$@"',
+    "a limit": 'ulimit -n 500\nexec "{nvcc}" {more} "$@"',
+    "standard output": 'exec >{work}/said\nexec "{nvcc}" {more} "$@"',
     "another program": 'if [ -e b.cu ]; then exec "{nvcc}" "$@"; fi\nexec nice "{nvcc}" {more} "$@"',
 }
 INNER = {
-    "a script behind it that looks for the dry run": BECOMES["whether it is a dry run"],
+    "a script behind it that looks for the dry run": CHOOSES["whether it is a dry run"],
     "a terminal in a script behind it": REMAINS["a terminal"],
 }
 
 
 def put(what: str, option: str, nvcc: str) -> Change:
-    text = (BECOMES | REMAINS)[what]
+    text = (HANDS_ON | CHOOSES | REMAINS)[what]
     changes = [putting(text, option, nvcc, "bin/nvcc"), script(f"FLAGS={option}", "bin/settings")]
     if what in INNER:
         changes.append(putting(INNER[what], option, nvcc, "inner/nvcc"))
     return each(*changes)
+
+
+def use(workspace: Workspace, text: str, first: str = "#!/bin/sh") -> None:
+    """Have a script of this text be nvcc, and something to compile."""
+    script(text, "bin/nvcc", first)(workspace)
+    workspace.nvcc = str(workspace.directory / "bin/nvcc")
+    (workspace.directory / "a.cu").write_text(SOURCE)
 
 
 def compiled(workspace: Workspace, *, cached: bool) -> tuple[bytes, bool, str]:
@@ -107,15 +125,25 @@ def compile_and_edit(workspace: Workspace, what: str) -> list[str]:
     return outcomes
 
 
-@pytest.mark.by_default("a loop over its arguments", "a script behind it that looks for the dry run")
-@pytest.mark.parametrize("what", BECOMES)
+@pytest.mark.by_default("a search path")
+@pytest.mark.parametrize("what", HANDS_ON)
 def test_a_script_that_becomes_nvcc_is_seen_through(bench: Workspace, what: str) -> None:
     first, second, third, fourth = compile_and_edit(bench, what)
     assert (first, second, fourth) == ("miss", "direct_hit", "direct_hit")
     assert third in ("partial_hit", "miss")
 
 
-@pytest.mark.by_default("it works on afterwards and execs", "a terminal in a script behind it")
+@pytest.mark.by_default("a script behind it that looks for the dry run")
+@pytest.mark.parametrize("what", CHOOSES)
+def test_a_script_that_may_choose_by_its_arguments_is_asked_each_time(bench: Workspace, what: str) -> None:
+    first, second, third, fourth = compile_and_edit(bench, what)
+    assert (first, second, fourth) == ("miss", "stage_hit", "stage_hit")
+    assert third in ("partial_hit", "miss")
+
+
+@pytest.mark.by_default(
+    "it works on afterwards and execs", "a terminal in a script behind it", "a variable for others"
+)
 @pytest.mark.parametrize("what", REMAINS)
 def test_a_script_that_does_more_runs_as_it_is(bench: Workspace, what: str) -> None:
     assert compile_and_edit(bench, what) == ["bypass scripted_nvcc"] * 4
@@ -126,7 +154,51 @@ def test_a_script_that_does_more_runs_as_it_is(bench: Workspace, what: str) -> N
 def test_a_script_for_something_else_than_a_shell_runs_as_it_is(bench: Workspace, first: str) -> None:
     perl = f'exec "{bench.nvcc}", @ARGV;'
     python = f'import os, sys\nos.execv("{bench.nvcc}", ["nvcc", *sys.argv[1:]])'
-    script(perl if "perl" in first else python, "bin/nvcc", first)(bench)
-    bench.nvcc = str(bench.directory / "bin/nvcc")
-    (bench.directory / "a.cu").write_text(SOURCE)
+    use(bench, perl if "perl" in first else python, first)
     assert compiled(bench, cached=True) == (b"value-0", False, "bypass scripted_nvcc")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash"])
+def test_what_a_shell_itself_changes_does_not_count(bench: Workspace, first: str) -> None:
+    use(bench, f'exec "{bench.nvcc}" "$@"', first)
+    bench.environ.update({"BASH_FUNC_f%%": "() {  :\n}", "PWD": "elsewhere", "SHLVL": "3", "a.b": "c"})
+    assert [compiled(bench, cached=True)[-1] for _ in range(2)] == ["miss", "direct_hit"]
+
+
+def test_a_script_that_works_elsewhere_runs_as_it_is(bench: Workspace) -> None:
+    use(bench, f'cd inner\nexec "{bench.nvcc}" "$@"')
+    (bench.directory / "inner").mkdir()
+    (bench.directory / "inner" / "a.cu").write_text(SOURCE)
+    result, counters = bench.since(lambda: bench.cached(*CALL.argv(bench)))
+    assert (result.status, counters.bypass_reasons) == (0, {"scripted_nvcc": 1}), result.stderr
+    assert (bench.directory / "inner" / "a.o").exists()
+    assert not (bench.directory / "a.o").exists()
+
+
+def test_a_script_that_chooses_by_the_name_of_the_output(bench: Workspace) -> None:
+    use(bench, f'case "$*" in *out/*) V=1 ;; *) V=2 ;; esac\nexec "{bench.nvcc}" -DVALUE=$V "$@"')
+    (bench.directory / "out").mkdir()
+    for output, value in ("a.o", b"value-2"), ("out/a.o", b"value-1"):
+        argv = [output if word == "a.o" else word for word in CALL.argv(bench)]
+        assert bench.cached(*argv).status == 0
+        assert value in (bench.directory / output).read_bytes()
+
+
+@pytest.mark.full
+def test_a_script_that_sees_an_option_of_which_the_dry_run_is_not_told(bench: Workspace) -> None:
+    use(bench, f'case "$*" in *-t0*) V=1 ;; *) V=2 ;; esac\nexec "{bench.nvcc}" -DVALUE=$V "$@"')
+    for options, value in ([], b"value-2"), (["-t0"], b"value-1"):
+        assert bench.cached(*CALL.argv(bench), *options).status == 0
+        assert value in (bench.directory / "a.o").read_bytes()
+
+
+def test_what_a_script_becomes_is_looked_for_again_on_another_path(bench: Workspace) -> None:
+    real = bench.nvcc
+    use(bench, 'exec real-nvcc "$@"')
+    for option in (ONE, TWO):
+        putting('exec "{nvcc}" {more} "$@"', option, real, f"on{option}/real-nvcc")(bench)
+    path = bench.environ["PATH"]
+    for option, value in (ONE, b"value-1"), (TWO, b"value-2"):
+        bench.environ["PATH"] = f"{bench.directory}/on{option}:{path}"
+        assert compiled(bench, cached=True)[0] == value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids
@@ -76,7 +77,10 @@ class Recorder:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
-        parts = [execution.inputs.input_record(self._dry_run.read(), subject), *self.known.input_records]
+        dry_run = self._dry_run.read()
+        if any(map(scripted_nvcc.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
+            raise UnreadableError("nvcc is a script that may choose by its arguments")
+        parts = [execution.inputs.input_record(dry_run, subject), *self.known.input_records]
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(

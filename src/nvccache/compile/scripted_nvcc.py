@@ -1,9 +1,12 @@
 """Asking an nvcc that is a script for its dry run, where that says what the script does otherwise.
 
 It has to become nvcc, by `exec`: a script that goes on after nvcc, or starts another program, does more than
-the dry run shows. That is seen, not read. A script that only hands on its arguments may get those of the dry
-run beside them; any other could choose by them, so that it gets those of the call and nvcc is asked through a
-variable. Whether a script looks for a terminal, which the dry run has none of, is told by its text.
+the dry run shows. And it has to hand on the environment, the working directory and the like, since the stages
+run with what we were given, and with what the dry run tells. That is seen, not read.
+
+A script that only hands on its arguments may get those of the dry run beside them; any other could choose by
+them, so that it gets those of the call and nvcc is asked through a variable. Whether a script looks for a
+terminal, which the dry run has none of, is told by its text.
 
 What is not so is left to nvcc, and so is a script for anything else than a shell.
 """
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nvccache.compile.request import Request
+    from nvccache.observation.observed_process import Process
     from nvccache.observation.observer_log import Observation
     from nvccache.observation.watch import Log
     from nvccache.store.store import Store
@@ -48,17 +52,17 @@ def ask(
     """The dry run of a call, and its log; `run` asks for it, through variables or not. Raises OSError."""
     if not _is_script(request.nvcc):
         return run(False)
+    if is_blind:
+        return Bypass(REASON, "what it does cannot be seen"), None
     memo_key = _memo_key(request.nvcc, cache)
     way, remembered = "", cache.find_memo(memo_key)
     found = remembered or _first_way(request.nvcc)
     while found not in (way, _NEVER):
         way = found
         by_variables = way == _BY_VARIABLES
-        if by_variables and (is_blind or request.invocation.replaces_variables):
+        if by_variables and request.invocation.dryrun_arguments != tuple(request.arguments):
             return Bypass(REASON, "it may choose by its arguments"), None
         transcript, log = run(by_variables)
-        if is_blind:
-            return transcript, log
         observation = log.read()
         if observation.incomplete:
             return Bypass(REASON, observation.incomplete), None
@@ -68,6 +72,11 @@ def ask(
     if found != remembered:
         cache.add_memo(memo_key, found)
     return (Bypass(REASON, request.nvcc), None) if found == _NEVER else (transcript, log)
+
+
+def may_choose(process: Process) -> bool:
+    """Whether a program that became nvcc may have done so by its arguments."""
+    return known_programs.kind_of(process) == SHELL and process_checks.heeds_arguments(process)
 
 
 def _is_script(nvcc: str) -> bool:
@@ -97,12 +106,28 @@ def _way_that_it_shows(observation: Observation, transcript: Transcript | Bypass
     kinds = [known_programs.kind_of(process) for process in scripts]
     if "nvcc" not in nvcc.program.rpartition("/")[2] or not {SHELL, UTILITY}.issuperset(kinds):
         return _NEVER
+    if isinstance(transcript, Transcript) and not _is_handed_on(scripts[0], nvcc, transcript):
+        return _NEVER
     if by_variables and isinstance(transcript, Transcript) and not transcript.steps:
         return _NEVER  # nvcc has compiled
     shells = [process for process in observation.processes if known_programs.kind_of(process) == SHELL]
     texts = [text for process in shells for text in process_checks.scripts_of(process)]
     if any(map(_TERMINAL.search, texts)):
         return _NEVER
-    if not by_variables and not any(map(process_checks.heeds_arguments, shells)):
+    if not by_variables and not any(map(may_choose, shells)):
         return _BY_ARGUMENTS
     return _way_through_variables(texts)
+
+
+def _is_handed_on(script: Process, nvcc: Process, transcript: Transcript) -> bool:
+    """Whether nvcc was given what its script was: the stages run with that, and what the dry run tells."""
+    first, last = script.given, nvcc.given
+    return (
+        first is not None
+        and last is not None
+        and script.directory == nvcc.directory
+        and first.state == last.state
+        and last.unnamed in (first.unnamed, 0)
+        and (first.path == last.path or "PATH" in transcript.variables)
+        and (first.library_path == last.library_path or "LD_LIBRARY_PATH" in transcript.variables)
+    )

@@ -169,7 +169,7 @@ class StageLookups:
                         self._folders.add(path)
         for path in filter(counts, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
-        self._tried.update(process.executable)
+        self._tried.update(process.executable, process.started)  # dash tries to run what it looks for
         for path in filter(counts, (*process.links, *process.resolved, *process.started)):
             self.follow(path)
 

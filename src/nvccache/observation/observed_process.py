@@ -27,6 +27,20 @@ def for_all(path: str, directory: str) -> str:
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Digests of what a program was given beside its arguments (compose_given in observer/process.c).
+
+    `state` is its environment, working directory, limits and the like; `unnamed` are the variables that dash
+    does not hand on, such as bash's functions.
+    """
+
+    state: int
+    unnamed: int
+    path: int
+    library_path: int
+
+
 @dataclass(slots=True)
 class Process:
     """One program that ran, with what its forked children did before they became other programs.
@@ -38,6 +52,7 @@ class Process:
     program: str
     arguments: list[str] = field(default_factory=list)
     directory: str = ""
+    given: Given | None = None
     files: dict[str, Signature] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)  # opened, but no regular files: their modes
     found: dict[str, int] = field(default_factory=dict)

@@ -17,7 +17,7 @@ import os
 import stat
 
 from nvccache.files import filesystems
-from nvccache.observation.observed_process import Process
+from nvccache.observation.observed_process import Given, Process
 from nvccache.observation.starts import Starts
 from nvccache.values import dataclass, field
 
@@ -35,6 +35,7 @@ _COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys("CAgSuwx!", (0,)),
     **dict.fromkeys("QedlrDXpfnkv", (1,)),
     **dict.fromkeys("Bsahyit", (2,)),
+    "E": (4,),
     "m": (6,),
     "o": (2, 8),
 }
@@ -184,6 +185,9 @@ class _Reader:
         if kind in "it":
             known = process.inputs if kind == "i" else process.statuses
             known.add((numbers[0], numbers[1] & _MOST_INODES))
+            return
+        if kind == "E":
+            process.given = Given(*numbers)
             return
         if kind == "A":
             process.arguments.append(text)

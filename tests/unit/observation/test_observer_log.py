@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from nvccache.observation import observer_log
-from nvccache.observation.observed_process import Process
+from nvccache.observation.observed_process import Given, Process
 from nvccache.observation.observer_log import Observation
 
 ROOT, CHILD, GRANDCHILD = 100, 101, 102
@@ -59,6 +59,7 @@ def observe_one(observe):
 
 def test_every_kind_has_its_place(observe_one):
     found = observe_one(
+        "E 5 -6 7 8\t",
         opened("/file"),
         opened("/place", os.O_RDONLY, DIRECTORY),
         opened("/dev/random", os.O_RDONLY, DEVICE),
@@ -83,6 +84,7 @@ def test_every_kind_has_its_place(observe_one):
         "i 3 -1\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
+    assert found.given == Given(5, -6, 7, 8)
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
     assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
     assert found.absent == {"/absent", "/file/below", "/no-program", "/not-listed", "/plugin.so"}
