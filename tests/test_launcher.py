@@ -26,7 +26,9 @@ HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
 def package_of(launcher: Path) -> str:
     """Where the nvccache lies that a launcher runs, which its script is changed to say."""
     script = launcher.with_name("nvccache-python")
-    report = "def main():\n    load('nvccache')\n    print(sys.modules['nvccache'].__path__[0])\n\n\nif __name__"
+    report = (
+        "def main():\n    load('nvccache')\n    print(sys.modules['nvccache'].__path__[0])\n\n\nif __name__"
+    )
     script.write_text(script.read_text().replace("if __name__", report))
     return os.path.dirname(text_of(launcher).strip())
 

@@ -12,6 +12,7 @@ from nvccache.cli import install
 from nvccache.real_nvcc import SHIM_MARK, is_ours
 from unprivileged import read_only
 
+
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "shims"
@@ -68,7 +69,9 @@ def test_own_modules_are_found_without_site_packages(tmp_path):
     words = install.private_launcher()
     version = subprocess.run([*words, "--version"], cwd=tmp_path, env={}, capture_output=True, check=True)
     assert version.stdout.startswith(b"nvccache ")
-    words[-1] = words[-1].partition("from ")[0] + "import nvccache, blake3, xxhash, zstandard, filelock, click"
+    words[-1] = (
+        words[-1].partition("from ")[0] + "import nvccache, blake3, xxhash, zstandard, filelock, click"
+    )
     subprocess.run(words, cwd=tmp_path, env={}, check=True)
 
 
