@@ -115,9 +115,7 @@ def environment(form, launcher, uncompiled, tmp_path):
     shutil.copytree(started.parents[1], folder, symlinks=True)
     script = folder / "bin" / "nvccache-python"
     script.write_text(f"#!{folder}/bin/python3\n" + script.read_text().partition("\n")[2])
-    subprocess.run(
-        [folder / "bin" / "nvccache", "install", folder / "bin"], check=True, stdout=subprocess.DEVNULL
-    )
+    text_of(folder / "bin" / "nvccache", "install", folder / "bin")
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "nvcc").write_text(REAL)
     (tmp_path / "real" / "nvcc").chmod(0o755)
@@ -181,17 +179,14 @@ def test_a_library_that_is_elsewhere_is_found_by_trying(environment, tmp_path):
 def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
     """By what looks on PATH, as it leads nowhere; its path cannot be run."""
     folder = tmp_path / "shims"
-    subprocess.run(
-        [environment / "bin" / "nvccache", "install", folder], check=True, stdout=subprocess.DEVNULL
-    )
+    text_of(environment / "bin" / "nvccache", "install", folder)
     shutil.rmtree(environment)
     environ = {"PATH": f"{folder}:{tmp_path}/real:/usr/bin:/bin"}
     for argv in (["nvcc", "-V"], ["sh", "-c", "nvcc -V"], ["env", "nvcc", "-V"]):
         done = subprocess.run(argv, env=environ, capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (7, f"{tmp_path}/real/nvcc -V \n".encode())
-    assert (
-        subprocess.run(["sh", "-c", f"{folder}/nvcc -V"], capture_output=True, check=False).returncode == 127
-    )
+    named = subprocess.run(["sh", "-c", f"{folder}/nvcc -V"], capture_output=True, check=False)
+    assert named.returncode == 127
 
 
 @pytest.mark.parametrize("form", FORMS)
