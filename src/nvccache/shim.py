@@ -58,8 +58,8 @@ def role() -> Callable[[], int]:
 
     A fault before that, as in what is imported, is the business of whoever started this.
     """
-    _undo_locale_coercion()
     sys.unraisablehook = _end_if_told_to
+    _undo_locale_coercion()
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
         return lambda: _compile("", sys.argv[1:])
