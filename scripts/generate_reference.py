@@ -163,7 +163,7 @@ def command_page() -> str:
         "| call | what it does |",
         "|---|---|",
         "| `nvccache NVCC ARGS...` | compiles through the cache; NVCC is the path or name of an nvcc |",
-        "| `nvcc ARGS...` | the same, if `nvccache install` wrote this `nvcc` or it links to `nvccache` |",
+        "| `nvcc ARGS...` | the same, if this `nvcc` is a link to `nvccache`; `nvccache install` makes one |",
         "| `nvccache COMMAND ...` | one of the commands below |",
         "| `nvccache --version`, `nvccache --help` | the version; the list of commands |",
         "| `nvccache --version --verbose` | what a report of a bug should tell: versions, system, settings |",

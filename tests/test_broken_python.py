@@ -109,13 +109,13 @@ FORMS = ("program", "shell")
 
 @pytest.fixture
 def environment(form, launcher, uncompiled, tmp_path):
-    """A copy of a virtual environment with nvccache, a masquerade in it, and a real nvcc behind it."""
+    """A copy of a virtual environment with nvccache, a shim in it, and a real nvcc behind it."""
     started = launcher if form == "program" else uncompiled
     folder = tmp_path / "environment"
     shutil.copytree(started.parents[1], folder, symlinks=True)
     script = folder / "bin" / "nvccache-python"
     script.write_text(f"#!{folder}/bin/python3\n" + script.read_text().partition("\n")[2])
-    (folder / "bin" / "nvcc").symlink_to("nvccache")
+    text_of(folder / "bin" / "nvccache", "install", folder / "bin")
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "nvcc").write_text(REAL)
     (tmp_path / "real" / "nvcc").chmod(0o755)
@@ -175,6 +175,20 @@ def test_a_library_that_is_elsewhere_is_found_by_trying(environment, tmp_path):
     assert text_of(started, "a b", env={"PATH": "/usr/bin:/bin"}) == f"1 1 {started} a b\n"
 
 
+@pytest.mark.parametrize("form", ["program"])
+def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
+    """By what looks on PATH, as it leads nowhere; its path cannot be run."""
+    folder = tmp_path / "shims"
+    text_of(environment / "bin" / "nvccache", "install", folder)
+    shutil.rmtree(environment)
+    environ = {"PATH": f"{folder}:{tmp_path}/real:/usr/bin:/bin"}
+    for argv in (["nvcc", "-V"], ["sh", "-c", "nvcc -V"], ["env", "nvcc", "-V"]):
+        done = subprocess.run(argv, env=environ, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (7, f"{tmp_path}/real/nvcc -V \n".encode())
+    named = subprocess.run(["sh", "-c", f"{folder}/nvcc -V"], capture_output=True, check=False)
+    assert named.returncode == 127
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_strict_call_shows_the_fault(environment):
     without_blake3(environment)
@@ -191,7 +205,8 @@ def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
     for milliseconds in range(0, 45, 3):
         environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
-        argv = [f"{environment}/bin/nvccache", "nvcc", "-c", "a.cu"]
+        words = [f"{environment}/bin/nvccache", "nvcc"]
+        argv = [*(words if milliseconds % 2 else [f"{environment}/bin/nvcc"]), "-c", "a.cu"]
         started = subprocess.Popen(
             argv,
             env=environ,

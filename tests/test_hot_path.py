@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from nvccache.cli.install import private_launcher
 from workspaces import Workspace
 
 # Any program pays for what `os` brings; that differs between releases of Python, and has errno in some.
@@ -75,18 +75,16 @@ _SAMPLE = 16  # levels.py: one process in so many counts what is in the cache
 
 
 @pytest.fixture
-def compiled(workspace: Workspace) -> Path:
-    """The shim, once `nvcc -c a.cu -o a.o` has been compiled through it."""
-    made = workspace.run([sys.executable, "-m", "nvccache", "install", "shims"])
-    assert made.status == 0, made.stderr.decode()
+def compiled(workspace: Workspace) -> list[str]:
+    """The words before nvcc's arguments, once `nvcc -c a.cu -o a.o` has been compiled by them."""
+    words = [*private_launcher(), workspace.nvcc]
     workspace.write("x.h", "#pragma once\n")
     workspace.write("a.cu", '#include "x.h"\n__global__ void k() {}\n')
     for name in ("x.h", "a.cu"):
         os.utime(workspace.directory / name, (1, 1))
     time.sleep(0.3)
-    shim = workspace.directory / "shims" / "nvcc"
-    assert workspace.run([shim, *LINE], NVCCACHE_NVCC=workspace.nvcc).status == 0
-    return shim
+    assert workspace.run([*words, *LINE]).status == 0
+    return words
 
 
 def imported(stderr: bytes) -> set[str]:
@@ -102,14 +100,13 @@ def bare_modules() -> set[str]:
     return imported(done.stderr)
 
 
-def modules_of_call(workspace: Workspace, shim: Path) -> set[str]:
-    """What the shim loads, started as its first line has it."""
-    argv = [sys.executable, "-X", "importtime", "-IS", str(shim), *LINE]
+def modules_of_call(workspace: Workspace, words: list[str]) -> set[str]:
+    argv = [words[0], "-X", "importtime", *words[1:], *LINE]
     (workspace.directory / "a.o").unlink()
     started = subprocess.Popen(
         argv,
         cwd=workspace.directory,
-        env={**workspace.environ, "NVCCACHE_NVCC": workspace.nvcc},
+        env=workspace.environ,
         stderr=subprocess.PIPE,
     )
     _, stderr = started.communicate()

@@ -24,11 +24,13 @@ HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
 
 
 def package_of(launcher: Path) -> str:
-    """Where the nvccache lies that a launcher runs: its shim names the import directories."""
-    folder = launcher.with_name("shims-of-launcher")
-    text_of(launcher, "install", folder)
-    line = next(line for line in (folder / "nvcc").read_text().splitlines() if "sys.path +=" in line)
-    return str(eval(line.partition("+=")[2])[0])
+    """Where the nvccache lies that a launcher runs, which its script is changed to say."""
+    script = launcher.with_name("nvccache-python")
+    report = (
+        "def main():\n    load('nvccache')\n    print(sys.modules['nvccache'].__path__[0])\n\n\nif __name__"
+    )
+    script.write_text(script.read_text().replace("if __name__", report))
+    return os.path.dirname(text_of(launcher).strip())
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_the_working_directory_has_no_say(launcher, workspace, compiled):
             assert result.status == 0 and b"Traceback" not in result.stderr
 
 
-def test_a_hit_loads_what_the_shims_hit_loads(workspace, compiled, launcher):
+def test_a_hit_loads_no_more_where_modules_have_to_be_found(workspace, compiled, launcher):
     """Another form of the same start: the script is found by Python, the rest by the script."""
     argv = ["-X", "importtime", "-IS", "-X", f"nvccache={launcher}", f"{launcher}-python", *compiled[1:]]
     found = imported(workspace.run([launcher.with_name("python3"), *argv]).stderr)

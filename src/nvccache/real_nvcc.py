@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SHIM_MARK = b"# The nvcc shim of nvccache."  # within the first bytes of every shim that `install` writes
-_MARK_WITHIN = 8192  # bytes; before it comes at most the path of an interpreter, twice
+SHIM_MARK = b"# The nvcc shim of nvccache."  # in the scripts that `install` wrote once
+_MARK_WITHIN = 8192  # bytes; before it came at most the path of an interpreter, twice
 
 _NESTED = 3
 OWN_NAMES = ("nvccache", "nvccache-python")  # the executables that an installation brings
@@ -71,7 +71,7 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
 
 
 def is_ours(path: str) -> bool:
-    """Whether a program is this one: a shim, a link to nvccache, or the very file that was started."""
+    """Whether a program is this one: a link to nvccache, as shims are, or the very file that was started."""
     real_path = os.path.realpath(path)
     if os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0]):
         return True

@@ -58,6 +58,7 @@ def role() -> Callable[[], int]:
 
     A fault before that, as in what is imported, is the business of whoever started this.
     """
+    sys.unraisablehook = _end_if_told_to
     _undo_locale_coercion()
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
@@ -105,6 +106,19 @@ def _undo_locale_coercion() -> None:
             os.environ["LC_CTYPE"] = os.fsdecode(entry.partition(b"=")[2])
             return
     del os.environ["LC_CTYPE"]
+
+
+def _end_if_told_to(unraisable: sys.UnraisableHookArgs) -> None:
+    """End by a signal that came while a finalizer ran; Python would tell of it and go on."""
+    told = unraisable.exc_value
+    if not isinstance(told, KeyboardInterrupt) and not hasattr(told, "signum"):  # process.Interrupted
+        sys.__unraisablehook__(unraisable)
+        return
+    import signal
+
+    from nvccache.machine import process
+
+    process.die_of(getattr(told, "signum", signal.SIGINT))
 
 
 def _compile(typed: str, arguments: list[str]) -> int:

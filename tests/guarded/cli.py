@@ -6,12 +6,12 @@ from guarded.table import ENVIRONMENT, Guard
 
 GUARDS = [
     Guard(
-        "entry: the environment of a shim without nvccache",
-        "install.py",
-        "sys.argv[1:]], given_environment())",
-        "sys.argv[1:]], os.environ)",
+        "entry: the environment of an nvccache that cannot be loaded",
+        "launcher/nvccache-python",
+        "environ = dict(pair for pair in pairs if len(pair) == 2)",
+        "environ = posix.environ",
         ENVIRONMENT,
-        "removed",
+        "damaged",
     ),
     Guard(
         "settings: control characters in what is printed",

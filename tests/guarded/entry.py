@@ -161,6 +161,14 @@ GUARDS = [
         "no_memory and program",
     ),
     Guard(
+        "entry: a signal during a finalizer",
+        "shim.py",
+        "sys.unraisablehook = _end_if_told_to",
+        "pass",
+        "test_shim.py",
+        "finalizer",
+    ),
+    Guard(
         "launcher: SIGINT is held while Python starts",
         "launcher/nvccache.c",
         "is_held = hold_interrupts(SIG_BLOCK);",

@@ -6,12 +6,14 @@ Without a locale Python sets LC_CTYPE for itself and its children, also when it 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import installations
 from workspaces import Workspace
 
 # A shell adds variables of its own, but the kernel shows the ones that it was started with.
@@ -37,11 +39,10 @@ ROLES = (
     "python -m",
     "python -I -m",
     "shim",
-    "link",
     "off",
     "bypass",
     "fault",
-    "removed",
+    "damaged",
     "passed through",
 )
 
@@ -65,16 +66,15 @@ def recorder(tmp_path: Path, records: Path) -> Path:
 
 @pytest.fixture
 def masks(launcher: Path, tmp_path: Path) -> Path:
-    """Directories with an `nvcc` that is nvccache: a shim, a link, and a shim whose nvccache is gone."""
-    for name in ("shim", "link", "removed"):
-        (tmp_path / "masks" / name).mkdir(parents=True)
-    shim = tmp_path / "masks" / "shim" / "nvcc"
-    subprocess.run([launcher, "install", shim.parent], check=True, stdout=subprocess.DEVNULL)
-    (tmp_path / "masks" / "link" / "nvcc").symlink_to(launcher)
-    removed = tmp_path / "masks" / "removed" / "nvcc"
-    removed.write_text(shim.read_text().replace("sys.path += ", "sys.path += [] and "))
-    removed.chmod(0o755)
-    return tmp_path / "masks"
+    """Directories with an `nvcc` that is nvccache: a shim, and one whose launcher has lost its package."""
+    damaged = tmp_path / "damaged"
+    shutil.copytree(launcher.parents[1], damaged, symlinks=True)
+    shutil.rmtree(installations.site_packages(damaged) / "nvccache")
+    masks = tmp_path / "masks"
+    subprocess.run([launcher, "install", masks / "shim"], check=True, stdout=subprocess.DEVNULL)
+    (masks / "damaged").mkdir()
+    (masks / "damaged" / "nvcc").symlink_to(damaged / "bin" / "nvccache")
+    return masks
 
 
 def words_of(role: str, program: str, masks: Path, recorder: Path) -> list[str]:
@@ -86,11 +86,10 @@ def words_of(role: str, program: str, masks: Path, recorder: Path) -> list[str]:
         "python -m": [*module, nvcc, "--version"],
         "python -I -m": [sys.executable, "-I", "-m", "nvccache", nvcc, "--version"],
         "shim": [str(masks / "shim" / "nvcc"), "--version"],
-        "link": [str(masks / "link" / "nvcc"), "--version"],
         "off": [program, nvcc, "-c", "a.cu"],
         "bypass": [program, nvcc, "-E", "a.cu"],
         "fault": [*module, nvcc, "-c", "a.cu"],
-        "removed": [str(masks / "removed" / "nvcc"), "-c", "a.cu"],
+        "damaged": [str(masks / "damaged" / "nvcc"), "-c", "a.cu"],
         "passed through": [program, str(recorder / "g++"), "-c", "a.cpp"],
     }[role]
 

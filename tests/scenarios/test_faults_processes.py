@@ -236,12 +236,12 @@ def test_a_cache_that_is_removed_all_the_time(workspace: Workspace, objects: dic
 
 
 @pytest.fixture
-def shim(workspace: Workspace, tmp_path: Path) -> Path:
-    """A directory with a program `nvcc` that is nvccache."""
+def shim(workspace: Workspace, launcher: Path, tmp_path: Path) -> Path:
+    """A directory with a program `nvcc` that is nvccache, where an earlier version had written one."""
     directory = tmp_path / "shim"
     directory.mkdir()
     replace(directory / "nvcc", '#!/bin/sh\n# The nvcc shim of nvccache.\nexec -a "$0" true\n')
-    installed = workspace.run([sys.executable, "-m", "nvccache", "install", directory])
+    installed = workspace.run([launcher, "install", directory])
     assert installed.status == 0, installed.stderr
     return directory
 

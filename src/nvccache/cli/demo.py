@@ -121,7 +121,7 @@ def _run_step(
     if os.path.exists(actual):
         os.unlink(actual)
     plain = [nvcc, *flags, "-keep", "-keep-dir", keep, "-c", "demo.cu", "-o", expected]
-    ours = private_launcher(folder)
+    ours = private_launcher()
     cached = [*ours, nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
     tell("plain nvcc", seconds_words(plain_seconds))

@@ -93,7 +93,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             return
         yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
         time.sleep(_SETTLED)
-        ours = private_launcher(folder)
+        ours = private_launcher()
         cached = [*ours, nvcc, "-c", "probe.cu", "-o", "probe.o"]
         for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
             seconds, said = _run(cached, folder, environ)

@@ -80,7 +80,7 @@ def retry(nvcc: str, argv: Sequence[str], directory: str, environ: dict[str, str
 def _compare(
     nvcc: str, call: Invocation, directory: str, environ: dict[str, str], folder: str
 ) -> tuple[str, str]:
-    ours = private_launcher(folder)
+    ours = private_launcher()
     of_cache = environ | {"NVCCACHE_READONLY": "1", "NVCCACHE_STATS_DIR": f"{folder}/counts"}
     fresh = environ | {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STATS_DIR": f"{folder}/fresh"}
     product = f"{folder}/product"

@@ -1,26 +1,16 @@
-"""The shim that `install` writes: how it starts, what it imports, and what it never overwrites."""
+"""The shim that `install` makes: where it leads, and what it never overwrites."""
 
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import sys
 
 import pytest
 
 from nvccache.cli import install
-from nvccache.real_nvcc import is_ours
+from nvccache.real_nvcc import SHIM_MARK, is_ours
 from unprivileged import read_only
-
-FAKE_SHIM = """\
-import sys
-
-
-def main():
-    print("shim", sys.flags.isolated, sys.flags.no_site, *sys.argv)
-    return 7
-"""
 
 
 @pytest.fixture
@@ -35,89 +25,70 @@ def fake_nvcc(tmp_path):
     return str(write_program(tmp_path / "cuda" / "nvcc").parent)
 
 
-@pytest.fixture
-def fake_package(tmp_path):
-    """An import directory whose nvccache only reports how it was started."""
-    package = tmp_path / "import" / "nvccache"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "shim.py").write_text(FAKE_SHIM)
-    return str(package.parent)
-
-
 def write_program(path, text='#!/bin/sh\necho real "$@"\n'):
     path.write_text(text)
     path.chmod(0o755)
     return path
 
 
-def write_shim(folder, interpreter, import_folders):
-    folder.mkdir()
-    path = str(folder / "nvcc")
-    install._write_executable(path, install._shim_text(interpreter, import_folders))
-    return path
-
-
-def run(path, *arguments, **environ):
-    return subprocess.run([path, *arguments], stdout=subprocess.PIPE, env=environ, check=False, text=True)
-
-
-def test_writes_an_executable_and_says_how_to_use_it(nvccache, folder, fake_nvcc):
+def test_links_to_the_launcher_and_says_how_to_use_it(nvccache, folder, fake_nvcc):
     result = nvccache("install", str(folder), PATH=fake_nvcc)
     assert result.exit_code == 0
     path = folder / "nvcc"
+    program = os.path.join(os.path.dirname(sys.executable), "nvccache")
+    assert os.readlink(path) == install.launcher() == program
     assert is_ours(path)
-    assert stat.S_IMODE(path.stat().st_mode) & 0o700 == 0o700
     assert os.listdir(folder) == ["nvcc"]
-    assert f"wrote `{path}`" in result.output
+    assert f"linked `{path}` to `{program}`" in result.output
     assert f'export PATH={folder}:"$PATH"' in result.output
     assert "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER=" in result.output
     assert "NVCCACHE_NVCC" not in result.output
-    # Not that of a virtual environment: it would only take longer to start.
-    assert path.read_text().startswith("#!" + os.path.abspath(sys._base_executable))
 
 
-def test_imports_of_the_shim_are_found_without_site_packages(nvccache, folder):
-    nvccache("install", str(folder))
-    text = (folder / "nvcc").read_text()
-    program = text.partition("try:")[0] + "import nvccache, blake3, xxhash, zstandard, filelock, click\n"
-    subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
+def test_without_a_launcher_there_is_no_shim(nvccache, folder, monkeypatch):
+    """As from a directory of sources, which may be called nvccache."""
+    (folder.parent / "nvccache").mkdir()
+    monkeypatch.setattr(sys, "argv", [str(folder.parent / "nvccache")])
+    monkeypatch.setattr(sys, "executable", str(folder.parent / "python"))
+    result = nvccache("install", str(folder))
+    assert (result.exit_code, folder.exists()) == (1, False)
+    assert result.output.startswith("Error: this nvccache has no launcher")
 
 
-def test_shim_runs_isolated_and_hands_on_name_arguments_and_status(folder, fake_package):
-    path = write_shim(folder, sys.executable, [fake_package])
-    result = run(path, "-c", "a b.cu", PYTHONPATH="/nowhere", PYTHONSTARTUP="/nowhere")
-    assert result.stdout == f"shim 1 1 {path} -c a b.cu\n"
-    assert result.returncode == 7
+def test_the_started_launcher_is_linked_to_as_it_was_called(nvccache, folder, monkeypatch, tmp_path):
+    """Such as pipx's link, which stays where it is when the installation moves."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvccache").symlink_to(install.launcher())
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin" / "nvccache"), "install"])
+    assert nvccache("install", str(folder)).exit_code == 0
+    assert os.readlink(folder / "nvcc") == f"{tmp_path}/bin/nvccache"
 
 
-@pytest.mark.parametrize("name", ["with blank", "it's", "x" * 150, "é"])
-def test_interpreter_with_an_odd_path_is_started(folder, fake_package, tmp_path, name):
-    odd = tmp_path / name
-    odd.mkdir()
-    interpreter = str(odd / "python")
-    os.symlink(os.path.realpath(sys.executable), interpreter)
-    path = write_shim(folder, interpreter, [fake_package])
-    result = run(path, "-c", "a b.cu", "")
-    assert result.stdout == f"shim 1 1 {path} -c a b.cu \n"
-    assert result.returncode == 7
-
-
-def test_shim_of_a_removed_nvccache_runs_the_real_nvcc(folder, fake_nvcc, tmp_path):
-    path = write_shim(folder, sys.executable, [])
-    other = write_shim(tmp_path / "other", sys.executable, [])
-    search = ":".join([str(folder), os.path.dirname(other), fake_nvcc])
-    assert run(path, "-c", "a b.cu", PATH=search).stdout == "real -c a b.cu\n"
-    assert run(path, "-V", NVCCACHE_NVCC=f"{fake_nvcc}/nvcc").stdout == "real -V\n"
-    assert run(path, "-V", PATH=str(folder)).returncode == 127
+def test_own_modules_are_found_without_site_packages(tmp_path):
+    """What `doctor` and `demo` start."""
+    words = install.private_launcher()
+    version = subprocess.run([*words, "--version"], cwd=tmp_path, env={}, capture_output=True, check=True)
+    assert version.stdout.startswith(b"nvccache ")
+    words[-1] = (
+        words[-1].partition("from ")[0] + "import nvccache, blake3, xxhash, zstandard, filelock, click"
+    )
+    subprocess.run(words, cwd=tmp_path, env={}, check=True)
 
 
 def test_own_shim_is_replaced(nvccache, folder):
-    nvccache("install", str(folder))
-    before = (folder / "nvcc").read_text()
-    (folder / "nvcc").write_text(before + "# old\n")
-    assert nvccache("install", str(folder)).exit_code == 0
-    assert (folder / "nvcc").read_text() == before
+    """One that is there, one whose nvccache was moved, and the script that earlier versions wrote."""
+    folder.mkdir()
+    path = folder / "nvcc"
+    for make in (
+        lambda: path.symlink_to(install.launcher()),
+        lambda: path.symlink_to("/nowhere/bin/nvccache"),
+        lambda: write_program(path, f"#!/nowhere/python -IS\n{SHIM_MARK.decode()}\n"),
+    ):
+        make()
+        result = nvccache("install", str(folder))
+        assert (result.exit_code, os.listdir(folder)) == (0, ["nvcc"]), result.output
+        assert os.readlink(path) == install.launcher()
+        path.unlink()
 
 
 def test_without_a_directory_it_is_that_of_the_users_data(nvccache, tmp_path, fake_nvcc):
@@ -142,7 +113,7 @@ def test_nvcc_of_somebody_else_is_never_overwritten(nvccache, folder, fake_nvcc)
         before = os.lstat(path)
         result = nvccache("install", str(folder))
         assert result.exit_code == 1
-        assert result.output == f"Error: `{path}` exists and was not written by nvccache\n"
+        assert result.output == f"Error: `{path}` exists and is not nvccache\n"
         assert os.lstat(path).st_ino == before.st_ino
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
@@ -155,7 +126,7 @@ def test_directory_that_cannot_be_made_is_one_sentence(nvccache, tmp_path):
 
 
 def test_directory_that_cannot_be_written_is_one_sentence(nvccache, folder):
-    nvccache("install", str(folder))
+    folder.mkdir()
     with read_only(folder) as copy:
         result = nvccache("install", copy)
     assert result.exit_code == 1
