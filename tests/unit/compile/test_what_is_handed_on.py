@@ -32,7 +32,7 @@ def test_nvcc_has_what_its_script_was_given(
     script = Process("/bin/sh", directory="/work", given=Given(**GIVEN))
     nvcc = Process("/cuda/bin/nvcc", directory="/work", given=Given(**GIVEN | changed))
     assert scripted_nvcc._is_handed_on(script, nvcc, transcript) is expected
-    nvcc.directory = "/work/below"
+    nvcc.directory = "/elsewhere"
     assert not scripted_nvcc._is_handed_on(script, nvcc, transcript)
 
 
