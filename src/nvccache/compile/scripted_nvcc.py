@@ -13,6 +13,7 @@ What is not so is left to nvcc, and so is a script for anything else than a shel
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from nvccache.commandline.invocation import Bypass
@@ -110,7 +111,9 @@ def _way_that_it_shows(observation: Observation, transcript: Transcript | Bypass
         return _NEVER
     if by_variables and isinstance(transcript, Transcript) and not transcript.steps:
         return _NEVER  # nvcc has compiled
-    shells = [process for process in observation.processes if known_programs.kind_of(process) == SHELL]
+    # What nvcc starts, such as a host compiler that is a script, is none of its own.
+    before = itertools.takewhile(lambda process: process is not nvcc, observation.processes)
+    shells = [process for process in before if known_programs.kind_of(process) == SHELL]
     texts = [text for process in shells for text in process_checks.scripts_of(process)]
     if any(map(_TERMINAL.search, texts)):
         return _NEVER

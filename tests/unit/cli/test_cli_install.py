@@ -125,7 +125,8 @@ def test_directory_that_cannot_be_made_is_one_sentence(nvccache, tmp_path):
     assert result.output == f"Error: cannot write `{tmp_path}/file/shims/nvcc`: Not a directory\n"
 
 
-def test_directory_that_cannot_be_written_is_one_sentence(nvccache, folder):
+def test_directory_that_cannot_be_written_is_one_sentence(nvccache, folder, monkeypatch):
+    monkeypatch.setattr(install, "launcher", lambda: "/usr/bin/true")  # which every user can see
     folder.mkdir()
     with read_only(folder) as copy:
         result = nvccache("install", copy)
