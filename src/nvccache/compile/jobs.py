@@ -48,8 +48,8 @@ class Jobs:
 
     def start(self, work: Callable[[Handle], Any]) -> Job:
         job = Job(lambda handle: self._told(job, work, handle))
+        job.thread.start()  # which may fail, under a limit of memory or processes
         self._running.add(job)
-        job.thread.start()
         return job
 
     def _told(self, job: Job, work: Callable[[Handle], Any], handle: Handle) -> Any:
@@ -110,8 +110,9 @@ class Background:
             heapq.heappush(self._waiting, (urgency, self._count, work))
             self._changed.notify()
         if not self._thread:
-            self._thread = threading.Thread(target=self._do, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._do, daemon=True)
+            thread.start()
+            self._thread = thread
 
     def finish(self, is_wanted: bool = True) -> None:
         """Wait until all is done, or drop what has not been begun."""

@@ -128,3 +128,20 @@ def test_the_background_can_be_used_again(rounds):
         background.add(0, lambda number=number: done.append(number))
         background.finish()
     assert done == list(range(rounds))
+
+
+def test_a_thread_that_cannot_be_started_is_waited_for_by_nobody(monkeypatch):
+    """As under `ulimit -d`."""
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    jobs, background = Jobs(), Background()
+    with pytest.raises(RuntimeError, match="new thread"):
+        jobs.start(lambda handle: 1)
+    assert not jobs.are_running
+    jobs.stop(signal.SIGTERM, lambda: None)
+    with pytest.raises(RuntimeError, match="new thread"):
+        background.add(0, lambda: None)
+    background.finish(is_wanted=False)
