@@ -112,11 +112,6 @@ class Workspace:
             return True
         return self._store.has_blob(self._digests[path])
 
-    def learn(self, other: Workspace) -> None:
-        """Take what another workspace knows of the same files by their digests."""
-        self._digests |= other._digests
-        self._meanings |= other._meanings
-
     def take_over(self, other: Workspace) -> None:
         """Let files that another workspace wrote into the same directory count as written, if expected."""
         self._left = {path: other._digests[path] for path in other._on_disk if path in other._digests}
