@@ -142,10 +142,18 @@ GUARDS = [
     Guard(
         "guesses on the only core",
         "guesses.py",
-        "return runs_beside and task.slot is not None and task.slot.is_in_pool",
+        "return runs_beside and task.slot is not None and task.slot.is_idle_core",
         "return True",
         "test_guesses.py",
         "without_an_idle",
+    ),
+    Guard(
+        "guesses beside busy cores",
+        "slots.py",
+        "return bool(self._cores) and count.isdecimal() and int(count) >= self._cores",
+        "return False",
+        "test_slots.py",
+        "no_idle_core",
     ),
     Guard(
         "links: libraries in records",

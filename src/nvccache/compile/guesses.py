@@ -34,7 +34,7 @@ class Guesses:
         if not task.guesses:
             return True
         runs_beside = any(other.slot for other in self._tasks.all if other is not task)
-        return runs_beside and task.slot is not None and task.slot.is_in_pool
+        return runs_beside and task.slot is not None and task.slot.is_idle_core
 
     def end(self, task: Task, made: Made) -> bool:
         """Whether what a stage has made can be gone by; else its task stays open, or starts again."""

@@ -18,6 +18,7 @@ import os
 import stat
 
 from nvccache.files import flock
+from nvccache.machine import cgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
+LOAD = "/proc/loadavg"  # its fourth word is RUNNABLE/ALL, of the machine at this moment (proc(5))
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
@@ -83,13 +85,24 @@ class PoolSlot:
 class Pool:
     """Slots that calls of this user share; `directory` may be empty, and then there are none."""
 
-    __slots__ = ("_directory", "_name", "_numbers", "size")
+    __slots__ = ("_cores", "_directory", "_name", "_numbers", "size")
 
-    def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-") -> None:
+    def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-", cores: int = 0) -> None:
+        """`cores` is how many the machine has, or 0 where the slots alone say what may run."""
         self._directory = directory
         self._name = name
         self._numbers = numbers
+        self._cores = cores
         self.size = len(numbers)
+
+    def is_busy(self) -> bool:
+        """Whether all cores of the machine have something to do, be it for calls that take no slot just now.
+
+        A call takes none before it has found what to run, nor between two stages when others wait.
+        """
+        running = cgroups.read(LOAD).split(" ")[3:4]
+        count = running[0].split("/")[0] if running else ""
+        return bool(self._cores) and count.isdecimal() and int(count) >= self._cores
 
     def take(self) -> PoolSlot | None:
         """A free slot, or None at once; never raises OSError."""
@@ -118,7 +131,8 @@ def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
     """The slots of all calls that have this share of the machine; `jobs`, unless 0, is how many there are."""
     beyond = os.sysconf("SC_NPROCESSORS_CONF")  # numbers that are no core's
     numbers = [*share.affinity, *range(beyond, beyond + jobs)]
-    return Pool(directory, numbers[: jobs or share.cores], f"slot-{share.group}")
+    cores = 0 if jobs else os.cpu_count() or 0
+    return Pool(directory, numbers[: jobs or share.cores], f"slot-{share.group}", cores)
 
 
 class Slot:
@@ -138,6 +152,11 @@ class Slot:
     def is_in_pool(self) -> bool:
         """Whether others see that it is in use."""
         return self._of_pool is not None
+
+    @property
+    def is_idle_core(self) -> bool:
+        """Whether it is a core that has nothing else to do."""
+        return self.is_in_pool and not self._slots.is_machine_busy()
 
     @property
     def number(self) -> int:
@@ -194,6 +213,9 @@ class Slots:
         if self._watchdog and self._watchdog.has_jobserver:
             return True
         return self._pool is not None and sum(slot.is_in_pool for slot in self._in_use) < self._pool.size
+
+    def is_machine_busy(self) -> bool:
+        return self._pool is not None and self._pool.is_busy()
 
     def _from_pool(self, is_own: bool) -> PoolSlot | None:
         """One of the pool for a further slot; those in use that have none come first, or too much runs."""
