@@ -44,6 +44,7 @@ NAVIGATION = {
         "how-to/remote-execution",
         "how-to/report",
     ],
+    "Examples": ["examples/cuda-graph", "examples/sweep"],
     "Reference": [
         "reference/commands",
         "reference/settings",

@@ -1,0 +1,59 @@
+"""The examples of docs/examples: they compile as with plain nvcc, and run where there is a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nvccache.toolkit.discovery import find_nvcc
+from workspaces import Workspace
+
+EXAMPLES = Path(__file__).parents[1] / "docs/examples"
+RUNS_OUT = 600  # seconds
+USES = {"plain": {"NVCC": find_nvcc(os.environ) or "nvcc"}, "ours": {}}
+HAS_GPU = os.path.exists("/dev/nvidia0")
+
+
+def run(script: str, folder: Path, environ: dict[str, str]) -> str:
+    command = [sys.executable, str(EXAMPLES / script), str(folder)]
+    done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=RUNS_OUT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def environ(workspace: Workspace, launcher: Path) -> dict[str, str]:
+    path = f"{launcher.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return dict(workspace.environ) | {"PATH": path, "NVCCACHE_STRICT": "1"}
+
+
+@pytest.mark.parametrize("variants", [(3,), pytest.param(range(1, 33), marks=pytest.mark.full)])
+def test_a_sweep_of_one_kernel(environ: dict[str, str], tmp_path: Path, variants) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    text = (EXAMPLES / "sweep/sweep.py").read_text()
+    assert "WARPS = range(1, 33)" in text
+    (few / "sweep.py").write_text(text.replace("range(1, 33)", repr(tuple(variants))))
+    (few / "softmax.cu").write_bytes((EXAMPLES / "sweep/softmax.cu").read_bytes())
+    said = {name: run(few / "sweep.py", tmp_path / name, environ | use) for name, use in USES.items()}
+    for warps in variants:
+        made = [tmp_path / name / f"softmax{warps}" for name in USES]
+        subprocess.run(["strip", "-R", ".note.gnu.build-id", *made], check=True)  # nvcc's random names are in both
+        assert made[0].read_bytes() == made[1].read_bytes()
+    for lines in said.values():
+        assert ("the fastest has" in lines) if HAS_GPU else ("there is no GPU: nothing was timed" in lines)
+        assert re.search(r"^compiled them again in \d+\.\d s$", lines, re.MULTILINE)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs PyTorch")
+def test_a_cuda_graph_of_pytorch(environ: dict[str, str], tmp_path: Path) -> None:
+    said = run("cuda_graph/graph.py", tmp_path / "build", environ)
+    for step in ("first build", "the same again", "in another directory"):
+        assert re.search(rf"^{step}: \d+\.\d s$", said, re.MULTILINE)
+    assert ("the graph is right" in said) if HAS_GPU else ("there is no GPU" in said)
