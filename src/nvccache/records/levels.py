@@ -12,6 +12,7 @@ from nvccache.files import keys
 from nvccache.files.presence import can_make_temporary_files
 from nvccache.records import replay
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
+from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import directory
 from nvccache.store.store import Store
 
@@ -87,6 +88,11 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
     if found.intermediates:
         outcome.program = found
         return True
+    if found.is_of_query and not _can_be_told(found):
+        from nvccache.commandline.invocation import Bypass
+
+        outcome.bypass = Bypass("query_streams")
+        return True
     if cache.beyond:
         cache.beyond.want_blobs(digest for _, digest, _ in found.products if not cache.has_here(digest))
     given = give(found, cache)
@@ -97,6 +103,13 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
 
         outcome.bypass = Bypass("unwritable_output", "")  # nvcc says why
     return given != LOST
+
+
+def _can_be_told(found: CallResult) -> bool:
+    from nvccache.machine import streams
+
+    has_text = any(destination == STANDARD_OUTPUT for destination, _, _ in found.products)
+    return streams.are_suited(has_text or bool(found.stdout), bool(found.stderr))
 
 
 def _answer_by_meaning(
