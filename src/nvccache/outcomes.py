@@ -18,6 +18,8 @@ FAULT = "fault"  # handed to nvcc because of a fault of nvccache
 
 OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, QUERY_HIT, QUERY_MISS, BYPASS, FAILED, FAULT)
 
+QUERIES = (QUERY_HIT, QUERY_MISS)
+
 # The reason in the journal of a stage hit of which only the host's link had to run.
 LINKED = "linked"
 

@@ -213,7 +213,7 @@ def _hand_over(found: CallResult, config: Config, began: _Began, remote: RemoteU
     is_told = found.is_of_query and _tell(found.stdout, found.stderr)
     event = Event(outcomes.DIRECT_HIT)
     if is_told:
-        event = Event(outcomes.QUERY_HIT, "preprocess_only" if found.sources else "information")
+        event = Event(outcomes.QUERY_HIT)
     elif found.is_of_query:
         _record(config, Event(outcomes.BYPASS, "query_streams"), began)
         return False
@@ -302,8 +302,6 @@ def _carry_out(request: Request, config: Config, began: _Began) -> int:
     for stage in record.stages if report.began else ():
         stage.start += report.began - began.at
     record.reason = outcomes.LINKED if report.is_linked else ""
-    if report.is_query:
-        record.reason = request.invocation.mode
     record.tool_saved = report.tool_saved
     record.wall_saved = report.wall_saved
     _record(config, record, began)

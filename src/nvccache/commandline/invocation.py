@@ -175,7 +175,9 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     options = _options(argv.arguments)
     query = next((mode for mode, names in _QUERIES if not options.isdisjoint(names)), "")
     bypass = (
-        _information(argv.arguments, query) or _unknown(argv.arguments) or _bypass_of(_BYPASSING, options)
+        _information(argv.arguments, query)
+        or _unknown(argv.arguments, query)
+        or _bypass_of(_BYPASSING, options)
     )
     if bypass:
         return bypass
@@ -323,9 +325,11 @@ def _information(arguments: Sequence[Argument], query: str) -> Bypass | None:
     return Bypass("information", "no input file")
 
 
-def _unknown(arguments: list[Argument]) -> Bypass | None:
+def _unknown(arguments: list[Argument], query: str) -> Bypass | None:
     resolved = resolve(arguments)
-    return Bypass("unknown_option", resolved.word) if isinstance(resolved, UnknownOption) else None
+    if not isinstance(resolved, UnknownOption):
+        return None
+    return Bypass(query if query == "information" else "unknown_option", resolved.word)
 
 
 def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:

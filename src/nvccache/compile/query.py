@@ -46,10 +46,7 @@ class Run:
 
 def reason_to_leave(request: Request, cache: Store, observing: Watch) -> str:
     """Why nvcc is to answer by itself, a word of outcomes.REASONS; empty if its answer may be recorded."""
-    invocation = request.invocation
-    if observing.is_blind or cache.is_readonly:
-        return invocation.mode
-    return "" if streams.are_suited(not invocation.output, False) else "query_streams"
+    return request.invocation.mode if observing.is_blind or cache.is_readonly else ""
 
 
 def carry_out(

@@ -74,6 +74,9 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     if isinstance(parsed, invocation.Bypass):
         outcome.bypass = parsed
         return outcome
+    if parsed.is_query and not _can_be_told(not parsed.output, has_messages=False):
+        outcome.bypass = invocation.Bypass("query_streams")
+        return outcome
     outcome.invocation = parsed
     if not config.recache and not outcome.program:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
@@ -88,7 +91,8 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
     if found.intermediates:
         outcome.program = found
         return True
-    if found.is_of_query and not _can_be_told(found):
+    has_text = bool(found.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in found.products)
+    if found.is_of_query and not _can_be_told(has_text, bool(found.stderr)):
         from nvccache.commandline.invocation import Bypass
 
         outcome.bypass = Bypass("query_streams")
@@ -105,11 +109,10 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
     return given != LOST
 
 
-def _can_be_told(found: CallResult) -> bool:
+def _can_be_told(has_output: bool, has_messages: bool) -> bool:
     from nvccache.machine import streams
 
-    has_text = any(destination == STANDARD_OUTPUT for destination, _, _ in found.products)
-    return streams.are_suited(has_text or bool(found.stdout), bool(found.stderr))
+    return streams.are_suited(has_output, has_messages)
 
 
 def _answer_by_meaning(
