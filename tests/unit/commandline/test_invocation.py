@@ -39,6 +39,7 @@ BYPASSES = {
         "-V -keep",
         "--dryrun -c a.cu",
         "-dryrun -E a.cu",
+        "-hls=gen-lcs",
     ],
     "unknown_option": [
         "-c a.cu -Wall",
@@ -270,8 +271,30 @@ def test_two_directories_to_keep_files_in_are_left_to_nvcc():
     assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
 
 
+@pytest.mark.parametrize(
+    ("argv", "mode", "output"),
+    [
+        ("-E a.cu", "preprocess_only", ""),
+        ("-M a.cu", "preprocess_only", ""),
+        ("-c -MM a.cu -o a.o", "preprocess_only", "a.o"),
+        ("-M -MF a.d a.cu", "preprocess_only", "a.d"),
+        ("-M -MF a.d -o b.d a.cu", "preprocess_only", "b.d"),
+        ("-ptx -E a.cu -MD", "preprocess_only", ""),
+        ("--version", "information", ""),
+        ("-V -M a.cu -o a.d", "information", ""),
+        ("-h", "information", ""),
+        ("-c a.cu --help", "information", ""),
+        ("-arch-ls", "information", ""),
+        ("--list-gpu-code -c a.cu", "information", ""),
+    ],
+)
+def test_a_query_is_no_compile(argv, mode, output):
+    found = _compiled(*argv.split())
+    assert (found.is_query, found.mode, found.output, found.dependencies) == (True, mode, output, None)
+
+
 def test_variables_can_make_a_call_something_else():
-    assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-E") == "preprocess_only"
+    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-E").mode == "preprocess_only"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --save-temps") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
 
@@ -318,7 +341,7 @@ def test_option_files_are_read_in_place(in_directory):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("-E", "preprocess_only"),
+        ("-E -keep", "preprocess_only"),
         ("-nonsense", "unknown_option"),
         ("-o", "unknown_option"),
         ("-t 4", "irremovable_option"),
