@@ -80,6 +80,9 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     outcome.invocation = parsed
     if not config.recache and not outcome.program:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+    if parsed.is_query and not config.remote and (config.readonly or not config.observe):
+        # Nothing would come of running nvcc ourselves; an answer that was found has been taken all the same.
+        outcome.bypass = None if outcome.answer else outcome.bypass or invocation.Bypass(parsed.mode)
     return outcome
 
 
