@@ -252,8 +252,10 @@ def test_a_file_that_is_there_is_written_into(inputs: Workspace) -> None:
 
 UNRECORDED = {
     "the time": ("-E clock.cu", "asks for the time"),
+    "names of temporary files": ("-M a.cu -Xcompiler -v", "its answer names temporary files"),
     "a wrapper's report": ("-MM a.cu -ccbin {work}/reporting/g++", "writes"),
-    "a wrapper that looks for its product": ("-E a.cu -o a.ii -ccbin {work}/looking/g++", ""),
+    "a wrapper that looks for its product": ("-E a.cu -o a.ii -ccbin {work}/looking/g++", "files "),
+    "a wrapper that sets the mode": ("-E a.cu -o b.ii -ccbin {work}/hiding/g++", "the mode of"),
 }
 
 
@@ -263,6 +265,7 @@ def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, 
     host = shutil.which("g++")
     texts = {
         "reporting": f"echo called >> {inputs.directory}/report\n",
+        "hiding": "umask 077\n",
         "looking": f"test -e {inputs.directory}/a.ii\n",
     }
     for name, text in texts.items():
@@ -270,7 +273,8 @@ def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, 
     argv, reason = UNRECORDED[case]
     words = [*argv.format(work=inputs.directory).split(), *INCLUDED]
     for _ in range(2):
-        (inputs.directory / "report").unlink(missing_ok=True)
+        for name in ("report", "b.ii"):
+            (inputs.directory / name).unlink(missing_ok=True)
         result, counters = inputs.since(lambda: inputs.cached(*words))
         assert (result.status, counters.outcome) == (0, "query_miss"), result.stderr
     explained = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()

@@ -93,9 +93,8 @@ def _record(run: Run) -> Recorded:
     read = inputs.input_record(observation, subject)
     reason = scripted_nvcc.reason_against_record(observation)
     if products and not reason:
-        reason = object_place.who_looks(products, products if run.lay_there else (), [observation])
         if not run.lay_there:
-            reason = reason or object_place.odd_mode(run.product, "a query", run.path)
+            reason = object_place.odd_mode(run.product, "a query", run.path)
         shown = {run.product: signatures.of(run.product) or signatures.UNKNOWN}
         if not object_place.is_its_own(shown, [observation]):
             reason = f"another program writes `{run.product}`"
