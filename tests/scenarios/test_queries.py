@@ -284,7 +284,10 @@ def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, 
 SCRIPTS = {
     "one that hands on its arguments": ('exec "{nvcc}" "$@"', "query_hit"),
     "one that chooses by its arguments": ('test "$1" = -E; exec "{nvcc}" "$@"', "query_miss"),
-    "one that looks for a terminal": ('test -t 1 && set -- -V; exec "{nvcc}" "$@"', "query_miss"),
+    "one that looks for a terminal": (
+        'if [ -t 1 ]; then MORE=-V; fi; exec "{nvcc}" $MORE "$@"',
+        "query_miss",
+    ),
     "one that works on": ('"{nvcc}" "$@"', "query_miss"),
     "one that tells the time": ('date +%N; exec "{nvcc}" "$@"', "query_miss"),
 }
