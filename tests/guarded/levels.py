@@ -266,7 +266,7 @@ GUARDS = [
     Guard(
         "queries whose answer goes to a terminal",
         "levels.py",
-        "if parsed.is_query and not _can_be_told(",
+        "if found.is_of_query and not _can_be_told(",
         "if False and not _can_be_told(",
         QUERIES,
         "test_a_terminal_gets",

@@ -284,8 +284,8 @@ def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, 
 SCRIPTS = {
     "one that hands on its arguments": ('exec "{nvcc}" "$@"', "query_hit"),
     "one that chooses by its arguments": ('test "$1" = -E; exec "{nvcc}" "$@"', "query_miss"),
-    "one that looks for a terminal": ('[ -t 1 ] && MORE=-V; exec "{nvcc}" $MORE "$@"', "query_miss"),
-        'if [ -t 1 ]; then MORE=-V; fi; exec "{nvcc}" $MORE "$@"',
+    "one that looks for a terminal": (
+        'test -t 1 && export NVCC_PREPEND_FLAGS=-V\nexec "{nvcc}" "$@"',
         "query_miss",
     ),
     "one that works on": ('"{nvcc}" "$@"', "query_miss"),
