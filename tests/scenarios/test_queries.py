@@ -340,11 +340,12 @@ def shell(inputs: Workspace, text: str, argv: list[str]) -> tuple[int, bytes, by
     return told(inputs.run(["bash", "-c", text.format(call=words)]))
 
 
-def test_a_terminal_gets_what_nvcc_writes(inputs: Workspace) -> None:
-    argv = ["-M", "loud.cu", *INCLUDED]
+@pytest.mark.parametrize("name", ["a", "loud"])
+def test_a_terminal_gets_what_nvcc_writes(inputs: Workspace, name: str) -> None:
+    argv = ["-M", f"{name}.cu", *INCLUDED]
     by_cache = [sys.executable, "-m", "nvccache", inputs.nvcc, *argv]
     expected = on_terminal(inputs, [inputs.nvcc, *argv])
-    assert b"loud.o" in expected
+    assert f"{name}.o".encode() in expected
     inputs.cached(*argv)
     assert on_terminal(inputs, by_cache) == expected
     assert inputs.counters().bypass_reasons == {"query_streams": 1}
