@@ -10,11 +10,15 @@ DIRECT_HIT = "direct_hit"  # replayed from a record, no tool ran
 STAGE_HIT = "stage_hit"  # every compile stage came from the cache
 PARTIAL_HIT = "partial_hit"  # some stage came from the cache, some ran
 MISS = "miss"  # no stage came from the cache
+QUERY_HIT = "query_hit"  # a query (-M, -E, --version) replayed from a record
+QUERY_MISS = "query_miss"  # a query that nvcc answered itself
 BYPASS = "bypass"  # handed to nvcc by decision
 FAILED = "failed"  # the compile itself failed
 FAULT = "fault"  # handed to nvcc because of a fault of nvccache
 
-OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, BYPASS, FAILED, FAULT)
+OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, QUERY_HIT, QUERY_MISS, BYPASS, FAILED, FAULT)
+
+QUERIES = (QUERY_HIT, QUERY_MISS)
 
 # The reason in the journal of a stage hit of which only the host's link had to run.
 LINKED = "linked"
@@ -27,14 +31,15 @@ REASONS = {
     "unusable_cache": "the cache directory cannot be read",
     "nested": "nvccache was started by a call of its own",
     "not_nvcc": "the launched command is not an nvcc",
-    "information": "the call only asks nvcc about itself (--version, --help, --dryrun, ...)",
+    "information": "the call asks nvcc about itself in a form that is not recorded (--dryrun, no input, ...)",
     "library": "the call makes an archive",
-    "preprocess_only": "the call only preprocesses or lists dependencies",
+    "preprocess_only": "the call preprocesses or lists dependencies in a form that is not recorded",
     "preprocessed_product": "the product is preprocessed text that names intermediate files (-cuda)",
     "names_temporary_file": "the product would name a temporary file (device links of .cubin and .ptx)",
     "run": "the call runs or cleans what it built",
     "standard_input": "a file is read from standard input or from another open descriptor",
     "standard_output": "a product is written to standard output or to a device file",
+    "query_streams": "the answer to a query goes to a terminal, nowhere, or to one file with the messages",
     "unknown_option": "an option is not in the table of nvcc's options",
     "unreadable_option_file": "an option file could not be read the way nvcc reads it",
     "unreadable_environment": "nvcc's versions split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",

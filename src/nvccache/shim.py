@@ -185,8 +185,8 @@ def _cached_compile(
             _record_bypass(config, reason, arguments, began)
         return _become(nvcc, arguments, environ)
     outcome = levels.answer(nvcc, arguments, config, environ)
-    if outcome.answer:
-        _hand_over(outcome.answer, config, began)
+    if outcome.answer and not _hand_over(outcome.answer, config, began):
+        return _become(nvcc, arguments, environ)
     gc.enable()
     if outcome.invocation and not outcome.bypass:
         from nvccache.compile.request import Request
@@ -208,18 +208,38 @@ def _cached_compile(
     return _become(nvcc, arguments, environ)
 
 
-def _hand_over(found: CallResult, config: Config, began: _Began, remote: RemoteUse | None = None) -> NoReturn:
-    """Finish a direct hit."""
+def _hand_over(found: CallResult, config: Config, began: _Began, remote: RemoteUse | None = None) -> bool:
+    """Finish a direct hit and end; false where the answer to a query could not be written."""
+    is_told = found.is_of_query and _tell(found.stdout, found.stderr)
     event = Event(outcomes.DIRECT_HIT)
+    if is_told:
+        event = Event(outcomes.QUERY_HIT)
+    elif found.is_of_query:
+        _record(config, Event(outcomes.BYPASS, "query_streams"), began)
+        return False
     event.remote = remote
     event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
     event.sources, event.replayed = found.sources, found.stages
-    event.product = os.path.abspath(found.products[0][0]) if found.products else ""
-    _log(config, f"direct hit {event.product}")
+    named = found.products[0][0] if found.products else ""
+    event.product = os.path.abspath(named) if named else ""
+    _log(config, f"{event.outcome.replace('_', ' ')} {event.product}")
     _record(config, event, began)
-    _write(1, found.stdout)
-    _write(2, found.stderr)
+    if not is_told:
+        _write(1, found.stdout)
+        _write(2, found.stderr)
     os._exit(0)
+
+
+def _tell(stdout: bytes, stderr: bytes) -> bool:
+    """Write the answer to a query; false where nvcc has to, for it fails in its own way."""
+    from nvccache.machine import streams
+
+    before = streams.size_and_place() if stdout else None
+    if not _write(1, stdout):
+        streams.take_back(before)
+        return False
+    _write(2, stderr)
+    return True
 
 
 def _product_named_in(arguments: list[str]) -> str:
@@ -258,8 +278,8 @@ def _staged_compile(request: Request, config: Config, began: _Began) -> int:
 def _carry_out(request: Request, config: Config, began: _Began) -> int:
     nvcc, arguments = request.nvcc, list(request.arguments)
     report = _make(request, config)
-    if report.answer:
-        _hand_over(report.answer, config, began, report.remote)
+    if report.answer and not _hand_over(report.answer, config, began, report.remote):
+        _become(nvcc, arguments, request.environ)
     record = Event(outcomes.BYPASS)
     record.sources = list(request.invocation.inputs)
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
@@ -285,8 +305,11 @@ def _carry_out(request: Request, config: Config, began: _Began) -> int:
     record.tool_saved = report.tool_saved
     record.wall_saved = report.wall_saved
     _record(config, record, began)
-    _write(1, report.stdout)
-    _write(2, report.stderr)
+    if report.is_query and not _tell(report.stdout, report.stderr):
+        _become(nvcc, arguments, request.environ)
+    if not report.is_query:
+        _write(1, report.stdout)
+        _write(2, report.stderr)
     if report.to_send:
         _send(config, report.to_send, request.environ)
     return report.status
@@ -419,14 +442,16 @@ def _become(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoRetur
         os._exit(126)
 
 
-def _write(descriptor: int, content: bytes) -> None:
+def _write(descriptor: int, content: bytes) -> bool:
+    """Write everything; false if that failed."""
     while content:
         try:
             content = content[os.write(descriptor, content) :]
         except BlockingIOError:
             time.sleep(0.001)
         except OSError:
-            return  # nobody reads any more; nvcc would not mind either
+            return False  # nobody reads any more; nvcc would not mind either when it compiles
+    return True
 
 
 if __name__ == "__main__":

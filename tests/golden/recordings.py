@@ -80,6 +80,8 @@ def outcome(case: Case) -> tuple[Invocation | None, Plan | Bypass]:
     parsed = invocation.parse(case.arguments, case.environ)
     if isinstance(parsed, Bypass):
         return None, parsed
+    if parsed.is_query:
+        return None, Bypass(parsed.mode)  # it has no plan
     if case.status != 0:
         return parsed, Bypass("dryrun_failed", f"status {case.status}")
     transcript = dryrun.read(kept(case.stderr, case.environ.get("TMPDIR", "/tmp")))

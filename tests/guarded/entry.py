@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guarded.table import ENVIRONMENT, MISSING, START, Guard
+from guarded.table import ENVIRONMENT, MISSING, QUERIES, START, Guard
 
 GUARDS = [
     Guard(
@@ -183,5 +183,21 @@ GUARDS = [
         "",
         "test_broken_python.py",
         "interrupt",
+    ),
+    Guard(
+        "answers that cannot be written",
+        "shim.py",
+        "    if not _write(1, stdout):",
+        "    if not _write(1, stdout) and False:",
+        QUERIES,
+        "full and device",
+    ),
+    Guard(
+        "parts of answers that found no room",
+        "streams.py",
+        "        os.ftruncate(_OUTPUT, before[0])",
+        "        pass",
+        "test_streams.py",
+        "taken_back",
     ),
 ]

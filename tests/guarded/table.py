@@ -42,6 +42,7 @@ RELINK, RELINKS = "test_link_only.py", "tests/scenarios/test_relinks.py"
 MISSING, ENVIRONMENT = (
     f"tests/scenarios/test_{theme}.py" for theme in ("missing_compilers", "environment_of_tools")
 )
+QUERIES = "tests/scenarios/test_queries.py"
 START = "tests/test_launcher.py"
 DIRECTORY, SHARED = "test_directory.py", "tests/scenarios/test_shared_caches.py"
 OUTPUTS, PRODUCTS_GIVEN = "test_output_names.py", "test_products.py"

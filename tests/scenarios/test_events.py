@@ -125,7 +125,7 @@ def test_a_link_tells_of_the_hosts_link_too(place):
 
 def test_a_call_that_is_left_to_nvcc_at_once_tells_of_its_inputs_and_of_no_secret(workspace):
     workspace.write("a.cu", "int one;\n")
-    for words in (["-E", "a.cu", "-DKEY=b.cu"], ["-E", "-Xcompiler", "c.cu", "-run-args=d.cu", "a.cu"]):
+    for words in (["-run", "a.cu", "-DKEY=b.cu"], ["-run", "-Xcompiler", "-w", "-run-args=d.cu", "a.cu"]):
         workspace.cached(*words)
         found = last(workspace)
         assert (found.outcome, found.sources) == ("bypass", ["a.cu"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache import outcomes
 from nvccache.store import events
 
 TYPE_CHECKING = False
@@ -93,11 +94,16 @@ def _products_of(call: Event) -> list[str]:
 
 
 def _naming(root: str, typed: str) -> Iterator[Event]:
-    return filter(_is_compile, events.newest(root, os.path.basename(os.path.normpath(typed))))
+    """The calls that may be meant, newest first: first the compiles, then the queries (`-M` of a source)."""
+    name = os.path.basename(os.path.normpath(typed))
+    for wants_queries in (False, True):
+        calls = filter(_is_compile, events.newest(root, name))
+        yield from (call for call in calls if (call.outcome in outcomes.QUERIES) == wants_queries)
 
 
 def _is_compile(call: Event) -> bool:
-    return call.reason != "information"
+    """Whether a call is about a source: no compile asks nvcc for its version."""
+    return call.reason != "information" and (call.outcome not in outcomes.QUERIES or bool(call.sources))
 
 
 def _last(calls: Iterable[Event], end: str, paths_of: Callable[[Event], list[str]]) -> Match | None:

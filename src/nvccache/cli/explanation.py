@@ -68,7 +68,8 @@ class Explanation:
     @property
     def stage_reasons(self) -> list[tuple[str, str]]:
         """Of each stage that ran: its name, and why, as the record has it."""
-        is_compiled = self.outcome not in (outcomes.DIRECT_HIT, outcomes.BYPASS, outcomes.FAULT)
+        others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
+        is_compiled = self.outcome not in others
         is_linked = self.call is not None and self.call.reason == outcomes.LINKED
         return self.record.stage_reasons if self.record and is_compiled and not is_linked else []
 
@@ -162,7 +163,7 @@ def _is_of_call(record: ObjectRecord | None, call: Event) -> bool:
 
 def _cause(outcome: str, call: Event | None, record: ObjectRecord | None) -> tuple[str, list[str]]:
     """Why, and further differences."""
-    if outcome == outcomes.DIRECT_HIT:
+    if outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
         return _UNCHANGED, []
     if outcome == outcomes.FAULT:
         return _FAULT, []

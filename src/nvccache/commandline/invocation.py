@@ -51,16 +51,23 @@ MODES = (
     "compile",
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
+# Calls that nvcc answers and that compile nothing. Each mode is also the reason for which it may be left to
+# nvcc (outcomes.REASONS). Highest first: with `--version -M` nvcc tells its version, with `-M -E` it lists.
+_QUERIES = (
+    ("information", ("version", "help", "list-gpu-code", "list-gpu-arch")),
+    ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
+)
+QUERIES = tuple(mode for mode, _ in _QUERIES)
 _OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
 
 # Reason -> the options that mean it, most telling reason first.
 _BYPASSING = (
-    ("information", ("version", "help", "dryrun", "list-gpu-code", "list-gpu-arch")),
+    # Its commands name temporary files: whoever runs them relies on names that nobody else was told.
+    ("information", ("dryrun",)),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
     ("keeps_intermediates", ("objdir-as-tempdir",)),
     ("run", ("run", "clean-targets")),
-    ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
     ("library", ("lib",)),
 )
 _LATE_BYPASSING = (
@@ -112,7 +119,7 @@ class Dependencies:
 
 
 class Invocation:
-    """A call that compiles."""
+    """A call that compiles, or a query."""
 
     __slots__ = (
         "arguments",
@@ -131,9 +138,9 @@ class Invocation:
     )
 
     arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
-    mode: str  # one of MODES or LINKS
+    mode: str  # one of MODES, LINKS or QUERIES
     inputs: tuple[str, ...]
-    output: str  # -o as typed, or empty
+    output: str  # -o as typed, or empty; of a query the file that it writes
     keeps_in: str | None  # where -keep puts intermediate files: a directory with its slash, or empty for here
     output_directory: str  # -odir as typed, or empty
     options: frozenset[str]  # canonical names in force; without those set to false
@@ -143,6 +150,10 @@ class Invocation:
     replaces_variables: bool  # whether these hold the words of NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS, too
     threads: int  # -t; 0: not given, or as many as there are CPUs
     dependencies: Dependencies | None
+
+    @property
+    def is_query(self) -> bool:
+        return self.mode in QUERIES
 
 
 class _Words:
@@ -162,11 +173,22 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     if isinstance(argv, Bypass):
         return argv
     options = _options(argv.arguments)
+    query = next((mode for mode, names in _QUERIES if not options.isdisjoint(names)), "")
     bypass = (
-        _information(argv.arguments, options) or _unknown(argv.arguments) or _bypass_of(_BYPASSING, options)
+        _information(argv.arguments, query)
+        or _unknown(argv.arguments, query)
+        or _bypass_of(_BYPASSING, options)
     )
     if bypass:
         return bypass
+    if query:
+        return (
+            _bypass_of([(query, ("keep",))], options)
+            or _files(argv.arguments)
+            or _environment(environ)
+            or _irremovable(argv, environ)
+            or _build(argv, options, query, ())
+        )
     mode = _mode(argv.arguments, options)
     forwarded = [argument.tokens[0] for argument in argv.arguments if argument.name == FORWARDED]
     host_flags = flatten(argv.arguments, forwarded)
@@ -187,7 +209,7 @@ def _build(argv: _Words, options: frozenset[str], mode: str, host_flags: tuple[s
     invocation.arguments = tuple(argv.arguments)
     invocation.mode = mode
     invocation.inputs = _inputs(argv.arguments)
-    invocation.output = last_value(argv.arguments, "output-file") or ""
+    invocation.output = _output(argv.arguments, mode)
     invocation.output_directory = last_value(argv.arguments, "output-directory") or ""
     invocation.options = options
     invocation.option_files = tuple(argv.option_files)
@@ -203,8 +225,16 @@ def _build(argv: _Words, options: frozenset[str], mode: str, host_flags: tuple[s
     asked = not options.isdisjoint(
         ["generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"]
     )
-    invocation.dependencies = Dependencies(argv.arguments, options) if asked else None
+    is_compile = asked and mode not in QUERIES  # which write no file beside their answer
+    invocation.dependencies = Dependencies(argv.arguments, options) if is_compile else None
     return invocation
+
+
+def _output(arguments: Sequence[Argument], mode: str) -> str:
+    """The file that the call names for what it makes, or empty; with `-M -MF a -o b` that is `b`."""
+    options = {"information": (), "preprocess_only": ("output-file", "dependency-output")}
+    named = (last_value(arguments, name) for name in options.get(mode, ("output-file",)))
+    return next(filter(None, named), "")
 
 
 def _kept_in(arguments: Sequence[Argument]) -> str:
@@ -289,16 +319,17 @@ def _inputs(arguments: Sequence[Argument]) -> tuple[str, ...]:
     return tuple(argument.tokens[0] for argument in arguments if argument.name == INPUT)
 
 
-def _information(arguments: Sequence[Argument], options: frozenset[str]) -> Bypass | None:
-    asked = _bypass_of(_BYPASSING[:1], options)
-    if asked or _inputs(arguments):
-        return asked
+def _information(arguments: Sequence[Argument], query: str) -> Bypass | None:
+    if query == "information" or _inputs(arguments):
+        return None
     return Bypass("information", "no input file")
 
 
-def _unknown(arguments: list[Argument]) -> Bypass | None:
+def _unknown(arguments: list[Argument], query: str) -> Bypass | None:
     resolved = resolve(arguments)
-    return Bypass("unknown_option", resolved.word) if isinstance(resolved, UnknownOption) else None
+    if not isinstance(resolved, UnknownOption):
+        return None
+    return Bypass(query if query == "information" else "unknown_option", resolved.word)
 
 
 def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:

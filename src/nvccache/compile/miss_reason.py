@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 FIRST = "no earlier compile of it is recorded"
+_FIRST_QUERY = "no earlier answer to it is recorded"
 _LOST = "its result is no longer in the cache"
 _MOST_DETAILS = 50
 
@@ -92,6 +93,15 @@ def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
     limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
     otherwise = f"the limits of its caller are others ({limits})" if limits else _LOST
     return [*found, *_unlike(recorded, case, cache)] or [otherwise]
+
+
+def of_query(cause: list[str], recorded: Recorded) -> str:
+    """Why a query was not answered from a record, a clause."""
+    if cause[0] == FIRST:
+        cause = [_FIRST_QUERY]
+    if recorded.reason_against_record:
+        cause = [f"no record is kept: {recorded.reason_against_record}"]
+    return cause[0]
 
 
 def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = "") -> list[str]:

@@ -8,7 +8,7 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import miss_reason, record_call, runner, scripted_nvcc
+from nvccache.compile import miss_reason, query, record_call, runner, scripted_nvcc
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution, object_place
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nvccache.remote_execution.executor import Executor
     from nvccache.toolkit.dryrun import Transcript
 
+_CLOCK_WAS_SET = "the clock was set while it was compiled"
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
 
 
@@ -74,6 +75,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     _begin_to_ask_beyond(request, config, cache)
+    if request.invocation.is_query:
+        return _ask(request, config, cache, path, observing, started)
     transcript, dry_run = _transcribe(request, path, observing, cache)
     found = _answer_from_beyond(request, config, cache)
     if found:
@@ -107,9 +110,38 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     stages, known, report = runner.run(context, around)
     report.products = planned.products
     if _clock_was_set(started):
-        known.reasons_against_record.append("the clock was set while it was compiled")
+        known.reasons_against_record.append(_CLOCK_WAS_SET)
     recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
     miss_reason.note(case, cause, recorded, report, cache, stages, known.passes)
+    _keep_up(cache, config, report)
+    return report
+
+
+def _ask(
+    request: Request,
+    config: Config,
+    cache: store.Store,
+    path: str,
+    observing: Watch,
+    started: tuple[int, int],
+) -> Report:
+    """Have nvcc answer a query, and record what it says."""
+    found = _answer_from_beyond(request, config, cache)
+    if found:
+        return found
+    reason = query.reason_to_leave(request, cache, observing)
+    if reason:
+        return _left_to_nvcc(Bypass(reason), request, config)
+    case = miss_reason.Case(request, (), config.recache)
+    cause = miss_reason.find_cause(case, cache, Relocation("", os.getcwd()))
+    report, run = query.carry_out(request, cache, path, observing, started[0])
+    if report.status != 0:
+        return report
+    if _clock_was_set(started):
+        recorded = record_call.Recorded(reason_against_record=_CLOCK_WAS_SET)
+    else:
+        recorded = query.record(run)
+    report.cause = miss_reason.of_query(cause, recorded)
     _keep_up(cache, config, report)
     return report
 

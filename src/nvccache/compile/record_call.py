@@ -26,6 +26,8 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
+    from nvccache.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,17 @@ class Recorded:
     key: str = ""
     scope: str = ""
     reason_against_record: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A call that was carried out from `since_ns` on, and how widely its record may be shared."""
+
+    request: Request
+    cache: Store
+    since_ns: int
+    scope: str
+    relocation: Relocation
 
 
 class Recorder:
@@ -79,14 +93,13 @@ class Recorder:
         subject = Subject(self.request.guarded_environ, self.nvcc)
         dry_run = self._dry_run.read()
         if any(map(scripted_nvcc.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
-            raise UnreadableError("nvcc is a script that may choose by its arguments")
+            raise UnreadableError(scripted_nvcc.MAY_CHOOSE)
         parts = [execution.inputs.input_record(dry_run, subject), *self.known.input_records]
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
             {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
-        made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
         return made
 
     def _files_in_keys(self) -> list[str]:
@@ -226,17 +239,24 @@ def record(recorder: Recorder) -> Recorded:
     if scope == direct.SHARED:
         input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    attached = direct.attach(given, listed, recorder.invocation, relocation)
+    where = Where(recorder.request, cache, recorder.execution.since_ns, scope, relocation)
+    return keep(where, made, given, listed)
+
+
+def keep(
+    where: Where, made: InputRecord, given: CallResult, listed: Sequence[tuple[str, bool]] = ()
+) -> Recorded:
+    """Put what a call read and gave into the cache, at every level; `listed` as in direct.attach."""
+    request, cache, relocation = where.request, where.cache, where.relocation
+    made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
+    attached = direct.attach(given, listed, request.invocation, relocation)
     if attached is None:
         return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
-    request = recorder.request
-    front_key = direct.key_of(scope, recorder.nvcc, recorder.invocation, relocation, request.environ)
+    front_key = direct.key_of(where.scope, request.nvcc, request.invocation, relocation, request.environ)
     front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
     key = input_records.key_of(front_key, made)
-    manifest.add(
-        front_key, manifest.Found(key, made, attached), cache, relocation, recorder.execution.since_ns
-    )
+    manifest.add(front_key, manifest.Found(key, made, attached), cache, relocation, where.since_ns)
     basis.add(cache, key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
     replay.add(replay_key, made, given, request.arguments, request.environ, cache)
-    return Recorded(front_key, key, scope)
+    return Recorded(front_key, key, where.scope)

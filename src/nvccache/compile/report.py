@@ -34,10 +34,10 @@ class Report:
 
     The stages' times count from `began`, by the monotonic clock; `busy` are the seconds in which a tool ran.
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
-    link_only.py; `store_fault` is why something could not be stored, a word of outcomes.STORE_FAULTS, or
-    empty. `told_before_link` are standard output and error up to there, where a program is linked.
-    `remote` is what was asked of other caches; `to_send` is what other machines may have a use for, as
-    beyond.items_of gives it.
+    link_only.py, `is_query` query.py; `store_fault` is why something could not be stored, a word of
+    outcomes.STORE_FAULTS, or empty. `told_before_link` are standard output and error up to there, where a
+    program is linked. `remote` is what was asked of other caches; `to_send` is what other machines may have
+    a use for, as beyond.items_of gives it.
     """
 
     __slots__ = (
@@ -46,6 +46,7 @@ class Report:
         "busy",
         "cause",
         "is_linked",
+        "is_query",
         "leave_to_nvcc",
         "looked_up",
         "products",
@@ -72,7 +73,7 @@ class Report:
         self.began = self.busy = 0.0
         self.looked_up: list[StageLookup] = []
         self.products = ()
-        self.is_linked = False
+        self.is_linked = self.is_query = False
         self.store_fault = ""
         self.told_before_link = (b"", b"")
         self.remote: RemoteUse | None = None
@@ -92,6 +93,8 @@ class Report:
         """The word for it in `nvccache stats`."""
         if self.status != 0:
             return outcomes.FAILED
+        if self.is_query:
+            return outcomes.QUERY_MISS
         if all(stage.is_hit for stage in self.stages):
             return outcomes.STAGE_HIT
         from nvccache.plan.stages import tool_of  # loaded by then, where any stage ran

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Asked = tuple[Transcript | Bypass, Log]
 
 REASON = "scripted_nvcc"
+MAY_CHOOSE = "nvcc is a script that may choose by its arguments"
 _BY_ARGUMENTS, _BY_VARIABLES, _NEVER = "arguments", "variables", "never"
 _TERMINAL = re.compile(rb"(?:\[|\btest)\s[^\]\n]*(?:-t\s|/dev/(?:std|fd|tty)|/proc/)|\b(?:tty|stty|tput)\b")
 # What keeps the variable that nvcc is asked by from it, or does something else for it.
@@ -73,6 +74,25 @@ def ask(
     if found != remembered:
         cache.add_memo(memo_key, found)
     return (Bypass(REASON, request.nvcc), None) if found == _NEVER else (transcript, log)
+
+
+def reason_against_record(observation: Observation) -> str:
+    """Why a script that became nvcc may do something else in a call of the same meaning, or for a terminal.
+
+    A clause, empty if it may not, or if nvcc is no script.
+    """
+    *scripts, nvcc = observation.images
+    if "nvcc" not in nvcc.program.rpartition("/")[2]:
+        return "nvcc is a script that does not become nvcc"
+    before = itertools.takewhile(lambda process: process is not nvcc, observation.processes)
+    shells = [process for process in (*before, *scripts) if known_programs.kind_of(process) == SHELL]
+    if not {SHELL, UTILITY}.issuperset(map(known_programs.kind_of, scripts)):
+        return "nvcc is a script for something else than a shell"
+    if any(map(_TERMINAL.search, (text for shell in shells for text in process_checks.scripts_of(shell)))):
+        return "nvcc is a script that may look for a terminal"
+    if any(map(may_choose, scripts)):  # a record answers calls of one meaning
+        return MAY_CHOOSE
+    return ""
 
 
 def may_choose(process: Process) -> bool:

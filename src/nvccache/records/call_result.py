@@ -7,6 +7,7 @@ writes it before it compiles, then the products.
 from __future__ import annotations
 
 from nvccache.records import products
+from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.records.products import Product
 from nvccache.store import store
 
@@ -20,6 +21,7 @@ GIVEN, LOST, UNWRITABLE = "given", "lost", "unwritable"
 class CallResult:
     """`products` are (destination, digest of its content, whether an existing file is unlinked first).
 
+    Of a query one may be STANDARD_OUTPUT's.
     `rule` is the content of the dependency file, None where the call asks for none. Where a host's link has
     to follow (link_only.py), `intermediates` are what it reads of the scratch directory, (base name, digest).
     For the event log: `stages` are what it saves, as event_line.py writes them, `seconds_saved` what their
@@ -58,6 +60,11 @@ class CallResult:
         self.seconds_saved = self.wall_seconds = 0.0
         self.intermediates, self.stages, self.sources = [], [], []
 
+    @property
+    def is_of_query(self) -> bool:
+        """Whether no stage is saved: nvcc was not asked to compile."""
+        return not self.stages
+
     def take_intermediates(self, intermediates: list[tuple[str, str]]) -> None:
         """Take what a record says a link reads; raises ValueError."""
         for name, _ in intermediates:
@@ -67,7 +74,7 @@ class CallResult:
 
 
 def give(answer: CallResult, cache: Store) -> str:
-    """Write the products and the dependency file.
+    """Write the products and the dependency file; what goes to standard output is put into the answer.
 
     LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.
     """
@@ -78,6 +85,9 @@ def give(answer: CallResult, cache: Store) -> str:
         content = cache.read_blob(digest)
         if content is None:
             return LOST
+        if destination == STANDARD_OUTPUT:
+            answer.stdout = content
+            continue
         wanted.append(Product(destination, content, cache.path(store.BLOB, digest), unlink_first))
     try:
         products.deliver(wanted)

@@ -23,7 +23,7 @@ from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.commandline.tokens import Argument
@@ -77,7 +77,7 @@ def key_of(
     """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     for argument in invocation.arguments:
-        if argument.name not in _OF_OUTPUTS:
+        if invocation.is_query or argument.name not in _OF_OUTPUTS:
             found.append((argument.name or "input", _parts_of(argument, relocation)))
     asked = invocation.dependencies
     given = (invocation.output, invocation.output_directory, asked.output if asked else "")
@@ -183,7 +183,7 @@ def scopes_of(relocation: Relocation, nowhere: Relocation) -> list[tuple[str, Re
 
 
 def attach(
-    answer: CallResult, entered: list[tuple[str, bool]], invocation: Invocation, relocation: Relocation
+    answer: CallResult, entered: Sequence[tuple[str, bool]], invocation: Invocation, relocation: Relocation
 ) -> bytes | None:
     """What a manifest keeps beside the input record: the answer, its products numbered as in output_names.py.
 

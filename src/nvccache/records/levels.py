@@ -12,6 +12,7 @@ from nvccache.files import keys
 from nvccache.files.presence import can_make_temporary_files
 from nvccache.records import replay
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
+from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import directory
 from nvccache.store.store import Store
 
@@ -73,9 +74,15 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
     if isinstance(parsed, invocation.Bypass):
         outcome.bypass = parsed
         return outcome
+    if parsed.is_query and not _can_be_told(not parsed.output, has_messages=False):
+        outcome.bypass = invocation.Bypass("query_streams")
+        return outcome
     outcome.invocation = parsed
     if not config.recache and not outcome.program:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+    if parsed.is_query and not config.remote and (config.readonly or not config.observe):
+        # Nothing would come of running nvcc ourselves; an answer that was found has been taken all the same.
+        outcome.bypass = None if outcome.answer else outcome.bypass or invocation.Bypass(parsed.mode)
     return outcome
 
 
@@ -87,6 +94,12 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
     if found.intermediates:
         outcome.program = found
         return True
+    has_text = bool(found.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in found.products)
+    if found.is_of_query and not _can_be_told(has_text, bool(found.stderr)):
+        from nvccache.commandline.invocation import Bypass
+
+        outcome.bypass = Bypass("query_streams")
+        return True
     if cache.beyond:
         cache.beyond.want_blobs(digest for _, digest, _ in found.products if not cache.has_here(digest))
     given = give(found, cache)
@@ -97,6 +110,12 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
 
         outcome.bypass = Bypass("unwritable_output", "")  # nvcc says why
     return given != LOST
+
+
+def _can_be_told(has_output: bool, has_messages: bool) -> bool:
+    from nvccache.machine import streams
+
+    return streams.are_suited(has_output, has_messages)
 
 
 def _answer_by_meaning(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Invocation
 
+STANDARD_OUTPUT = ""  # the name of what a query writes there
 _EXTENSIONS = {
     "ltoir": ".ltoir",
     "optix-ir": ".optixir",
@@ -61,6 +62,13 @@ _WITH_DEPENDENCIES = frozenset(
         "--generate-nonsystem-dependencies-with-compile",
     ]
 )
+_QUERIES = frozenset(
+    (
+        *("-E", "--preprocess", "-V", "--version", "-h", "--help"),
+        *("-M", "--generate-dependencies", "-MM", "--generate-nonsystem-dependencies"),
+        *("-arch-ls", "--list-gpu-arch", "-code-ls", "--list-gpu-code"),
+    )
+)
 # Words that take no other as their value, whatever they are: what follows them is an option by itself. Some
 # are no options of nvcc's, and thus values themselves.
 _WITHOUT_VALUE = (
@@ -72,7 +80,7 @@ _WITHOUT_VALUE = (
     " -Wno-deprecated-gpu-targets -Wno-deprecated-declarations -forward-unknown-to-host-compiler"
     " -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
 )
-COMPLETE = _WITH_DEPENDENCIES.union(_WITHOUT_VALUE.split())
+COMPLETE = _WITH_DEPENDENCIES.union(_QUERIES, _WITHOUT_VALUE.split())
 _GLUED = ("-D", "-I", "-L", "-U")
 
 
@@ -115,7 +123,9 @@ def of_call(invocation: Invocation) -> Outputs:
     if dependency_file is None:
         return UNKNOWN
     others: list[str] = []
-    if invocation.mode == "link":
+    if invocation.is_query:
+        products = [invocation.output or STANDARD_OUTPUT]
+    elif invocation.mode == "link":
         products = []  # the linker's, which is never given by us
         if "ltoir" in invocation.options:  # before CUDA 13 `-ltoir` names a library
             others = (
@@ -204,10 +214,12 @@ def of_argv(arguments: Sequence[str], is_linked: bool) -> Outputs:
     output, dependency_file = _value(_OUTPUT, arguments), _value(_DEPENDENCY_FILE, arguments)
     if output is None or dependency_file is None or any(_begins(word, _DIRECTORY) for word in arguments):
         return UNKNOWN
+    asks = [index for index, word in enumerate(arguments) if word in _WITH_DEPENDENCIES]
+    if may_be_query(arguments) and not asks:
+        output, dependency_file = output or dependency_file, ""  # the answer goes where -MF says
     output = output or _after_source(arguments)
     if not output:
         return UNKNOWN
-    asks = [index for index, word in enumerate(arguments) if word in _WITH_DEPENDENCIES]
     if not all(_stands_alone(index, arguments) for index in asks) or (dependency_file and not asks):
         return UNKNOWN
     found = (dependency_file or beside_output(output)) if asks else ""
@@ -216,6 +228,11 @@ def of_argv(arguments: Sequence[str], is_linked: bool) -> Outputs:
     if _has_other_names(output):
         return UNKNOWN
     return Outputs([] if is_linked else [output], [], found)
+
+
+def may_be_query(arguments: Sequence[str]) -> bool:
+    """Whether a word asks for what nvcc answers without compiling, unless it is the value of another."""
+    return not _QUERIES.isdisjoint(arguments)
 
 
 def _after_source(arguments: Sequence[str]) -> str:

@@ -261,6 +261,8 @@ def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence
     """
     made = [destination for destination, _, _ in answer.products]
     dependency_file = "" if answer.rule is None else answer.dependency_file
+    if made == [output_names.STANDARD_OUTPUT] and not dependency_file:
+        return output_names.may_be_query(arguments)
     names = output_names.of_argv(arguments, is_linked=bool(answer.intermediates))
     return names.are_given(made, dependency_file) and not output_names.are_read(
         [*made, dependency_file], read

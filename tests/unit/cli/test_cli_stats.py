@@ -45,7 +45,8 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     assert nvccache("stats", "--json").output == nvccache("stats", "--format", "json").output
     assert statistics["version"] == __version__
     assert statistics["calls"] == {
-        "direct_hit": 0, "stage_hit": 0, "partial_hit": 1, "miss": 0, "bypass": 2, "failed": 0, "fault": 0,
+        "direct_hit": 0, "stage_hit": 0, "partial_hit": 1, "miss": 0, "query_hit": 0, "query_miss": 0,
+        "bypass": 2, "failed": 0, "fault": 0,
     }  # fmt: skip
     assert statistics["bypass_reasons"] == {"library": 1, "of_tomorrow": 1}
     assert statistics["store_faults"] == {"disk_full": 1}

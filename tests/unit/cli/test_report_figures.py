@@ -16,7 +16,8 @@ def test_rates_count_what_could_be_a_hit():
     outcomes = ["direct_hit", "direct_hit", "stage_hit", "partial_hit", "miss", "failed", "fault"]
     told = of(*[call(outcome=outcome) for outcome in outcomes], bypass())
     assert told.by_outcome == {
-        "direct_hit": 2, "stage_hit": 1, "partial_hit": 1, "miss": 1, "bypass": 1, "failed": 1, "fault": 1,
+        "direct_hit": 2, "stage_hit": 1, "partial_hit": 1, "miss": 1, "query_hit": 0, "query_miss": 0,
+        "bypass": 1, "failed": 1, "fault": 1,
     }  # fmt: skip
     assert told.hit_rate == pytest.approx(3 / 5)
 

@@ -33,17 +33,12 @@ BYPASSES = {
     "information": [
         "",
         "-c",
-        "--version",
-        "-V",
+        "-E",
+        "-M -o a.d",
         "-V -nonsense",
-        "--help",
-        "-h",
-        "-c a.cu --help",
+        "-V -keep",
         "--dryrun -c a.cu",
         "-dryrun -E a.cu",
-        "--list-gpu-arch",
-        "-arch-ls",
-        "--list-gpu-code -c a.cu",
         "-hls=gen-lcs",
     ],
     "unknown_option": [
@@ -64,7 +59,7 @@ BYPASSES = {
     ],
     "keeps_intermediates": ["-objtemp -c a.cu", "-keep -objtemp -c a.cu"],
     "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
-    "preprocess_only": ["-E a.cu", "-M a.cu", "-MM a.cu", "-c -E a.cu", "-M -c a.cu", "-ptx -E a.cu"],
+    "preprocess_only": ["-E -keep a.cu", "-M -save-temps a.cu"],
     "library": ["-lib a.o", "-lib -c a.cu"],
     "standard_input": [
         "-x cu -c -",
@@ -276,8 +271,30 @@ def test_two_directories_to_keep_files_in_are_left_to_nvcc():
     assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
 
 
+@pytest.mark.parametrize(
+    ("argv", "mode", "output"),
+    [
+        ("-E a.cu", "preprocess_only", ""),
+        ("-M a.cu", "preprocess_only", ""),
+        ("-c -MM a.cu -o a.o", "preprocess_only", "a.o"),
+        ("-M -MF a.d a.cu", "preprocess_only", "a.d"),
+        ("-M -MF a.d -o b.d a.cu", "preprocess_only", "b.d"),
+        ("-ptx -E a.cu -MD", "preprocess_only", ""),
+        ("--version", "information", ""),
+        ("-V -M a.cu -o a.d", "information", ""),
+        ("-h", "information", ""),
+        ("-c a.cu --help", "information", ""),
+        ("-arch-ls", "information", ""),
+        ("--list-gpu-code -c a.cu", "information", ""),
+    ],
+)
+def test_a_query_is_no_compile(argv, mode, output):
+    found = _compiled(*argv.split())
+    assert (found.is_query, found.mode, found.output, found.dependencies) == (True, mode, output, None)
+
+
 def test_variables_can_make_a_call_something_else():
-    assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-E") == "preprocess_only"
+    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-E").mode == "preprocess_only"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --save-temps") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
 
@@ -324,7 +341,7 @@ def test_option_files_are_read_in_place(in_directory):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("-E", "preprocess_only"),
+        ("-E -keep", "preprocess_only"),
         ("-nonsense", "unknown_option"),
         ("-o", "unknown_option"),
         ("-t 4", "irremovable_option"),

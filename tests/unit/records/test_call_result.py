@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
 
 from nvccache.files import keys
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
+from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -88,8 +90,13 @@ def test_a_product_that_the_store_has_lost_leaves_everything_as_it_was(cache, co
     assert not os.path.exists(path)
 
 
-@pytest.mark.parametrize("path", ["missing/a.o", "taken", "file/a.o", "", "nul\0", "x" * 300])
-@pytest.mark.parametrize("is_dependency_file", [False, True])
+@pytest.mark.parametrize(
+    ("path", "is_dependency_file"),
+    [
+        *itertools.product(["missing/a.o", "taken", "file/a.o", "nul\0", "x" * 300], [False, True]),
+        ("", True),
+    ],
+)
 def test_where_nothing_can_be_written_nvcc_is_left_to_say_why(cache, path, is_dependency_file):
     os.mkdir("taken")
     with open("file", "wb"):
@@ -97,6 +104,14 @@ def test_where_nothing_can_be_written_nvcc_is_left_to_say_why(cache, path, is_de
     given = answer(dependency_file="a.d") if is_dependency_file else answer((path, OBJECT, False))
     given.dependency_file = path if is_dependency_file else ""
     assert give(given, cache) == UNWRITABLE
+
+
+def test_what_a_query_says_is_given_as_text(cache):
+    given = answer((STANDARD_OUTPUT, OBJECT, False))
+    before = os.listdir(".")
+    assert give(given, cache) == GIVEN
+    assert given.stdout == OBJECT
+    assert os.listdir(".") == before
 
 
 def test_where_a_product_cannot_be_written_no_other_is_given(cache):

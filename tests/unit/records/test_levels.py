@@ -182,7 +182,7 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
 
 @pytest.mark.parametrize(
     ("argv", "reason"),
-    [(["-lib", "a.o"], "library"), (["--version"], "information"), (["-c"], "information")],
+    [(["-lib", "a.o"], "library"), (["--version", "-dryrun"], "information"), (["-c"], "information")],
 )
 def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
     outcome = answer(place, argv)

@@ -17,6 +17,8 @@ SIGNS = {
     "stage_hit": "◇",
     "partial_hit": "◐",
     "miss": "●",
+    "query_hit": "◊",
+    "query_miss": "○",
     "ran": "●",
     "shared": "▣",
     "failed": "✕",

@@ -177,6 +177,8 @@ def legend() -> str:
         "stage_hit": "stage hit",
         "partial_hit": "partial hit",
         "miss": "miss",
+        "query_hit": "query hit",
+        "query_miss": "query miss",
         "failed": "failed",
         "bypass": "bypass",
         "fault": "fault",

@@ -5,7 +5,7 @@ let colours = {};
 // How each result or outcome is drawn besides in its colour.
 const PATTERNS = {
   ran: 'plain', miss: 'plain', hit: 'diamond', direct_hit: 'rails', stage_hit: 'columns', partial_hit: 'halves',
-  shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
+  query_hit: 'rails', query_miss: 'plain', shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
 };
 
 function resolveColours() {

@@ -1,0 +1,132 @@
+"""A query: a call that nvcc answers without compiling (-M, -E, --version).
+
+There is no plan of stages. nvcc runs as it was called, and the record of the call is made of what all of that
+run was observed to read. Its answer is a product, also where it goes to standard output.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache.compile import record_call, scripted_nvcc
+from nvccache.compile.report import Report
+from nvccache.execution import object_place
+from nvccache.files import keys, signatures
+from nvccache.machine import scratch, streams
+from nvccache.observation.stage_inputs import ObservedInputs, Subject
+from nvccache.records import direct, output_names
+from nvccache.records.base_dir import Relocation
+from nvccache.records.call_result import CallResult
+from nvccache.records.input_records import UnreadableError
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.compile.record_call import Recorded
+    from nvccache.compile.request import Request
+    from nvccache.machine.process import Completed
+    from nvccache.observation.watch import Log, Watch
+    from nvccache.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """nvcc's answer: `product` is the absolute path that it writes to, or empty; `lay_there` whether that was
+    there before; `since_ns` when the call began."""
+
+    request: Request
+    cache: Store
+    path: str
+    since_ns: int
+    completed: Completed
+    log: Log
+    product: str
+    lay_there: bool
+
+
+def reason_to_leave(request: Request, cache: Store, observing: Watch) -> str:
+    """Why nvcc is to answer by itself, a word of outcomes.REASONS; empty if its answer may be recorded."""
+    return request.invocation.mode if observing.is_blind or cache.is_readonly else ""
+
+
+def carry_out(
+    request: Request, cache: Store, path: str, observing: Watch, since_ns: int
+) -> tuple[Report, Run]:
+    """Have nvcc answer, with temporary files of its own below `path`; raises OSError."""
+    temporary = scratch.temporary_below(path)
+    os.mkdir(temporary)
+    product = os.path.abspath(request.invocation.output) if request.invocation.output else ""
+    lay_there = bool(product) and os.path.lexists(product)
+    completed, log = observing.run(
+        [request.nvcc, *request.arguments],
+        {**request.guarded_environ, "TMPDIR": temporary},
+        on_terminal=bool(request.terminal),
+    )
+    report = Report(
+        scratch.hide(completed.stdout, path, request.environ),
+        scratch.hide(completed.stderr, path, request.environ),
+    )
+    report.status, report.is_query, report.busy = completed.status, True, completed.seconds
+    report.products = (product,) if product else ()
+    if completed.status < 0:
+        report.leave_to_nvcc = "odd_failure"
+    elif not streams.are_suited(bool(report.stdout), bool(report.stderr)):
+        report.leave_to_nvcc = "query_streams"
+    return report, Run(request, cache, path, since_ns, completed, log, product, lay_there)
+
+
+def record(run: Run) -> Recorded:
+    """Record what nvcc answered, unless the next answer may be another."""
+    try:
+        return _record(run)
+    except (UnreadableError, OSError) as error:
+        return record_call.Recorded(reason_against_record=str(error))
+
+
+def _record(run: Run) -> Recorded:
+    """The same; raises UnreadableError or OSError."""
+    request, completed = run.request, run.completed
+    observation = run.log.read()
+    inputs = ObservedInputs(run.cache, os.getcwd(), run.path, run.since_ns)
+    products = frozenset((run.product,) if run.product else ())
+    subject = Subject(request.guarded_environ, request.nvcc, intermediates=products)
+    read = inputs.input_record(observation, subject)
+    reason = scripted_nvcc.reason_against_record(observation)
+    if products and not reason:
+        if not run.lay_there:
+            reason = object_place.odd_mode(run.product, "a query", run.path)
+        shown = {run.product: signatures.of(run.product) or signatures.UNKNOWN}
+        if not object_place.is_its_own(shown, [observation]):
+            reason = f"another program writes `{run.product}`"
+    content = _content(run)
+    if os.fsencode(run.path) in completed.stdout + completed.stderr + content:
+        reason = "its answer names temporary files"
+    if reason:
+        raise UnreadableError(reason)
+    made = inputs.union([read], request.environ, request.invocation.option_files)
+    inputs.files.remember()
+    given = _answer(run, content)
+    run.cache.add_blob(given.products[0][1], content, compress=False)
+    where = record_call.Where(request, run.cache, run.since_ns, direct.PLACED, Relocation("", os.getcwd()))
+    return record_call.keep(where, made, given)
+
+
+def _content(run: Run) -> bytes:
+    """What nvcc answered, wherever it went; raises OSError."""
+    if not run.product:
+        return run.completed.stdout
+    with open(run.product, "rb") as stream:
+        return stream.read()
+
+
+def _answer(run: Run, content: bytes) -> CallResult:
+    given = CallResult()
+    completed, invocation = run.completed, run.request.invocation
+    name = invocation.output or output_names.STANDARD_OUTPUT
+    given.products = [(name, keys.digest_bytes(content), False)]
+    given.stdout = completed.stdout if run.product else b""
+    given.stderr = completed.stderr
+    given.seconds_saved = completed.cpu or completed.seconds
+    given.wall_seconds = completed.seconds
+    given.sources = list(invocation.inputs)
+    return given

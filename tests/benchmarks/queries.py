@@ -1,0 +1,131 @@
+"""What queries (-M, -E, --version) cost that nothing has changed for, as ratios to plain nvcc.
+
+    python tests/benchmarks/queries.py [--runs 5] [--sources 6] [--nvcc PATH]
+
+Plain nvcc and nvccache answer in turn, in alternating order; printed is a Markdown table of medians, and the
+ratios of the pairs with their range. The last rows are a Makefile that lists the dependencies of each source
+by `nvcc -M` and then compiles it, all of it and these lists alone.
+
+Fails where an answer differs from nvcc's, or a query was not answered from a record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import workbench
+from workbench import OURS, PLAIN, Bench
+
+from nvccache.toolkit import discovery
+
+_SOURCE = """\
+#include <thrust/device_vector.h>
+#include <thrust/sort.h>
+__global__ void kernel_@NUMBER@(int *values) { values[threadIdx.x] *= @NUMBER@; }
+"""
+_MAKEFILE = """\
+SOURCES := $(wildcard *.cu)
+all: $(SOURCES:.cu=.o)
+lists: $(SOURCES:.cu=.d)
+%.d: %.cu ; @$(NVCC) -M $< > $@.tmp && mv $@.tmp $@
+%.o: %.cu %.d ; @$(NVCC) -arch=sm_80 -c $< -o $@
+clean: ; @rm -f *.o *.d
+"""
+_QUERIES = (("--version",), ("-M", "small.cu"), ("-M", "unit0.cu"), ("-E", "unit0.cu"))
+
+
+def prepared(work: Path, options: argparse.Namespace) -> Bench:
+    bench = workbench.set_up(work, options.nvcc, [])
+    for name in (PLAIN, OURS):
+        folder = bench.work / name
+        (folder / "Makefile").write_text(_MAKEFILE)
+        (folder / "small.cu").write_text("__global__ void small() {}\n")
+        for number in range(options.sources):
+            (folder / f"unit{number}.cu").write_text(_SOURCE.replace("@NUMBER@", str(number)))
+    return bench
+
+
+def answer(bench: Bench, compiler: str, argv: tuple[str, ...], folder: str) -> bytes:
+    return subprocess.check_output([compiler, *argv], cwd=bench.work / folder, env=bench.environ)
+
+
+def made(bench: Bench, compiler: str, target: str, folder: str) -> float:
+    """The seconds of a build from nothing; raises workbench.CompileError."""
+    directory = bench.work / folder
+    workbench.timed(["make", "-s", "clean"], directory, bench.environ)
+    return workbench.timed(["make", "-s", target, f"NVCC={compiler}"], directory, bench.environ)
+
+
+def compared(name: str, runs: int, plain: Callable[[], float], ours: Callable[[], float]) -> None:
+    """Print a row of the table."""
+    for _ in range(2):
+        ours()
+        workbench.settle()
+    pairs = [(plain(), ours()) if run % 2 else (ours(), plain())[::-1] for run in range(runs)]
+    ratios = [mine / theirs for theirs, mine in pairs]
+    theirs, mine = (statistics.median(column) for column in zip(*pairs, strict=True))
+    spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})"
+    print(f"| {name} | {theirs:.3f} | {mine:.3f} | {spread} |", flush=True)
+
+
+def measured(bench: Bench, options: argparse.Namespace) -> bool:
+    """Print the table; whether all answers were nvcc's, and from records."""
+    is_right = True
+    print("| call | plain s | nvccache s | pairs (min-max) |\n|---|---|---|---|")
+    for argv in _QUERIES:
+        lanes = [
+            lambda compiler=compiler, folder=folder, argv=argv: workbench.timed(
+                [compiler, *argv], bench.work / folder, bench.environ
+            )
+            for compiler, folder in ((bench.nvcc, PLAIN), (bench.shim, OURS))
+        ]
+        compared(f"`{' '.join(argv)}`", options.runs, *lanes)
+        is_right &= answer(bench, bench.nvcc, argv, OURS) == answer(bench, bench.shim, argv, OURS)
+    before = calls(bench)
+    is_right &= before["query_miss"] == len(_QUERIES)
+    for target, title in (("lists", "the same without `-c`"), ("all", f"`make`, {options.sources} sources")):
+        lanes = [
+            lambda compiler=compiler, folder=folder, target=target: made(bench, compiler, target, folder)
+            for compiler, folder in ((bench.nvcc, PLAIN), (bench.shim, OURS))
+        ]
+        compared(title, min(options.runs, 3), *lanes)
+    return is_right and calls(bench)["query_miss"] == before["query_miss"] + options.sources
+
+
+def calls(bench: Bench) -> dict[str, int]:
+    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json"]
+    found: dict[str, int] = json.loads(subprocess.check_output(command, env=bench.environ))["calls"]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="how often each pair is measured")
+    parser.add_argument("--sources", type=int, default=6, help="how many the Makefile compiles")
+    parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
+    options = parser.parse_args()
+    options.nvcc = options.nvcc or discovery.find_nvcc(os.environ)
+    if not options.nvcc:
+        parser.error("no nvcc found")
+    options.nvcc = os.path.abspath(shutil.which(options.nvcc) or options.nvcc)
+    with tempfile.TemporaryDirectory() as temporary:
+        bench = prepared(Path(temporary).resolve(), options)
+        cores, release = len(os.sched_getaffinity(0)), discovery.release_of(options.nvcc)
+        print(f"nvcc {release}, {cores} cores, {options.runs} pairs\n")
+        is_right = measured(bench, options)
+    if not is_right:
+        print("\nWRONG: an answer differs from nvcc's, or came from no record")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
