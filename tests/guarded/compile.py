@@ -62,7 +62,7 @@ GUARDS = [
     Guard(
         "paths in text that is shared",
         "record_call.py",
-        "if not all(known.free_of == base for known in self.known.passes.values()):",
+        "if not all(known.is_free_of(checkout) for known in self.known.passes.values()):",
         "if False:",
         CHECKOUTS,
         "FILE and length",
@@ -70,7 +70,7 @@ GUARDS = [
     Guard(
         "paths in what is shared",
         "record_call.py",
-        "if any(needle in text or elf.hides_text(text) for text in texts):",
+        "if any(needle in text or elf.hides_text(text) for text in self._texts(given)):",
         "if False:",
         CHECKOUTS,
         "warning",
@@ -84,9 +84,9 @@ GUARDS = [
         "leads_both and (variable or include)",
     ),
     Guard(
-        "directories of PATH below the base",
+        "directories of PATH in the checkout",
         "src/nvccache/records/direct.py",
-        'tuple(relocation.below_base(environ.get("PATH", "").split(":")))',
+        'tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))',
         "()",
         f"{CHECKOUTS} --every-case",
         "leads_both and search",
@@ -94,8 +94,8 @@ GUARDS = [
     Guard(
         "ids in what is shared",
         "record_call.py",
-        "if may_hold_id and self",
-        "if False and self",
+        "return self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given)",
+        "return True",
         LINKED,
         "same_unit",
     ),

@@ -110,7 +110,7 @@ def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = ""
 def _nearest(case: Case, cache: Store, relocation: Relocation) -> InputRecord | None:
     """The newest input record of the same call for another object, or in another checkout."""
     request = case.request
-    for scope, kept in direct.scopes_of(relocation, Relocation("", case.cwd)):
+    for scope, kept in direct.scopes_of(relocation):
         key = direct.key_of(scope, request.nvcc, request.invocation, kept, request.environ)
         for found in manifest.kept_input_records(key, cache, kept):
             return found.input_record
@@ -118,8 +118,7 @@ def _nearest(case: Case, cache: Store, relocation: Relocation) -> InputRecord | 
 
 
 def _recorded(former: ObjectRecord, cache: Store, relocation: Relocation) -> InputRecord | None:
-    cwd = _only(former.components, "directory")
-    kept = relocation if former.scope == direct.SHARED else Relocation("", cwd)
+    kept = direct.relocation_of(former.scope, relocation)
     found = manifest.kept(former.record_key, cache, kept) if former.record_key else None
     return found.input_record if found else None
 

@@ -85,7 +85,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
-    relocation = Relocation(config.base_dir, os.getcwd())
+    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     context = execution.Context(
         planned,
         environ,
@@ -95,6 +95,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         observing,
         is_recaching=config.recache,
         base=relocation.base,
+        checkout=relocation.checkout,
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
     )

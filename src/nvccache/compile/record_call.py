@@ -137,8 +137,28 @@ class Recorder:
         """How widely the record of a call may be shared."""
         if self.known.is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
-        is_shared = self._is_relocatable(given) and not self._is_led_here(made)
-        return direct.SHARED if is_shared else direct.PLACED
+        pwd = self._environ.get("PWD", self.cwd)
+        stages = self.execution.plan.stages
+        if any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in stages):
+            return direct.PLACED
+        if self._is_relocatable(given) and not self._is_led_here(made):
+            return direct.SHARED
+        return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED
+
+    def _is_as_typed(self, given: CallResult, made: InputRecord) -> bool:
+        """Whether the same words have the same result in any directory where they lead to the same contents.
+
+        A module id tells the absolute path of its source, which the words have to do then as well.
+        """
+        here = f"{self.cwd}/"
+        if any(path.startswith(here) for path in (*made.files, *made.directories)):
+            return False  # perhaps one that a tool made of a relative path itself
+        if any(map(elf.hides_text, self._texts(given))):
+            return False
+        if not self._may_hold_id(given):
+            return True
+        is_relative = self.execution.ids_choice == shared_ids.SHARED
+        return all(os.path.isabs(source) != is_relative for source in self.invocation.inputs)
 
     def _is_led_here(self, made: InputRecord) -> bool:
         """Whether a variable or a file that was read names a path in this checkout.
@@ -164,29 +184,27 @@ class Recorder:
         return any(name in given.stderr + given.stdout for name in names)
 
     def _is_relocatable(self, given: CallResult) -> bool:
-        base = self.relocation.base
-        if not base:
+        checkout = self.relocation.checkout
+        if not checkout:
             return False
-        plan = self.execution.plan
-        if not all(known.free_of == base for known in self.known.passes.values()):
+        if not all(known.is_free_of(checkout) for known in self.known.passes.values()):
             return False
-        needle = os.fsencode(base)
-        contents = [
-            self.execution.runs.content_of(out)
-            for stage in plan.stages
-            for out in stage.outputs
-            if out.destination
-        ]
-        texts = [*contents, given.stdout, given.stderr]
-        if any(needle in text or elf.hides_text(text) for text in texts):
+        needle = os.fsencode(checkout)
+        if any(needle in text or elf.hides_text(text) for text in self._texts(given)):
             return False
-        may_hold_id = any(map(ids.may_be_any_in, texts)) or any(
-            map(self.execution.seeding.may_be_named, plan.stages)
+        return self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given)
+
+    def _texts(self, given: CallResult) -> list[bytes]:
+        """The products and messages."""
+        outputs = [out for stage in self.execution.plan.stages for out in stage.outputs if out.destination]
+        return [*map(self.execution.runs.content_of, outputs), given.stdout, given.stderr]
+
+    def _may_hold_id(self, given: CallResult) -> bool:
+        """Whether a module id may be in what the call gives."""
+        stages = self.execution.plan.stages
+        return any(map(ids.may_be_any_in, self._texts(given))) or any(
+            map(self.execution.seeding.may_be_named, stages)
         )
-        if may_hold_id and self.execution.ids_choice != shared_ids.SHARED:
-            return False
-        pwd = self._environ.get("PWD", self.cwd)
-        return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)
 
 
 def _text_of(path: str) -> bytes:
@@ -222,8 +240,8 @@ def record(recorder: Recorder) -> Recorded:
         return Recorded(reason_against_record=reason_against_record)
     given = recorder.answer()
     scope = recorder.scope(given, made)
-    relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
-    if scope == direct.SHARED:
+    relocation = direct.relocation_of(scope, recorder.relocation)
+    if scope in (direct.SHARED, direct.TYPED):
         input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     attached = direct.attach(given, listed, recorder.invocation, relocation)

@@ -127,7 +127,7 @@ def want_from_beyond(
 
     if cache.beyond:
         asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-        cache.beyond.want(direct.front_keys(asked, _scopes(config)))
+        cache.beyond.want(direct.front_keys(asked, _scopes(config, call)))
 
 
 def answer_from_beyond(
@@ -153,15 +153,14 @@ def _find_by_meaning(
 
     asked = direct.Asked(nvcc, call, environ, _terminal(environ))
     ask = _asking(cache, environ)
-    return direct.find(asked, cache, _scopes(config), now, ask, cache.beyond is not None)
+    return direct.find(asked, cache, _scopes(config, call), now, ask, cache.beyond is not None)
 
 
-def _scopes(config: Config) -> list[tuple[str, Relocation]]:
+def _scopes(config: Config, call: Invocation) -> list[tuple[str, Relocation]]:
     from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 
-    cwd = os.getcwd()
-    return direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
+    return direct.scopes_of(Relocation(config.base_dir, os.getcwd(), call.inputs))
 
 
 def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
