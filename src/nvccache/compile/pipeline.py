@@ -110,7 +110,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     if _clock_was_set(started):
         known.reasons_against_record.append("the clock was set while it was compiled")
     recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
-    miss_reason.note(case, cause, recorded, report, cache, stages, known.passes)
+    miss_reason.note(case, cause, recorded, report, cache, stages, known.passes, relocation)
     _keep_up(cache, config, report)
     return report
 

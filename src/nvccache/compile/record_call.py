@@ -11,7 +11,7 @@ import os
 from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
-from nvccache.module_id import ids
+from nvccache.module_id import ids, relative_ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -37,12 +37,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where the record of a call is, or why there is none: `reason_against_record`, a clause."""
+    """Where the record of a call is, or why there is none: `reason_against_record`, a clause.
+
+    `kept_here` is why other directories or checkouts do not share it, one of the clauses below, or empty.
+    """
 
     front_key: str = ""
     key: str = ""
     scope: str = ""
     reason_against_record: str = ""
+    kept_here: str = ""
+
+
+HOLDS_ID = "the module id in it tells where its source is"
+HOLDS_LINKED_ID = "the module id in it, which device links see, tells where its source is"
+IS_BOUND = "what it holds depends on what it is called"
+HOLDS_DIRECTORY = "debug or line information in it tells where it was made"
+NAMED_IN_TEXT = "its text tells where it is, as `__FILE__` and `assert` do"
+NAMED_IN_RESULT = "it, or a message, tells where it was made"
+LED_HERE = "a variable or file that its compile reads names a path there"
+HAS_NO_CHECKOUT = "nothing but `/` holds both its source and its working directory"
 
 
 class Recorder:
@@ -133,17 +147,18 @@ class Recorder:
             return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
-    def scope(self, given: CallResult, made: InputRecord) -> str:
-        """How widely the record of a call may be shared."""
+    def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
+        """How widely the record of a call may be shared, and what keeps others from it."""
         if self.known.is_bound or self._names_outputs(given) or given.intermediates:
-            return direct.BOUND
+            return direct.BOUND, IS_BOUND
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.execution.plan.stages
         if any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in stages):
-            return direct.PLACED
-        if self._is_relocatable(given) and not self._is_led_here(made):
-            return direct.SHARED
-        return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED
+            return direct.PLACED, HOLDS_DIRECTORY
+        kept_here = self._kept_here(given) or (LED_HERE if self._is_led_here(made) else "")
+        if not kept_here:
+            return direct.SHARED, ""
+        return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED, kept_here
 
     def _is_as_typed(self, given: CallResult, made: InputRecord) -> bool:
         """Whether the same words have the same result in any directory where they lead to the same contents.
@@ -183,16 +198,21 @@ class Recorder:
         names = [os.fsencode(destination) for destination, _, _ in given.products]
         return any(name in given.stderr + given.stdout for name in names)
 
-    def _is_relocatable(self, given: CallResult) -> bool:
+    def _kept_here(self, given: CallResult) -> str:
+        """What in the result may tell where the checkout is, a clause; or empty."""
         checkout = self.relocation.checkout
         if not checkout:
-            return False
+            return HAS_NO_CHECKOUT
         if not all(known.is_free_of(checkout) for known in self.known.passes.values()):
-            return False
+            return NAMED_IN_TEXT
         needle = os.fsencode(checkout)
         if any(needle in text or elf.hides_text(text) for text in self._texts(given)):
-            return False
-        return self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given)
+            return NAMED_IN_RESULT
+        if self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
+            return ""
+        plan, pwd = self.execution.plan_of_nvcc, self._environ.get("PWD", self.cwd)
+        is_linked = not relative_ids.applies(plan, os.path.dirname(checkout), self.cwd, pwd)
+        return HOLDS_LINKED_ID if is_linked else HOLDS_ID
 
     def _texts(self, given: CallResult) -> list[bytes]:
         """The products and messages."""
@@ -239,7 +259,7 @@ def record(recorder: Recorder) -> Recorded:
     if reason_against_record:
         return Recorded(reason_against_record=reason_against_record)
     given = recorder.answer()
-    scope = recorder.scope(given, made)
+    scope, kept_here = recorder.scope(given, made)
     relocation = direct.relocation_of(scope, recorder.relocation)
     if scope in (direct.SHARED, direct.TYPED):
         input_records.forget_way_to(recorder.cwd, made)
@@ -257,4 +277,4 @@ def record(recorder: Recorder) -> Recorded:
     basis.add(cache, key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
     replay.add(replay_key, made, given, request.arguments, request.environ, cache)
-    return Recorded(front_key, key, scope)
+    return Recorded(front_key, key, scope, kept_here=kept_here)
