@@ -6,6 +6,7 @@ of what its dry run and its stages were observed to read; its key does not say i
 
 from __future__ import annotations
 
+import copy
 import os
 
 from nvccache.compile import scripted_nvcc
@@ -101,6 +102,18 @@ class Recorder:
             {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
         made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
+        return made
+
+    def without_option_files(self, read: InputRecord) -> InputRecord:
+        """The same for a key that holds what these files say, as far as nobody but nvcc reads them."""
+        of_stages = {path for part in self.known.input_records for path in part.files}
+        copies = {part for group in read.duplicates for part in group}
+        dropped = set(self.invocation.option_files) - of_stages - copies
+        kept = [index for index, path in enumerate(read.files) if path not in dropped]
+        made = copy.copy(read)
+        made.kinds = "".join([read.kinds[index] for index in kept])
+        for name in ("files", "digests", "signatures"):
+            setattr(made, name, [getattr(read, name)[index] for index in kept])
         return made
 
     def _files_in_keys(self) -> list[str]:
@@ -259,6 +272,7 @@ def record(recorder: Recorder) -> Recorded:
     if reason_against_record:
         return Recorded(reason_against_record=reason_against_record)
     given = recorder.answer()
+    as_typed, made = made, recorder.without_option_files(made)
     scope, kept_here = recorder.scope(given, made)
     relocation = direct.relocation_of(scope, recorder.relocation)
     if scope in (direct.SHARED, direct.TYPED):
@@ -276,5 +290,6 @@ def record(recorder: Recorder) -> Recorded:
     )
     basis.add(cache, key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
-    replay.add(replay_key, made, given, request.arguments, request.environ, cache)
+    input_records.forget_unsettled(as_typed, recorder.execution.since_ns)
+    replay.add(replay_key, as_typed, given, request.arguments, request.environ, cache)
     return Recorded(front_key, key, scope, kept_here=kept_here)

@@ -102,13 +102,14 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
 def _answer_by_meaning(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
 ) -> None:
-    from nvccache.records import manifest
+    from nvccache.records import input_records, manifest
     from nvccache.records.differences import Present
 
     assert outcome.invocation is not None
     now = Present(environ)
     found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
+        input_records.add_files(found[0].input_record, outcome.invocation.option_files)
         manifest.take_signatures(found[0].input_record, now)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
         replay.add(key, found[0].input_record, found[1], arguments, environ, cache)
