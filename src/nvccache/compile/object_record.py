@@ -151,6 +151,9 @@ class ObjectRecord:
     stages: list[StageKeys]
     stage_reasons: list[tuple[str, str]]
 
+    def __init__(self) -> None:
+        self.kept_here, self.checkout, self.source = "", "", ["", ""]
+
 
 _PLAIN = tuple(name for name in _RECORD.names if name not in ("stages", "components"))
 
@@ -215,6 +218,8 @@ def _of_values(values: dict[str, Any]) -> ObjectRecord:
     record = ObjectRecord()
     for name in _PLAIN:
         setattr(record, name, values[name])
+    if len(record.source) != 2:
+        raise ValueError("a source without a digest")
     components: dict[str, list[Component]] = {}
     for row in values["components"]:
         if len(row) < 2:

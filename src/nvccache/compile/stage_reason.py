@@ -210,10 +210,11 @@ class StageReasons:
                 removed.remove(as_there)
             else:
                 added.append((shown, digest))
-        is_elsewhere = len(added) < len(difference.added)
+        if len(added) == len(difference.added):
+            return difference_text.of_tool_words(difference)
         others = key_differences.ComponentDifference(difference.tag, added, removed)
         return [
-            *([f"its command line names `{here}`, which was `{there}`"] if is_elsewhere else []),
+            f"its command line names `{here}`, which was `{there}`",
             *(difference_text.of_tool_words(others) if added or removed else []),
         ]
 
