@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nvccache.commandline.tokens import Argument
     from nvccache.compile.record_call import Recorded
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
@@ -44,7 +45,9 @@ class Case:
     def __init__(self, request: Request, products: Iterable[str], is_recaching: bool) -> None:
         self.request = request
         self.nvcc = request.nvcc
-        self.arguments = _options(request.arguments)
+        # With what option files say, which no input record holds.
+        typed = request.invocation.option_files
+        self.arguments = _shown(request.invocation.arguments) if typed else _options(request.arguments)
         # All others are in the input record.
         self.environment = {
             name: request.environ[name] for name in environment.OF_ARGUMENTS if name in request.environ
@@ -101,7 +104,11 @@ def _options(argv: Iterable[str]) -> list[tuple[str, str]]:
     scanned = tokens.scan(list(argv))
     if isinstance(scanned, tokens.UnknownOption):  # which does not come here: nvcc is left to refuse it
         return [(redaction.HIDDEN, word) for word in argv]
-    return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in scanned]
+    return _shown(scanned)
+
+
+def _shown(arguments: Iterable[Argument]) -> list[tuple[str, str]]:
+    return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in arguments]
 
 
 def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
