@@ -15,7 +15,7 @@ import pytest
 
 from scenarios.both_ways import both_ways
 from scenarios.light_by_default import light_nvcc, nvcc
-from scenarios.rebuilds import HOST_COMPILER
+from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS
 from workspaces import Counters, Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -114,10 +114,11 @@ def test_a_relative_id_is_not_given_where_no_base_directory_is_set(workspace: Wo
     check_out(workspace, INTERNAL, "p")
     folder = workspace.directory / "p/b"
     folder.mkdir()
-    argv = ("-c", "../src/a.cu", "-I../inc", "-arch=sm_80", "-o", "a.o")
-    assert workspace.cached(*argv, cwd=folder, NVCCACHE_BASE_DIR=str(workspace.directory)).status == 0
-    compile_in(workspace, "p/b", "../src/a.cu", "-I../inc")
-    compile_in(workspace, "p/c", "../src/a.cu", "-I../inc")
+    argv = ("-c", "../src/a.cu", "-I../inc", "-arch=sm_80", "-MD", "-MF", "a.d", "-o", "a.o", *HOST_OPTIONS)
+    set_for_it = {"PWD": str(folder), "NVCCACHE_BASE_DIR": str(workspace.directory)}
+    assert workspace.cached(*argv, cwd=folder, **set_for_it).status == 0
+    for directory in ("p/b", "p/c"):
+        compile_in(workspace, directory, "../src/a.cu", "-I../inc")
 
 
 def test_debug_information_names_each_build_directory(
