@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from guarded.table import (
-    CALLS,
     CHECKOUTS,
     IDS,
     LINES_LISTED,
@@ -34,14 +33,6 @@ GUARDS = [
         "False",
         "test_pipeline.py",
         "first_stage",
-    ),
-    Guard(
-        "option files",
-        "record_call.py",
-        "named += self.invocation.option_files",
-        "pass",
-        CALLS,
-        "option and file and changes and not host",
     ),
     Guard(
         "the native architecture",

@@ -117,10 +117,9 @@ class Recorder:
         return made
 
     def _files_in_keys(self) -> list[str]:
-        """The files that we have read ourselves: of options, and those of which stages read a part."""
+        """The files that we have read ourselves: those of which stages read a part."""
         stages = self.execution.plan.stages
         named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
-        named += self.invocation.option_files
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> CallResult:
