@@ -32,8 +32,8 @@ SETTING_TEXTS = {
     "shares, `000` for one of the whole machine. By default the mask of the process, or, in a "
     "directory that others may write to, what that directory permits. It does not apply to "
     "products.",
-    "base_dir": "A directory whose checkouts share results: paths below it count relative to the working "
-    "directory, where that is sound.",
+    "base_dir": "A directory whose checkouts share what holds a module id, too: it tells the way from the "
+    "working directory to the source then. What holds no path is shared without it.",
     "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By "
     "default the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is "
     "given.",

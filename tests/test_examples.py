@@ -44,7 +44,9 @@ def test_a_sweep_of_one_kernel(environ: dict[str, str], tmp_path: Path, variants
     said = {name: run(few / "sweep.py", tmp_path / name, environ | use) for name, use in USES.items()}
     for warps in variants:
         made = [tmp_path / name / f"softmax{warps}" for name in USES]
-        subprocess.run(["strip", "-R", ".note.gnu.build-id", *made], check=True)  # nvcc's random names are in both
+        subprocess.run(
+            ["strip", "-R", ".note.gnu.build-id", *made], check=True
+        )  # nvcc's random names are in both
         assert made[0].read_bytes() == made[1].read_bytes()
     for lines in said.values():
         assert ("the fastest has" in lines) if HAS_GPU else ("there is no GPU: nothing was timed" in lines)

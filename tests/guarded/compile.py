@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from guarded.table import (
-    CALLS,
     CHECKOUTS,
     IDS,
     LINES_LISTED,
@@ -37,14 +36,6 @@ GUARDS = [
         "first_stage",
     ),
     Guard(
-        "option files",
-        "record_call.py",
-        "named += self.invocation.option_files",
-        "pass",
-        CALLS,
-        "option and file and changes and not host",
-    ),
-    Guard(
         "the native architecture",
         "record_call.py",
         'found.append("it asks for the native architecture")',
@@ -63,7 +54,7 @@ GUARDS = [
     Guard(
         "paths in text that is shared",
         "record_call.py",
-        "if not all(known.free_of == base for known in self.known.passes.values()):",
+        "if not all(known.is_free_of(checkout) for known in self.known.passes.values()):",
         "if False:",
         CHECKOUTS,
         "FILE and length",
@@ -71,7 +62,7 @@ GUARDS = [
     Guard(
         "paths in what is shared",
         "record_call.py",
-        "if any(needle in text or elf.hides_text(text) for text in texts):",
+        "if any(needle in text or elf.hides_text(text) for text in self._texts(given)):",
         "if False:",
         CHECKOUTS,
         "warning",
@@ -79,15 +70,15 @@ GUARDS = [
     Guard(
         "what leads into another checkout",
         "record_call.py",
-        "and not self._is_led_here(made)",
+        'or (LED_HERE if self._is_led_here(made) else "")',
         "",
         CHECKOUTS,
         "leads_both and (variable or include)",
     ),
     Guard(
-        "directories of PATH below the base",
+        "directories of PATH in the checkout",
         "src/nvccache/records/direct.py",
-        'tuple(relocation.below_base(environ.get("PATH", "").split(":")))',
+        'tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))',
         "()",
         f"{CHECKOUTS} --every-case",
         "leads_both and search",
@@ -95,10 +86,34 @@ GUARDS = [
     Guard(
         "ids in what is shared",
         "record_call.py",
-        "if may_hold_id and self",
-        "if False and self",
+        "if self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):",
+        "if True:",
         LINKED,
         "same_unit",
+    ),
+    Guard(
+        "ids in what goes by its words",
+        "record_call.py",
+        "return all(os.path.isabs(source) != is_relative for source in self.invocation.inputs)",
+        "return True",
+        "test_other_directories.py",
+        "of_a_unit_with_an_id",
+    ),
+    Guard(
+        "ids of a base directory in keys of calls",
+        "src/nvccache/records/direct.py",
+        "if relocation.base:",
+        "if False:",
+        "test_other_directories.py",
+        "relative_id",
+    ),
+    Guard(
+        "option files in replays of direct hits",
+        "levels.py",
+        "input_records.add_files(found[0].input_record, outcome.invocation.option_files)",
+        "pass",
+        "test_other_directories.py",
+        "options_file",
     ),
     Guard(
         "cut-off: what the host compiler says of moved text",

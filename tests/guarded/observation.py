@@ -352,8 +352,8 @@ GUARDS = [
     Guard(
         "scripts that see a checkout",
         "stage_inputs.py",
-        "if is_told or known_programs",
-        "if known_programs",
+        "questions += [(machine_facts.CHECKOUT, self._call.checkout)] if is_told else []",
+        "pass",
         SCRIPTS,
         "told_where",
     ),

@@ -95,9 +95,9 @@ def test_behind_a_script_all_goes_by_the_bytes_of_the_text(workspace: Workspace,
     """The path of a header is in line markers; a script could have the host compiler show it."""
     workspace.write("a.cu", _INCLUDES)
     options = (*BOTH, "-ccbin", script(workspace))
-    first, second = (f"-I{workspace.directory}/{name}" for name in ("one", "two"))
+    first, second = (f"-I{workspace.directory}/{name}" for name in ("one", "deep/two"))
     build_in(workspace, "one", (*options, first))
-    ran = build_in(workspace, "two", (*options, second)).ran()
+    ran = build_in(workspace, "deep/two", (*options, second)).ran()
     assert ran == {"host_preprocess": 1, "device_preprocess": 2, "cudafe": 1, "cicc": 2, "host_compile": 1}
 
 

@@ -37,6 +37,8 @@ from workspaces import Workspace
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 ROOT = "{work}/b/"
+BASE = "{work}/b"
+LEADING = ("variable", "search path", "include", "has include")
 SOURCES = {"src/a.cu": USER, "inc/h.h": value(1)}
 NAMED = "extern const char *const name;\nconst char *const name = {};\n"
 INTERNAL = """
@@ -162,13 +164,13 @@ DEBUG = {
 }
 
 
-def call_in(checkouts: Checkouts, name: str) -> Call:
+def call_in(checkouts: Checkouts, name: str, base: str) -> Call:
     here = ROOT + name
     line = f"-c {here}/src/a.cu {checkouts.options} -I{here}/inc -MD -MF a.d -o a.o".replace("{here}", here)
-    return Call(line=line, directory=f"b/{name}", variables={"NVCCACHE_BASE_DIR": "{work}/b"})
+    return Call(line=line, directory=f"b/{name}", variables={"NVCCACHE_BASE_DIR": base})
 
 
-def check_out(workspace: Workspace, checkouts: Checkouts) -> tuple[Call, Call]:
+def check_out(workspace: Workspace, checkouts: Checkouts, base: str = BASE) -> tuple[Call, Call]:
     one, two = checkouts.names
     for name in (one, two):
         for path, text in {**SOURCES, **checkouts.sources}.items():
@@ -176,7 +178,7 @@ def check_out(workspace: Workspace, checkouts: Checkouts) -> tuple[Call, Call]:
     for path, text in checkouts.others.items():
         workspace.write(f"b/{two}/{path}", text)
     time.sleep(OLD_ENOUGH)
-    return call_in(checkouts, one), call_in(checkouts, two)
+    return call_in(checkouts, one, base), call_in(checkouts, two, base)
 
 
 def check_names(workspace: Workspace, made: Made, checkouts: Checkouts) -> None:
@@ -187,9 +189,11 @@ def check_names(workspace: Workspace, made: Made, checkouts: Checkouts) -> None:
     assert two in made.files["a.d"][1]
 
 
-def check_checkouts(workspace: Workspace, checkouts: Checkouts, keep: Path | None = None) -> None:
+def check_checkouts(
+    workspace: Workspace, checkouts: Checkouts, keep: Path | None = None, base: str = BASE
+) -> None:
     """Compile in one, then in the other, then in each again."""
-    first, second = check_out(workspace, checkouts)
+    first, second = check_out(workspace, checkouts, base)
     before, _ = made_by_cache(workspace, first)
     time.sleep(OLD_ENOUGH)
     made, outcome = made_by_cache(workspace, second)
@@ -216,12 +220,28 @@ def test_two_checkouts(workspace: Workspace, rule: str) -> None:
     check_checkouts(workspace, CASES[rule])
 
 
+@pytest.mark.by_default(
+    "a unit that names no path", "another source", "__FILE__ in a header", "a path in a macro"
+)
+@pytest.mark.parametrize("rule", CASES)
+def test_two_checkouts_that_no_setting_names(workspace: Workspace, rule: str) -> None:
+    check_checkouts(workspace, CASES[rule], base="")
+
+
 @pytest.mark.by_default("debug information")
 @pytest.mark.parametrize("rule", DEBUG)
 def test_two_checkouts_with_debug_information(
     workspace: Workspace, rule: str, reference_directory: Path
 ) -> None:
     check_checkouts(workspace, DEBUG[rule], reference_directory)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("rule", DEBUG)
+def test_two_checkouts_with_debug_information_that_no_setting_names(
+    workspace: Workspace, rule: str, reference_directory: Path
+) -> None:
+    check_checkouts(workspace, DEBUG[rule], reference_directory, base="")
 
 
 def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Workspace) -> None:
@@ -240,8 +260,18 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
 
 
 @pytest.mark.by_default("variable", "include")
-@pytest.mark.parametrize("led_by", ["variable", "search path", "include", "has include"])
+@pytest.mark.parametrize("led_by", LEADING)
 def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str) -> None:
+    check_leading(workspace, led_by, BASE)
+
+
+@pytest.mark.by_default("include")
+@pytest.mark.parametrize("led_by", LEADING)
+def test_what_leads_both_into_one_checkout_that_no_setting_names(workspace: Workspace, led_by: str) -> None:
+    check_leading(workspace, led_by, "")
+
+
+def check_leading(workspace: Workspace, led_by: str, base: str) -> None:
     """The file of the first checkout is read by both, so its edit counts for both."""
     include = {
         "variable": "#include <led.h>",
@@ -253,7 +283,7 @@ def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str) ->
     script = '#!/bin/sh\nexec /usr/bin/{} -DLED={} "$@"\n'
     led = {"led.h": "#define LED 1\n", **{name: script.format(name, 1) for name in ("gcc", "g++")}}
     checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, **{f"led/{name}": led[name] for name in led}})
-    first, second = check_out(workspace, checkouts)
+    first, second = check_out(workspace, checkouts, base)
     for program in workspace.directory.glob("b/*/led/g*"):
         program.chmod(0o755)
     directory = f"{workspace.directory}/b/one/led"

@@ -101,6 +101,8 @@ def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapp
         return "the machine is another one"
     if difference.what == machine_facts.DIRECTORY:
         return "the working directory is another one"
+    if difference.what == machine_facts.CHECKOUT:
+        return "a script is told where the checkout is, and this one is elsewhere"
     if difference.what == machine_facts.CALLER:
         return "a script or program may see that the user, limits, processors or standard input are others"
     if difference.what == "libraries":

@@ -6,14 +6,15 @@ with what is there now. Why single stages ran says stage_reason.py.
 
 from __future__ import annotations
 
+import copy
 import os
 
-from nvccache import environment
+from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
-from nvccache.compile import difference_text, object_record, stage_reason
+from nvccache.compile import difference_text, object_record, record_call, stage_reason
 from nvccache.compile.object_record import ObjectRecord
-from nvccache.files import key_differences, presence
-from nvccache.records import differences, direct, machine_facts, manifest
+from nvccache.files import key_differences, keys, presence
+from nvccache.records import differences, direct, input_records, machine_facts, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 
@@ -21,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nvccache.commandline.tokens import Argument
     from nvccache.compile.record_call import Recorded
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 
 FIRST = "no earlier compile of it is recorded"
 _FIRST_QUERY = "no earlier answer to it is recorded"
+_BY_STAGES = "all its stages were compiled before, for other objects"
 _LOST = "its result is no longer in the cache"
 _MOST_DETAILS = 50
+_OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
 
 
 class Case:
@@ -42,7 +46,9 @@ class Case:
     def __init__(self, request: Request, products: Iterable[str], is_recaching: bool) -> None:
         self.request = request
         self.nvcc = request.nvcc
-        self.arguments = _options(request.arguments)
+        # With what option files say, which no input record holds.
+        typed = request.invocation.option_files
+        self.arguments = _shown(request.invocation.arguments) if typed else _options(request.arguments)
         # All others are in the input record.
         self.environment = {
             name: request.environ[name] for name in environment.OF_ARGUMENTS if name in request.environ
@@ -53,6 +59,28 @@ class Case:
         self.objects = [os.path.join(self.cwd, product) for product in products]
         self.is_recaching = is_recaching
         self.now = Present(request.environ)
+        inputs = request.invocation.inputs
+        self.is_as_elsewhere = False
+        self.source = os.path.normpath(os.path.join(self.cwd, inputs[0])) if inputs else ""
+
+    def as_in(self, other: ObjectRecord, checkout: str) -> Case:
+        """The call as it would be in the checkout of another object, whatever it calls its outputs."""
+        made = copy.copy(self)
+        there = other.checkout
+        if checkout and there:
+            made.arguments = [
+                (shown.replace(checkout, there), text.replace(checkout, there))
+                for shown, text in self.arguments
+            ]
+        made.arguments = [pair for pair in made.arguments if not _names_output(pair[0])]
+        made.is_as_elsewhere = True
+        return made
+
+    def comparable(self, components: list[Component]) -> list[Component]:
+        """Those of another object's call that are to be compared."""
+        if not self.is_as_elsewhere:
+            return components
+        return [(tag, [part for part in parts if not _names_output(part[0])]) for tag, parts in components]
 
     def components(self, digest_key: str) -> list[Component]:
         """What a call was known by, apart from files, in a form that may be kept and shown."""
@@ -64,6 +92,10 @@ class Case:
         ]
 
 
+def _names_output(word: str) -> bool:
+    return word.startswith(_OF_OUTPUTS)
+
+
 def _digests(digest_key: str, pairs: Iterable[tuple[str, str]]) -> list[Part]:
     return [(shown, object_record.digest(digest_key, text)) for shown, text in pairs]
 
@@ -73,7 +105,11 @@ def _options(argv: Iterable[str]) -> list[tuple[str, str]]:
     scanned = tokens.scan(list(argv))
     if isinstance(scanned, tokens.UnknownOption):  # which does not come here: nvcc is left to refuse it
         return [(redaction.HIDDEN, word) for word in argv]
-    return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in scanned]
+    return _shown(scanned)
+
+
+def _shown(arguments: Iterable[Argument]) -> list[tuple[str, str]]:
+    return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in arguments]
 
 
 def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
@@ -83,7 +119,10 @@ def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
     former = object_record.find(case.objects[0], cache) if case.objects else None
     if former is None:
         nearest = _nearest(case, cache, relocation)
-        return _unlike(nearest, case, cache, _LOST) if nearest else [FIRST]
+        if nearest:
+            return _unlike(nearest, case, cache, _LOST)
+        neighbour = _neighbour(case, cache, relocation)
+        return _of_neighbour(case, *neighbour, cache, relocation) if neighbour else [FIRST]
     found = _of_call(case, former)
     if former.reason_against_record:
         return [*found, f"no direct record is kept: {former.reason_against_record}"]
@@ -120,16 +159,69 @@ def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = ""
 def _nearest(case: Case, cache: Store, relocation: Relocation) -> InputRecord | None:
     """The newest input record of the same call for another object, or in another checkout."""
     request = case.request
-    for scope, kept in direct.scopes_of(relocation, Relocation("", case.cwd)):
+    for scope, kept in direct.scopes_of(relocation):
         key = direct.key_of(scope, request.nvcc, request.invocation, kept, request.environ)
         for found in manifest.kept_input_records(key, cache, kept):
             return found.input_record
     return None
 
 
+def _neighbour(case: Case, cache: Store, relocation: Relocation) -> tuple[str, ObjectRecord] | None:
+    """The object that was made last of the same source, or of its like in another checkout."""
+    product, record = object_record.find_of_source(case.source, cache)
+    if record is None or product in case.objects:
+        return None
+    path, digest = record.source
+    is_alike = _way(case.source, relocation.checkout) == _way(path, record.checkout)
+    return (product, record) if is_alike or digest == _digest_of(case.source) else None
+
+
+def _way(path: str, checkout: str) -> str:
+    return path.removeprefix(f"{checkout}/") if checkout else path
+
+
+def _of_neighbour(
+    case: Case, product: str, record: ObjectRecord, cache: Store, relocation: Relocation
+) -> list[str]:
+    """Why that object is not taken: other words or files, or else what of it tells where it was made."""
+    found = _of_call(case.as_in(record, relocation.checkout), record)
+    found += _of_files_beside(case, record, cache, relocation) if not found else []
+    if found:
+        return [f"unlike for `{product}` {found[0]}", *found[1:]]
+    if not record.kept_here:
+        return [f"what `{product}` was made of is not as it was"]
+    return [f"`{product}` is from elsewhere, and {record.kept_here}", *_advice(record, relocation)]
+
+
+def _of_files_beside(case: Case, record: ObjectRecord, cache: Store, relocation: Relocation) -> list[str]:
+    """Which of the files in this checkout are not like those in the other one that the object was made of."""
+    there = Relocation(os.path.dirname(record.checkout), _only(record.components, "directory"))
+    kept = direct.relocation_of(record.scope, there)
+    found = manifest.kept(record.record_key, cache, kept) if record.record_key else None
+    if found is None or not there.checkout or not relocation.checkout:
+        return []
+    try:
+        moved, _ = input_records.decode(input_records.encode(found.input_record, b"", there), relocation)
+    except ValueError:
+        return []
+    now, files = case.now, zip(moved.files, moved.digests, strict=True)
+    others = [path for path, digest in files if now.signature(path) and now.digest(path) != digest]
+    return [f"`{path}` is another one" for path in others]
+
+
+def _advice(record: ObjectRecord, relocation: Relocation) -> list[str]:
+    """What to set so that the two share a result the next time; or nothing."""
+    here, there = relocation.checkout, record.checkout
+    if record.kept_here == record_call.HOLDS_ID and not relocation.base and here and there:
+        base = os.path.commonpath([os.path.dirname(here), os.path.dirname(there)])
+        return [f"with `NVCCACHE_BASE_DIR={base}` they can share it"] if len(base) > 1 else []
+    if record.kept_here in (record_call.HOLDS_DIRECTORY, record_call.NAMED_IN_TEXT) and here:
+        return [f"`-Xcompiler -ffile-prefix-map={here}=.` keeps paths out of what the host compiler makes"]
+    return []
+
+
 def _recorded(former: ObjectRecord, cache: Store, relocation: Relocation) -> InputRecord | None:
-    cwd = _only(former.components, "directory")
-    kept = relocation if former.scope == direct.SHARED else Relocation("", cwd)
+    kept = direct.relocation_of(former.scope, relocation)
     found = manifest.kept(former.record_key, cache, kept) if former.record_key else None
     return found.input_record if found else None
 
@@ -141,9 +233,10 @@ def _only(components: Iterable[Component], tag: str) -> str:
 
 def _of_call(case: Case, former: ObjectRecord) -> list[str]:
     now = object_record.bounded(case.components(former.digest_key))
+    before = case.comparable(former.components)
     is_elsewhere = _only(former.components, "directory") != case.cwd
     found: list[str] = []
-    for difference in key_differences.differences(now, former.components):
+    for difference in key_differences.differences(now, before):
         if difference.is_hidden:
             found.append(f"the {difference.tag} changed")
         elif difference.tag == "arguments":
@@ -152,7 +245,7 @@ def _of_call(case: Case, former: ObjectRecord) -> list[str]:
             clauses = difference_text.of_variables(difference)
             # The name of the directory goes with it.
             found += [clause for clause in clauses if not is_elsewhere or "`PWD`" not in clause]
-        elif difference.tag == "directory":
+        elif difference.tag == "directory" and not case.is_as_elsewhere:
             found.append(f"the working directory changed from `{_only(former.components, 'directory')}`")
         elif difference.tag == "nvcc":
             found.append(f"nvcc is now `{case.nvcc}`, it was `{_only(former.components, 'nvcc')}`")
@@ -167,6 +260,7 @@ def note(
     cache: Store,
     execution: Execution,
     passes: Mapping[str, Pass],
+    relocation: Relocation,
 ) -> None:
     """Write down what became of a call and why its stages ran, under each object it makes.
 
@@ -175,8 +269,12 @@ def note(
     if report.leave_to_nvcc or not case.objects:
         return
     former = object_record.find(case.objects[0], cache)
-    reasons = stage_reason.StageReasons(execution, report.looked_up, case.now, passes)
-    stage_reasons = reasons.reasons(former, case.is_recaching)[:_MOST_DETAILS]
+    neighbour = None if former else _neighbour(case, cache, relocation)
+    reasons = stage_reason.StageReasons(execution, report.looked_up, case.now, passes, relocation.checkout)
+    compared = former or (neighbour[1] if neighbour else None)
+    stage_reasons = reasons.reasons(compared, case.is_recaching)[:_MOST_DETAILS]
+    if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
+        cause = [_BY_STAGES]
     compiled = reasons.of_first_compiled()
     cause = sorted(cause, key=lambda clause: compiled.index(clause) if clause in compiled else len(compiled))
     record = ObjectRecord()
@@ -185,6 +283,8 @@ def note(
     record.digest_key = digest_key = os.urandom(16).hex()
     record.record_key, record.scope = recorded.key, recorded.scope
     record.reason_against_record = recorded.reason_against_record
+    record.kept_here, record.checkout = recorded.kept_here, relocation.checkout
+    record.source = [case.source, _digest_of(case.source)]
     record.stage_reasons = stage_reasons
     report.cause = cause[0]
     if former and report.status != 0:
@@ -195,3 +295,11 @@ def note(
         record.stages = reasons.keys_of_stages(digest_key)
     record.components = case.components(digest_key)
     object_record.add(case.objects, record, cache)
+    object_record.note_of_source(case.source, case.objects[0], cache)
+
+
+def _digest_of(path: str) -> str:
+    try:
+        return keys.digest_file(path)
+    except OSError:
+        return ""

@@ -11,6 +11,8 @@ they differ.
     digest_key     makes the digests of this record incomparable with all others
     record_key     the key of the input record of the call, or empty; `scope` see direct.py
     reason_against_record          why there is no direct record of it, a clause
+    kept_here      why no other directory shares that, a clause of record_call.py
+    checkout       see base_dir.py; `source` is the first that was compiled, with the digest of its content
     stages         of each: its name, and the key of its input record
     components     of each key: the name of its stage, or nothing for the call, a tag, and the parts, each as
                    it may be shown and with what tells it from others that look the same
@@ -88,7 +90,7 @@ def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
 _TEXT = (_encode_text, _decode_text)
 _PAIRS = (_encode_pairs, _decode_pairs)
 _RECORD = sections.Schema(
-    "object-5",
+    "object-6",
     ("cause", _TEXT),
     ("details", (_encode_texts, _decode_texts)),
     ("outcome", _TEXT),
@@ -96,6 +98,9 @@ _RECORD = sections.Schema(
     ("record_key", _TEXT),
     ("scope", _TEXT),
     ("reason_against_record", _TEXT),
+    ("kept_here", _TEXT),
+    ("checkout", _TEXT),
+    ("source", (_encode_texts, _decode_texts)),
     ("stages", _PAIRS),
     ("components", (_encode_rows, _decode_rows)),
     ("stage_reasons", _PAIRS),
@@ -118,13 +123,16 @@ class ObjectRecord:
 
     __slots__ = (
         "cause",
+        "checkout",
         "components",
         "details",
         "digest_key",
+        "kept_here",
         "outcome",
         "reason_against_record",
         "record_key",
         "scope",
+        "source",
         "stage_reasons",
         "stages",
     )
@@ -136,9 +144,15 @@ class ObjectRecord:
     record_key: str
     scope: str
     reason_against_record: str
+    kept_here: str
+    checkout: str
+    source: list[str]  # its path and digest
     components: list[Component]
     stages: list[StageKeys]
     stage_reasons: list[tuple[str, str]]
+
+    def __init__(self) -> None:
+        self.kept_here, self.checkout, self.source = "", "", ["", ""]
 
 
 _PLAIN = tuple(name for name in _RECORD.names if name not in ("stages", "components"))
@@ -167,6 +181,21 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
         cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
 
 
+def note_of_source(source: str, product: str, cache: Store) -> None:
+    """Remember which object was made last of a source with this name, in whichever directory."""
+    cache.add_memo(_key_of_name(source), product)
+
+
+def find_of_source(source: str, cache: Store) -> tuple[str, ObjectRecord | None]:
+    """The object that was made last of a source with this name, and what is known of it; or nothing."""
+    product = cache.find_memo(_key_of_name(source))
+    return product, find(product, cache) if product else None
+
+
+def _key_of_name(source: str) -> str:
+    return keys.key_of("object of source", [("name", (os.path.basename(source),))])
+
+
 def find(product: str, cache: Store) -> ObjectRecord | None:
     """What is known of the last compile of an object; None if nothing is."""
     return read(key_of(product), cache)
@@ -189,6 +218,8 @@ def _of_values(values: dict[str, Any]) -> ObjectRecord:
     record = ObjectRecord()
     for name in _PLAIN:
         setattr(record, name, values[name])
+    if len(record.source) != 2:
+        raise ValueError("a source without a digest")
     components: dict[str, list[Component]] = {}
     for row in values["components"]:
         if len(row) < 2:

@@ -88,7 +88,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
-    relocation = Relocation(config.base_dir, os.getcwd())
+    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     context = execution.Context(
         planned,
         environ,
@@ -98,6 +98,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         observing,
         is_recaching=config.recache,
         base=relocation.base,
+        checkout=relocation.checkout,
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
     )
@@ -112,7 +113,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     if _clock_was_set(started):
         known.reasons_against_record.append(_CLOCK_WAS_SET)
     recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
-    miss_reason.note(case, cause, recorded, report, cache, stages, known.passes)
+    miss_reason.note(case, cause, recorded, report, cache, stages, known.passes, relocation)
     _keep_up(cache, config, report)
     return report
 
@@ -133,8 +134,9 @@ def _ask(
     if reason:
         return _left_to_nvcc(Bypass(reason), request, config)
     case = miss_reason.Case(request, (), config.recache)
-    cause = miss_reason.find_cause(case, cache, Relocation("", os.getcwd()))
-    report, run = query.carry_out(request, cache, path, observing, started[0])
+    relocation = Relocation(config.base_dir, os.getcwd()).in_place()
+    cause = miss_reason.find_cause(case, cache, relocation)
+    report, run = query.carry_out(request, relocation, cache, path, observing, started[0])
     if report.status != 0:
         return report
     if _clock_was_set(started):

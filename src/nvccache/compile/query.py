@@ -15,7 +15,6 @@ from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import direct, output_names
-from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import UnreadableError
 from nvccache.values import dataclass
@@ -26,15 +25,17 @@ if TYPE_CHECKING:
     from nvccache.compile.request import Request
     from nvccache.machine.process import Completed
     from nvccache.observation.watch import Log, Watch
+    from nvccache.records.base_dir import Relocation
     from nvccache.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """nvcc's answer: `product` is the absolute path that it writes to, or empty; `lay_there` whether that was
-    there before; `since_ns` when the call began."""
+    there before; `since_ns` when the call began; `relocation` one that keeps paths as they are."""
 
     request: Request
+    relocation: Relocation
     cache: Store
     path: str
     since_ns: int
@@ -50,7 +51,7 @@ def reason_to_leave(request: Request, cache: Store, observing: Watch) -> str:
 
 
 def carry_out(
-    request: Request, cache: Store, path: str, observing: Watch, since_ns: int
+    request: Request, relocation: Relocation, cache: Store, path: str, observing: Watch, since_ns: int
 ) -> tuple[Report, Run]:
     """Have nvcc answer, with temporary files of its own below `path`; raises OSError."""
     temporary = scratch.temporary_below(path)
@@ -72,7 +73,7 @@ def carry_out(
         report.leave_to_nvcc = "odd_failure"
     elif not streams.are_suited(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"
-    return report, Run(request, cache, path, since_ns, completed, log, product, lay_there)
+    return report, Run(request, relocation, cache, path, since_ns, completed, log, product, lay_there)
 
 
 def record(run: Run) -> Recorded:
@@ -107,8 +108,8 @@ def _record(run: Run) -> Recorded:
     inputs.files.remember()
     given = _answer(run, content)
     run.cache.add_blob(given.products[0][1], content, compress=False)
-    where = record_call.Where(request, run.cache, run.since_ns, direct.PLACED, Relocation("", os.getcwd()))
-    return record_call.keep(where, made, given)
+    where = record_call.Where(request, run.cache, run.since_ns, direct.PLACED, run.relocation)
+    return record_call.keep(where, made, made, given)
 
 
 def _content(run: Run) -> bytes:

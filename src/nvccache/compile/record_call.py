@@ -6,12 +6,13 @@ of what its dry run and its stages were observed to read; its key does not say i
 
 from __future__ import annotations
 
+import copy
 import os
 
 from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
-from nvccache.module_id import ids
+from nvccache.module_id import ids, relative_ids
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -40,23 +41,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where the record of a call is, or why there is none: `reason_against_record`, a clause."""
+    """Where the record of a call is, or why there is none: `reason_against_record`, a clause.
+
+    `kept_here` is why other directories or checkouts do not share it, one of the clauses below, or empty.
+    """
 
     front_key: str = ""
     key: str = ""
     scope: str = ""
     reason_against_record: str = ""
+    kept_here: str = ""
+
+
+HOLDS_ID = "the module id in it tells where its source is"
+HOLDS_LINKED_ID = "the module id in it, which device links see, tells where its source is"
+IS_BOUND = "what it holds depends on what it is called"
+HOLDS_DIRECTORY = "debug or line information in it tells where it was made"
+NAMED_IN_TEXT = "its text tells where it is, as `__FILE__` and `assert` do"
+NAMED_IN_RESULT = "it, or a message, tells where it was made"
+LED_HERE = "a variable or file that its compile reads names a path there"
+HAS_NO_CHECKOUT = "nothing but `/` holds both its source and its working directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A call that was carried out from `since_ns` on, and how widely its record may be shared."""
+    """A call that was carried out from `since_ns` on; how widely its record may be shared, why no wider."""
 
     request: Request
     cache: Store
     since_ns: int
     scope: str
     relocation: Relocation
+    kept_here: str = ""
 
 
 class Recorder:
@@ -102,11 +118,22 @@ class Recorder:
         )
         return made
 
+    def without_option_files(self, read: InputRecord) -> InputRecord:
+        """The same for a key that holds what these files say, as far as nobody but nvcc reads them."""
+        of_stages = {path for part in self.known.input_records for path in part.files}
+        copies = {part for group in read.duplicates for part in group}
+        dropped = set(self.invocation.option_files) - of_stages - copies
+        kept = [index for index, path in enumerate(read.files) if path not in dropped]
+        made = copy.copy(read)
+        made.kinds = "".join([read.kinds[index] for index in kept])
+        for name in ("files", "digests", "signatures"):
+            setattr(made, name, [getattr(read, name)[index] for index in kept])
+        return made
+
     def _files_in_keys(self) -> list[str]:
-        """The files that we have read ourselves: of options, and those of which stages read a part."""
+        """The files that we have read ourselves: those of which stages read a part."""
         stages = self.execution.plan.stages
         named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
-        named += self.invocation.option_files
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> CallResult:
@@ -146,12 +173,33 @@ class Recorder:
             return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
-    def scope(self, given: CallResult, made: InputRecord) -> str:
-        """How widely the record of a call may be shared."""
+    def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
+        """How widely the record of a call may be shared, and what keeps others from it."""
         if self.known.is_bound or self._names_outputs(given) or given.intermediates:
-            return direct.BOUND
-        is_shared = self._is_relocatable(given) and not self._is_led_here(made)
-        return direct.SHARED if is_shared else direct.PLACED
+            return direct.BOUND, IS_BOUND
+        pwd = self._environ.get("PWD", self.cwd)
+        stages = self.execution.plan.stages
+        if any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in stages):
+            return direct.PLACED, HOLDS_DIRECTORY
+        kept_here = self._kept_here(given) or (LED_HERE if self._is_led_here(made) else "")
+        if not kept_here:
+            return direct.SHARED, ""
+        return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED, kept_here
+
+    def _is_as_typed(self, given: CallResult, made: InputRecord) -> bool:
+        """Whether the same words have the same result in any directory where they lead to the same contents.
+
+        A module id tells the absolute path of its source, which the words have to do then as well.
+        """
+        here = f"{self.cwd}/"
+        if any(path.startswith(here) for path in (*made.files, *made.directories)):
+            return False  # perhaps one that a tool made of a relative path itself
+        if any(map(elf.hides_text, self._texts(given))):
+            return False
+        if not self._may_hold_id(given):
+            return True
+        is_relative = self.execution.ids_choice == shared_ids.SHARED
+        return all(os.path.isabs(source) != is_relative for source in self.invocation.inputs)
 
     def _is_led_here(self, made: InputRecord) -> bool:
         """Whether a variable or a file that was read names a path in this checkout.
@@ -176,30 +224,33 @@ class Recorder:
         names = [os.fsencode(destination) for destination, _, _ in given.products]
         return any(name in given.stderr + given.stdout for name in names)
 
-    def _is_relocatable(self, given: CallResult) -> bool:
-        base = self.relocation.base
-        if not base:
-            return False
-        plan = self.execution.plan
-        if not all(known.free_of == base for known in self.known.passes.values()):
-            return False
-        needle = os.fsencode(base)
-        contents = [
-            self.execution.runs.content_of(out)
-            for stage in plan.stages
-            for out in stage.outputs
-            if out.destination
-        ]
-        texts = [*contents, given.stdout, given.stderr]
-        if any(needle in text or elf.hides_text(text) for text in texts):
-            return False
-        may_hold_id = any(map(ids.may_be_any_in, texts)) or any(
-            map(self.execution.seeding.may_be_named, plan.stages)
+    def _kept_here(self, given: CallResult) -> str:
+        """What in the result may tell where the checkout is, a clause; or empty."""
+        checkout = self.relocation.checkout
+        if not checkout:
+            return HAS_NO_CHECKOUT
+        if not all(known.is_free_of(checkout) for known in self.known.passes.values()):
+            return NAMED_IN_TEXT
+        needle = os.fsencode(checkout)
+        if any(needle in text or elf.hides_text(text) for text in self._texts(given)):
+            return NAMED_IN_RESULT
+        if self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
+            return ""
+        plan, pwd = self.execution.plan_of_nvcc, self._environ.get("PWD", self.cwd)
+        is_linked = not relative_ids.applies(plan, os.path.dirname(checkout), self.cwd, pwd)
+        return HOLDS_LINKED_ID if is_linked else HOLDS_ID
+
+    def _texts(self, given: CallResult) -> list[bytes]:
+        """The products and messages."""
+        outputs = [out for stage in self.execution.plan.stages for out in stage.outputs if out.destination]
+        return [*map(self.execution.runs.content_of, outputs), given.stdout, given.stderr]
+
+    def _may_hold_id(self, given: CallResult) -> bool:
+        """Whether a module id may be in what the call gives."""
+        stages = self.execution.plan.stages
+        return any(map(ids.may_be_any_in, self._texts(given))) or any(
+            map(self.execution.seeding.may_be_named, stages)
         )
-        if may_hold_id and self.execution.ids_choice != shared_ids.SHARED:
-            return False
-        pwd = self._environ.get("PWD", self.cwd)
-        return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)
 
 
 def _text_of(path: str) -> bytes:
@@ -234,21 +285,30 @@ def record(recorder: Recorder) -> Recorded:
     if reason_against_record:
         return Recorded(reason_against_record=reason_against_record)
     given = recorder.answer()
-    scope = recorder.scope(given, made)
-    relocation = recorder.relocation if scope == direct.SHARED else Relocation("", recorder.cwd)
-    if scope == direct.SHARED:
+    as_typed, made = made, recorder.without_option_files(made)
+    scope, kept_here = recorder.scope(given, made)
+    relocation = direct.relocation_of(scope, recorder.relocation)
+    if scope in (direct.SHARED, direct.TYPED):
         input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    where = Where(recorder.request, cache, recorder.execution.since_ns, scope, relocation)
-    return keep(where, made, given, listed)
+    where = Where(recorder.request, cache, recorder.execution.since_ns, scope, relocation, kept_here)
+    return keep(where, made, as_typed, given, listed)
 
 
 def keep(
-    where: Where, made: InputRecord, given: CallResult, listed: Sequence[tuple[str, bool]] = ()
+    where: Where,
+    made: InputRecord,
+    as_typed: InputRecord,
+    given: CallResult,
+    listed: Sequence[tuple[str, bool]] = (),
 ) -> Recorded:
-    """Put what a call read and gave into the cache, at every level; `listed` as in direct.attach."""
+    """Put what a call read and gave into the cache, at every level; `listed` as in direct.attach.
+
+    `as_typed` is what the same words read, which may be more than calls of the same meaning read.
+    """
     request, cache, relocation = where.request, where.cache, where.relocation
-    made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
+    for read in (made, as_typed):
+        read.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in read.caches]
     attached = direct.attach(given, listed, request.invocation, relocation)
     if attached is None:
         return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
@@ -258,5 +318,6 @@ def keep(
     manifest.add(front_key, manifest.Found(key, made, attached), cache, relocation, where.since_ns)
     basis.add(cache, key)
     replay_key = keys.for_terminal(request.replay_key, request.terminal, given.stderr)
-    replay.add(replay_key, made, given, request.arguments, request.environ, cache)
-    return Recorded(front_key, key, where.scope)
+    input_records.forget_unsettled(as_typed, where.since_ns)
+    replay.add(replay_key, as_typed, given, request.arguments, request.environ, cache)
+    return Recorded(front_key, key, where.scope, kept_here=where.kept_here)

@@ -54,9 +54,12 @@ class StageReasons:
         looked_up: Sequence[StageLookup],
         now: Present,
         passes: Mapping[str, Pass],
+        checkout: str = "",
     ) -> None:
         self._execution = execution
         self._passes = passes
+        self._checkout = checkout
+        self._former_checkout = ""
         self._looked_up = looked_up
         self._names = stage_names.names_of(execution.plan.stages)
         self._now = now.in_environment(execution.environ)
@@ -77,6 +80,7 @@ class StageReasons:
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """Of each stage that ran: its name, and why, a clause."""
+        self._former_checkout = former.checkout if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
         for one in self._looked_up:
@@ -179,7 +183,7 @@ class StageReasons:
         if difference.is_hidden:
             return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
-            return difference_text.of_tool_words(difference)
+            return self._of_words(difference)
         if difference.is_reordered:
             return [f"the order of its {tag} changed"]
         if tag == "inputs":
@@ -194,6 +198,25 @@ class StageReasons:
         if tag == "directory" and difference.removed:
             return [f"the working directory changed from `{difference.removed[0][0]}`"]
         return [_OTHERS.get(tag, f"its {tag} changed")]
+
+    def _of_words(self, difference: ComponentDifference) -> list[str]:
+        """What became of its command line; that it names another checkout is told once."""
+        here, there = self._checkout, self._former_checkout
+        removed = list(difference.removed)
+        added = []
+        for shown, digest in difference.added:
+            as_there = (shown.replace(here, there), digest)
+            if here and there and here != there and here in shown and as_there in removed:
+                removed.remove(as_there)
+            else:
+                added.append((shown, digest))
+        if len(added) == len(difference.added):
+            return difference_text.of_tool_words(difference)
+        others = key_differences.ComponentDifference(difference.tag, added, removed)
+        return [
+            f"its command line names `{here}`, which was `{there}`",
+            *(difference_text.of_tool_words(others) if added or removed else []),
+        ]
 
     def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         """What became of what it reads; a pass that ran, too, is told with why it did."""

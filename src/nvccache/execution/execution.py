@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class Context:
     """What the stages of one call share.
 
-    `since_ns` is when it began, `watch` runs the tools, `base` is the base directory or empty, `terminal` see
+    `since_ns` is when it began, `watch` runs the tools, `base` and `checkout` see base_dir.py, `terminal` see
     terminals.py, `executor` are other machines, if there are any.
     """
 
@@ -57,6 +57,7 @@ class Context:
     watch: Watch
     is_recaching: bool = False
     base: str = ""
+    checkout: str = ""
     terminal: str = ""
     executor: Executor | None = None
 
@@ -138,7 +139,7 @@ class Execution:
         self.is_blind = context.watch.is_blind
         self.why_blind = context.watch.why_not
         self.inputs = ObservedInputs(
-            context.store, context.cwd, self.plan.scratch, context.since_ns, context.base
+            context.store, context.cwd, self.plan.scratch, context.since_ns, context.checkout
         )
         temporary = scratch.temporary_below(self.plan.scratch)
         self.environ = {**context.environ, "TMPDIR": temporary}

@@ -112,7 +112,7 @@ class StageKeys:
                 return ""
             is_text |= text is not None
             digests.append(text.meaning if text else self._workspace.digest_of(path))
-        return stage_key.key_of(stage_key.with_inputs(by_bytes, ["meaning", *digests])) if is_text else ""
+        return stage_key.key_of(stage_key.by_meaning(stage, by_bytes, digests)) if is_text else ""
 
     def text_read_by(self, stage: Stage, known: Known) -> tuple[str, ...]:
         """The digests of the preprocessed text that a stage reads."""

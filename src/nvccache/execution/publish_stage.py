@@ -64,6 +64,9 @@ class Publisher:
         directory = os.fsencode(self._execution.plan.scratch)
         if any(content is None or directory in content for content in contents):
             return f"a product of {stage.kind} names the scratch directory"
+        own = os.fsencode(f"{self._execution.cwd}//")  # as a pass names it, which no digest of its text tells
+        if not stage.grammar.sees_directory and any(own in content for content in filter(None, contents)):
+            return f"a product of {stage.kind} names the working directory"
         is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
         if is_blind and any(map(elf.hides_text, filter(None, contents))):
             return f"a product of {stage.kind} may name the scratch directory"  # in debug information

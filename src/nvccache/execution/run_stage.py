@@ -185,7 +185,7 @@ class StageRuns:
         for output in stage.kept_outputs:
             content = self._workspace.read_written(output)
             if stage.is_preprocessor:
-                found[output.path] = passes.of_text(content, self._context.base)
+                found[output.path] = passes.of_text(content, self._context.checkout)
                 self._workspace.take_meaning(output.path, found[output.path].meaning)
         return found
 

@@ -13,6 +13,7 @@ from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import Output
 from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
+from nvccache.preprocessed import line_markers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ class Workspace:
             self._on_disk.add(output.path)
         if output.role not in _ON_DISK_ONLY:
             self._contents[output.path] = content
-        self._digests[output.path] = keys.digest_bytes(content)
+        # Stages that heed the working directory have it in their keys.
+        said = line_markers.without_directory(content) if output.role == "ii" else content
+        self._digests[output.path] = keys.digest_bytes(said)
         return content
 
     def adopt(self, path: str, content: bytes) -> None:

@@ -60,12 +60,12 @@ class Subject:
 class ObservedInputs:
     """Makes the input records of one call, that began at `since_ns` and has its own files below `scratch`.
 
-    `base` is the directory below which checkouts may share records, or empty.
+    `checkout` is the directory whose path may be another one where a record is shared, or empty.
     """
 
-    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, base: str = "") -> None:
+    def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, checkout: str = "") -> None:
         self._cache = cache
-        self._base = base
+        self.checkout = checkout
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
@@ -158,20 +158,20 @@ class ObservedInputs:
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
         return not is_own and process_checks.tells_of_all(path)
 
-    def tells_of_base(self, argv: Iterable[str]) -> bool:
-        """Whether arguments tell where the checkouts are; this call's own files are called something else."""
-        base = self._base
-        return bool(base) and any(base in word.replace(self.scratch, "") for word in argv)
+    def tells_of_checkout(self, argv: Iterable[str]) -> bool:
+        """Whether arguments tell where the checkout is; this call's own files are called something else."""
+        checkout = self.checkout
+        return bool(checkout) and any(checkout in word.replace(self.scratch, "") for word in argv)
 
-    def maps_base(self, argv: Iterable[str], given: Collection[str]) -> bool:
-        """Whether a wrapper has a compiler call the checkouts something else, which a text may say then.
+    def maps_checkout(self, argv: Iterable[str], given: Collection[str]) -> bool:
+        """Whether a wrapper has a compiler call the checkout something else, which a text may say then.
 
         What the call itself gives is in its key.
         """
-        base = self._base
-        words = [word for word in argv if word not in given and self.scratch not in word] if base else []
+        checkout = self.checkout
+        words = [word for word in argv if word not in given and self.scratch not in word] if checkout else []
         mapped = [word.partition(_MAPS)[2].partition("=")[0] for word in words if _MAPS in word]
-        return any(base.startswith(old) or old.startswith(base) for old in mapped)
+        return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
@@ -235,10 +235,11 @@ class _StageInputs:
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
             if process_checks.asks_for_caller(process, kind, scripts):
                 questions.append((machine_facts.CALLER, ""))
-            is_told = self._call.tells_of_base(process.arguments)
+            is_told = self._call.tells_of_checkout(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
-            is_told |= kind == HOST and self._call.maps_base(process.arguments, self._subject.argv)
-            if is_told or known_programs.asks_for_directory(process, kind, scripts):
+            is_told |= kind == HOST and self._call.maps_checkout(process.arguments, self._subject.argv)
+            questions += [(machine_facts.CHECKOUT, self._call.checkout)] if is_told else []
+            if known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)

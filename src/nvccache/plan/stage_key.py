@@ -95,9 +95,21 @@ def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.
     return known if known.is_known else None
 
 
-def with_inputs(components: Iterable[KeyComponent], digests: Sequence[str]) -> list[KeyComponent]:
-    """The same with other inputs."""
-    return [(tag, tuple(digests) if tag == "inputs" else parts) for tag, parts in components]
+def by_meaning(
+    stage: Stage, components: Iterable[KeyComponent], digests: Sequence[str]
+) -> list[KeyComponent]:
+    """The same for a silent result: with these inputs, and without the names that messages alone tell."""
+    others = {"inputs": ("meaning", *digests), "arguments": _untold(stage)}
+    return [(tag, others.get(tag, parts)) for tag, parts in components]
+
+
+def _untold(stage: Stage) -> tuple[str, ...]:
+    roles, told = stage.grammar.names, stage.grammar.told
+    before = ("", *stage.key_argv)
+    return tuple(
+        f"<{roles[option]}>" if roles.get(option, "") in told else word
+        for option, word in zip(before, stage.key_argv, strict=False)
+    )
 
 
 def key_of(components: Sequence[KeyComponent]) -> str:

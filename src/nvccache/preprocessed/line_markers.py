@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
 _ANY = re.compile(rb'^# \d+ "(?:[^"\\\n]|\\.)*"[ 0-9]*\n', re.MULTILINE)
+_DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
@@ -40,6 +41,16 @@ def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
 def union(passes: Iterable[Sequence[tuple[bytes, bool]]]) -> list[tuple[bytes, bool]]:
     """What is listed for all passes, each where it is listed first."""
     return list(dict.fromkeys(itertools.chain.from_iterable(passes)))
+
+
+def without_directory(preprocessed: bytes) -> bytes:
+    """The text without the name of the working directory, which `-g` has gcc put behind the first marker.
+
+    No text follows that marker but another one: it is there for debug information that the reader of this
+    text makes itself.
+    """
+    directory = _DIRECTORY.match(preprocessed)
+    return preprocessed[: directory.end(1)] + preprocessed[directory.end() :] if directory else preprocessed
 
 
 def without_markers(preprocessed: bytes) -> bytes:

@@ -20,15 +20,19 @@ _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 class Pass:
     """Facts about one pass.
 
-    `listed` is what a dependency file lists, see line_markers.py; `free_of` is the base directory whose path
-    the text does not contain or ask for; `meaning` is the digest of what it says apart from lines, or empty
-    (normalized_text.py), and `files` are short digests of what each file of the user says, by its name.
+    `listed` is what a dependency file lists, see line_markers.py; `free_of` is the checkout whose path the
+    text does not contain or ask for, or empty; `meaning` is the digest of what it says apart from lines, or
+    empty (normalized_text.py), and `files` are short digests of what each file of the user says, by its name.
     """
 
     listed: tuple[tuple[bytes, bool], ...]
     free_of: str
     meaning: str = ""
     files: tuple[tuple[bytes, str], ...] = ()
+
+    def is_free_of(self, checkout: str) -> bool:
+        """Whether the text says nothing of where this checkout is, as far as that is known."""
+        return self.free_of != "" and f"{checkout}/".startswith(f"{self.free_of}/")
 
     def facts(self) -> dict[str, object]:
         """The form in which an entry keeps them."""
@@ -37,28 +41,30 @@ class Pass:
         return {"listed": rows, "free_of": self.free_of, "meaning": self.meaning, "files": files}
 
 
-def of_text(preprocessed: bytes, base: str) -> Pass:
-    """The facts about a pass from what it wrote; `base` is the base directory in force, or empty."""
+def of_text(preprocessed: bytes, checkout: str) -> Pass:
+    """The facts about a pass from what it wrote; `checkout` is that of the call, or empty."""
     said, files = normalized_text.digests_of(preprocessed)
-    free_of = base if base and not _may_use(base, preprocessed, is_understood=said != "") else ""
-    return Pass(tuple(listed_files(preprocessed)), free_of, said, tuple(files.items()))
+    is_free = checkout != "" and not _may_use(checkout, preprocessed, is_understood=said != "")
+    listed = tuple(listed_files(preprocessed))
+    return Pass(listed, checkout if is_free else "", said, tuple(files.items()))
 
 
-def _may_use(base: str, text: bytes, *, is_understood: bool) -> bool:
-    """Whether what is made of a text may depend on the path of the base directory.
+def _may_use(checkout: str, text: bytes, *, is_understood: bool) -> bool:
+    """Whether what is made of a text may depend on the path of the checkout.
 
     The names of files, which stand in the markers, can be asked for. `is_understood` says that no text of the
     user's asks for lines, by which it would ask for names; a system header may do so in its functions.
     """
-    needle = os.fsencode(base)
+    needle = os.fsencode(checkout)
+    is_plain = _PLAIN_NAME.fullmatch(needle) is not None
+    if is_plain and needle not in text:
+        return False
     if needle in without_markers(text):
         return True
     if not line_readers.are_in(text):
         return False
-    if not _PLAIN_NAME.fullmatch(needle):
+    if not is_plain or not is_understood:
         return True
-    if not is_understood:
-        return needle in text
     of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
     return re.search(of_system, text) is not None
 

@@ -2,9 +2,10 @@
 
 Part of the hot path, behind replay.py. The key of a call is made of its arguments in nvcc's own terms,
 without those that only say what the outputs are called; the manifest under that key says what the call
-read. Three keys are tried, from the most widely shared:
+read. Four keys are tried, from the most widely shared:
 
-    shared      paths below the base directory are relative, and the working directory does not count
+    shared      paths in the checkout are relative, and the working directory does not count
+    typed       as typed, in any working directory
     placed      as typed, in this working directory
     bound       also for these very outputs, whose names are in the products (see ids.py)
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from nvccache.records.manifest import Found
     from nvccache.store.store import Store
 
-SHARED, PLACED, BOUND = "shared", "placed", "bound"
+SHARED, TYPED, PLACED, BOUND = "shared", "typed", "placed", "bound"
 _ANSWER = sections.Schema(
     "answer-6",
     ("products", sections.PAIRS),  # (number, digest)
@@ -76,6 +77,8 @@ def key_of(
 ) -> str:
     """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
+    if relocation.base:
+        found.append(("module ids", ("relative",)))  # where that is possible, see shared_ids.py
     for argument in invocation.arguments:
         if invocation.is_query or argument.name not in _OF_OUTPUTS:
             found.append((argument.name or "input", _parts_of(argument, relocation)))
@@ -83,7 +86,7 @@ def key_of(
     given = (invocation.output, invocation.output_directory, asked.output if asked else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
-    if scope != SHARED:
+    if scope not in (SHARED, TYPED):
         found.append(("directory", (cwd, named)))
     else:
         # Compilers take the name of the directory from PWD, which no option may map.
@@ -91,7 +94,7 @@ def key_of(
         argv = [token for argument in invocation.arguments for token in argument.tokens]
         mapped = [name for word in argv for name in relocation.mapped_directory(word)]
         found.append(("mapped directory", tuple(mapped)))
-        found.append(("search path", tuple(relocation.below_base(environ.get("PATH", "").split(":")))))
+        found.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
     if scope == BOUND:
         found.append(("outputs", given))
     limits = tight_limits()
@@ -176,10 +179,15 @@ def _front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> Iterator[
             yield tried, key, relocation
 
 
-def scopes_of(relocation: Relocation, nowhere: Relocation) -> list[tuple[str, Relocation]]:
+def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
     """The keys to try in turn, each with how its paths are kept."""
-    shared = [(SHARED, relocation)] if relocation.base else []
-    return [*shared, (PLACED, nowhere), (BOUND, nowhere)]
+    shared = [(SHARED, relocation)] if relocation.checkout else []
+    return [*shared, *((scope, relocation.in_place()) for scope in (TYPED, PLACED, BOUND))]
+
+
+def relocation_of(scope: str, relocation: Relocation) -> Relocation:
+    """How the paths of a record are kept."""
+    return relocation if scope == SHARED else relocation.in_place()
 
 
 def attach(

@@ -262,6 +262,16 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
 
 
+def add_files(input_record: InputRecord, paths: Iterable[str]) -> None:
+    """Have further files compared by their signatures, which `manifest.take_signatures` takes."""
+    for path in paths:
+        if path not in input_record.files:
+            input_record.files.append(path)
+            input_record.kinds += SOURCE
+            input_record.digests.append("")
+            input_record.signatures.append(UNKNOWN)
+
+
 def forget_way_to(directory: str, input_record: InputRecord) -> None:
     """Drop the names on the way to a directory that is there whenever the record is looked at.
 

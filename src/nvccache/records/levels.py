@@ -121,13 +121,14 @@ def _can_be_told(has_output: bool, has_messages: bool) -> bool:
 def _answer_by_meaning(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
 ) -> None:
-    from nvccache.records import manifest
+    from nvccache.records import input_records, manifest
     from nvccache.records.differences import Present
 
     assert outcome.invocation is not None
     now = Present(environ)
     found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
+        input_records.add_files(found[0].input_record, outcome.invocation.option_files)
         manifest.take_signatures(found[0].input_record, now)
         key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
         replay.add(key, found[0].input_record, found[1], arguments, environ, cache)
@@ -146,7 +147,7 @@ def want_from_beyond(
 
     if cache.beyond:
         asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-        cache.beyond.want(direct.front_keys(asked, _scopes(config)))
+        cache.beyond.want(direct.front_keys(asked, _scopes(config, call)))
 
 
 def answer_from_beyond(
@@ -172,15 +173,14 @@ def _find_by_meaning(
 
     asked = direct.Asked(nvcc, call, environ, _terminal(environ))
     ask = _asking(cache, environ)
-    return direct.find(asked, cache, _scopes(config), now, ask, cache.beyond is not None)
+    return direct.find(asked, cache, _scopes(config, call), now, ask, cache.beyond is not None)
 
 
-def _scopes(config: Config) -> list[tuple[str, Relocation]]:
+def _scopes(config: Config, call: Invocation) -> list[tuple[str, Relocation]]:
     from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 
-    cwd = os.getcwd()
-    return direct.scopes_of(Relocation(config.base_dir, cwd), Relocation("", cwd))
+    return direct.scopes_of(Relocation(config.base_dir, os.getcwd(), call.inputs))
 
 
 def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:

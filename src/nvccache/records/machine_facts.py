@@ -26,6 +26,7 @@ CALLER = (
     "caller"  # what this process was given: users, limits, processors, standard input; the subject is empty
 )
 DIRECTORY = "directory"  # in which it is compiled, by its names; the subject is empty
+CHECKOUT = "checkout"  # that it is compiled somewhere in the directory of this path
 FEATURES = "features"  # the class of the processor that the loader of this path shows
 # The last is input_records.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
 # with `:` between them) says of these names.
@@ -47,6 +48,8 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
         said = _said_of_caller()
     elif topic == DIRECTORY:
         said = f"{os.getcwd()}\0{environ.get('PWD', '')}"
+    elif topic == CHECKOUT:
+        said = "inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else ""
     elif topic == FEATURES:
         said = processor.features(subject, environ, cache)
     elif topic == LIBRARIES:

@@ -83,7 +83,7 @@ def note(
     """As a call does that has no stages."""
     plan = Plan((), {}, {}, "/s")
     execution = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
-    miss_reason.note(given, cause, recorded, report or Report(), cache, execution, {})
+    miss_reason.note(given, cause, recorded, report or Report(), cache, execution, {}, relocation())
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:
@@ -298,18 +298,19 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
     [
         (1, b"x"),
         (4, b"../../x"),
-        (7, b"x"),
-        (7, b"x\0"),
-        (8, b"x\0"),
-        (8, b"3\0\0tag\0"),
-        (8, b"1\0\0"),
         (9, b"x\0"),
+        (10, b"x"),
+        (10, b"x\0"),
+        (11, b"x\0"),
+        (11, b"3\0\0tag\0"),
+        (11, b"1\0\0"),
+        (12, b"x\0"),
     ],
 )
 def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
     record(case(), cache)
     key = object_record.key_of(str(place / "a.o"))
-    parts = sections.unpack("object-5", cache.find_record(store.OBJECT, key), 10)
+    parts = sections.unpack("object-6", cache.find_record(store.OBJECT, key), 13)
     parts[index] = part
-    cache.add_record(store.OBJECT, key, sections.pack("object-5", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-6", parts), lock=False)
     assert cause_of(case(), cache) == [LOST]

@@ -75,16 +75,16 @@ def test_what_would_be_another_the_next_time_is_not_recorded(
     assert toolkit.answer(line) is None
 
 
-def test_without_a_base_directory_a_record_is_for_this_directory(toolkit: Toolkit) -> None:
+def test_without_a_base_directory_a_record_is_for_any_checkout(toolkit: Toolkit) -> None:
     toolkit.compile()
-    assert toolkit.told().scope == "placed"
+    assert toolkit.told().scope == "shared"
 
 
 @pytest.mark.parametrize(
     ("text", "scope"),
     [
         ("int a;\n", "shared"),
-        ('const char *a = "@work@";\n', "placed"),
+        ('const char *a = "@work@";\n', "typed"),
         ("const char *a = __FILE__;\n", "shared"),
     ],
 )
@@ -95,8 +95,8 @@ def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, t
     assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
 
 
-def test_a_product_that_names_the_checkout_keeps_the_record_here(toolkit: Toolkit) -> None:
+def test_a_product_that_names_the_checkout_keeps_the_record_to_its_words(toolkit: Toolkit) -> None:
     """Though no text that was compiled names it."""
     toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
-    assert toolkit.told().scope == "placed"
+    assert toolkit.told().scope == "typed"

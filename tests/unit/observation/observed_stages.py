@@ -43,9 +43,9 @@ def place(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def inputs(place: Path, since_ns: int = 0, base: str = "") -> ObservedInputs:
+def inputs(place: Path, since_ns: int = 0, checkout: str = "") -> ObservedInputs:
     cache = Store(str(place / "cache"))
-    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER, base)
+    return ObservedInputs(cache, str(place), f"{place}/scratch", since_ns or time.time_ns() + LATER, checkout)
 
 
 def subject(word: str = "g++", environ=ENVIRON, **more) -> Subject:

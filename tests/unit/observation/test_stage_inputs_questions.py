@@ -139,21 +139,21 @@ def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, 
 @pytest.mark.parametrize(
     ("option", "tells"),
     [
-        ("-ffile-prefix-map=/base=.", True),
+        ("-ffile-prefix-map=@=.", True),
         ("-fmacro-prefix-map=/=.", True),
-        ("-fdebug-prefix-map=/base/one/src=.", True),
+        ("-fdebug-prefix-map=@/src=.", True),
         ("-ffile-prefix-map=/elsewhere=.", False),
-        ("-ffile-prefix-map=@/tmp=/base", False),
-        ("-given-prefix-map=/base=.", False),
-        ("-I/base/one", False),
+        ("-ffile-prefix-map=@/scratch/tmp=@", False),
+        ("-given-prefix-map=@=.", False),
+        ("-I@/one", False),
     ],
 )
 def test_a_wrapper_that_calls_the_checkouts_something_else(place, option, tells):
-    """Their texts differ by that, and do not name the base directory."""
-    of = subject(argv=("g++", "-given-prefix-map=/base=."))
-    process = ran("cc1plus", option.replace("@", f"{place}/scratch"))
-    made = inputs(place, base="/base").input_record(Observation([process], set()), of)
-    assert bool(made.machine) == tells
+    """Their texts differ by that, and do not name the checkout."""
+    of = subject(argv=("g++", f"-given-prefix-map={place}=."))
+    process = ran("cc1plus", option.replace("@", str(place)))
+    made = inputs(place, checkout=str(place)).input_record(Observation([process], set()), of)
+    assert [topic for topic, _, _ in made.machine] == [machine_facts.CHECKOUT] * tells
 
 
 def test_the_working_directory_has_two_names(place, monkeypatch):

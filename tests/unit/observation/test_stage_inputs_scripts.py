@@ -272,16 +272,17 @@ def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_input_reco
 )
 def test_a_script_that_is_told_where_the_checkouts_are(place, argv, is_told):
     (place / "script").write_text('case $1 in *two*) x=1;; esac\nexec g++ "$@"')
-    process = ran("sh", "script", *(word.format("/base") for word in argv), files=["script"])
+    process = ran("sh", "script", *(word.format(place) for word in argv), files=["script"])
+    scratch = f"{place}/one/scratch"
     cache = Store(str(place / "cache"))
     topics = []
-    for base in ("/base", ""):
-        call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, base)
+    for checkout in (str(place), ""):
+        call = ObservedInputs(cache, str(place), scratch, time.time_ns() + LATER, checkout)
         made = call.input_record(Observation([process], set()), subject())
         topics.append([topic for topic, _, _ in made.machine])
-    assert topics == [[machine_facts.DIRECTORY] if is_told else [], []]
+    assert topics == [[machine_facts.CHECKOUT] if is_told else [], []]
     (place / "script").write_text('exec g++ "$@"')
-    call = ObservedInputs(cache, str(place), "/base/one/scratch", time.time_ns() + LATER, "/base")
+    call = ObservedInputs(cache, str(place), scratch, time.time_ns() + LATER, str(place))
     process.files["script"] = signatures.of("script")
     assert not call.input_record(Observation([process], set()), subject()).machine
 

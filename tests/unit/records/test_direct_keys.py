@@ -12,7 +12,7 @@ from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
-from nvccache.records.direct import BOUND, PLACED, SHARED
+from nvccache.records.direct import BOUND, PLACED, SHARED, TYPED
 from typed_calls import NOWHERE, parse
 
 SCOPES = (SHARED, PLACED, BOUND)
@@ -142,14 +142,13 @@ def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
         assert (here[0] == here[1]) == is_same
 
 
-def test_a_shared_key_is_tried_first_and_only_with_a_base_directory():
-    relocation = Relocation("/base", "/base/one")
-    assert direct.scopes_of(relocation, NOWHERE) == [
-        (SHARED, relocation),
-        (PLACED, NOWHERE),
-        (BOUND, NOWHERE),
-    ]
-    assert direct.scopes_of(NOWHERE, NOWHERE) == [(PLACED, NOWHERE), (BOUND, NOWHERE)]
+@pytest.mark.parametrize("relocation", [Relocation("/base", "/base/one"), Relocation("", "/one", ["a.cu"])])
+def test_a_shared_key_is_tried_first_and_only_in_a_checkout(relocation):
+    scopes = direct.scopes_of(relocation)
+    assert [scope for scope, _ in scopes] == [SHARED, TYPED, PLACED, BOUND]
+    assert scopes[0][1] is relocation
+    assert not any(kept.checkout for _, kept in scopes[1:])
+    assert [scope for scope, _ in direct.scopes_of(NOWHERE)] == [TYPED, PLACED, BOUND]
 
 
 @pytest.mark.parametrize(
