@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import sys
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +208,7 @@ class Setuptools(Builder):
 
     def _include(self) -> list[str]:
         own = [word.removeprefix("-I") for word in self.settings() if word.startswith("-I")]
-        return [*own, *map(str, self.machine.headers)]
+        return [*own, *map(str, self.machine.headers), sysconfig.get_path("include")]
 
 
 class TorchNinja(Setuptools):

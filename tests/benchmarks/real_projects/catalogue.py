@@ -109,6 +109,7 @@ PEERS = {
 }
 
 _LLAMA = "ggml/src/ggml-cuda"
+_SOFTMAX_HOST = "const bool use_f16 = (src1 && src1->type == GGML_TYPE_F16);"
 # CMake wants a library to link with, though nothing is linked.
 _NO_LIBRARIES = tuple(
     f"-DCUDA_{name}_LIBRARY={{library}}" for name in ("cublas", "cublas_static", "cuda_driver")
@@ -126,7 +127,7 @@ PROJECTS = (
         kind=NINJA,
         units=tuple(f"{_LLAMA}/{name}.cu" for name in ("softmax", "binbcast", "convert")),
         comment=Place(f"{_LLAMA}/common.cuh", "// Moore Threads"),
-        host=Place(f"{_LLAMA}/softmax.cu", "const bool use_f16 = (src1 && src1->type == GGML_TYPE_F16);"),
+        host=Place(f"{_LLAMA}/softmax.cu", _SOFTMAX_HOST),
         device=Place(
             f"{_LLAMA}/softmax.cu", "const int ncols = ncols_template == 0 ? p.ncols : ncols_template;"
         ),
@@ -134,5 +135,141 @@ PROJECTS = (
         objects=f"{_LLAMA}/CMakeFiles/ggml-cuda.dir/",
         strip=f"{_LLAMA}/",
         headers=("cublas_v2.h",),
+    ),
+    Project(
+        name="llama.cpp of 2025-01",  # the last ones with a makefile; it compiles with -g
+        archive=File(
+            "llama-cpp-python",
+            "llama_cpp_python-0.3.6.tar.gz",
+            "86e35a8888274466958e24201b856cd71c8def0ea72e14312be13da96c15c7a4",
+        ),
+        root="llama_cpp_python-0.3.6/vendor/llama.cpp",
+        kind=MAKE,
+        units=tuple(f"{_LLAMA}/{name}.cu" for name in ("softmax", "norm", "argsort")),
+        comment=Place(f"{_LLAMA}/common.cuh", "// GCN/CNDA, wave size is 64"),
+        host=Place(f"{_LLAMA}/softmax.cu", _SOFTMAX_HOST),
+        device=Place(
+            f"{_LLAMA}/softmax.cu", "const int ncols = ncols_template == 0 ? ncols_par : ncols_template;"
+        ),
+        settings=(
+            "GGML_CUDA=1",
+            "CUDA_PATH={toolkit}",
+            "CUDA_POWER_ARCH=1",  # names no architecture of its own
+            "GGML_CUDA_NVCC=@NVCC@",
+            "NVCCFLAGS=@FLAGS@",
+        ),
+        headers=("cublas_v2.h",),
+    ),
+    Project(
+        name="LightGBM",  # -rdc=true and -lineinfo
+        archive=File(
+            "lightgbm",
+            "lightgbm-4.7.0.tar.gz",
+            "f8e20f682c9aabd000bcf4a7ed8aa6f473c1adfecccae34ec24e823d156f4af0",
+        ),
+        root="lightgbm-4.7.0",
+        kind=CMAKE_MAKE,
+        units=(
+            "src/metric/cuda/cuda_pointwise_metric.cu",
+            "src/cuda/cuda_algorithms.cu",
+            "src/objective/cuda/cuda_binary_objective.cu",
+        ),
+        comment=Place(
+            "include/LightGBM/cuda/cuda_algorithms.hpp",
+            "// calculate prefix sum values within an 1-dimensional block in global memory, exclusively",
+        ),
+        host=Place(
+            "src/metric/cuda/cuda_pointwise_metric.cu",
+            "const int num_blocks = "
+            "(this->num_data_ + NUM_DATA_PER_EVAL_THREAD - 1) / NUM_DATA_PER_EVAL_THREAD;",
+        ),
+        device=Place("src/metric/cuda/cuda_pointwise_metric.cu", "double point_metric = 0.0;"),
+        settings=(
+            "-DUSE_CUDA=ON",
+            "-DNCCL_INCLUDE_DIR={headers}",
+            "-DNCCL_LIBRARY={library}",
+            "-DUSE_NCCL_LIB_PATH=ON",
+        ),
+        objects="CMakeFiles/lightgbm_objs.dir/",
+        headers=("nccl.h",),
+    ),
+    Project(
+        name="XGBoost",
+        archive=File(
+            "xgboost",
+            "xgboost-3.4.1.tar.gz",
+            "6968a4c71efdfa859df0dfcad0d99211c95c28c4ffd6aecff46efff77d18026a",
+        ),
+        root="xgboost-3.4.1/cpp_src",
+        kind=NINJA,
+        units=("src/objective/hinge.cu", "src/data/array_interface.cu", "src/common/numeric.cu"),
+        comment=Place(
+            "include/xgboost/span.h", "// Usual logging facility is not available inside device code."
+        ),
+        host=Place("src/objective/hinge.cu", "CheckInitInputs(info);"),
+        device=Place("src/objective/hinge.cu", "auto w = weight[i];"),
+        settings=("-DUSE_CUDA=ON", "-DUSE_NCCL=OFF"),
+        objects="src/CMakeFiles/objxgboost.dir/",
+        strip="src/",
+    ),
+    Project(
+        name="gsplat",
+        archive=File(
+            "gsplat",
+            "gsplat-1.5.3.tar.gz",
+            "343f080c470e891ba3c697c03bdf0952cb982d1d535fdc24adb23c2cb4fba906",
+        ),
+        root="gsplat-1.5.3",
+        kind=TORCH_NINJA,
+        units=("gsplat/cuda/csrc/RelocationCUDA.cu", "gsplat/cuda/csrc/QuatScaleToCovarCUDA.cu"),
+        comment=Place("gsplat/cuda/include/Common.h", "// Some Macros."),
+        host=Place("gsplat/cuda/csrc/RelocationCUDA.cu", "dim3 threads(256);"),
+        device=Place("gsplat/cuda/csrc/RelocationCUDA.cu", "float denom_sum = 0.0f;"),
+        settings=(
+            "-I{source}/gsplat/cuda/csrc/third_party/glm",
+            "-I{source}/gsplat/cuda/include",
+            "-O3",
+            "--use_fast_math",
+            "-diag-suppress",
+            "20012,186",
+        ),
+        headers=TORCH_HEADERS,
+    ),
+    Project(
+        name="causal-conv1d",  # -lineinfo, and --threads 4
+        archive=File(
+            "causal-conv1d",
+            "causal_conv1d-1.6.0.tar.gz",
+            "4eae3220d08e1e88238f3a0a88783147cbdf47f612cc610add75127c7a37ca3e",
+        ),
+        root="causal_conv1d-1.6.0",
+        kind=SETUPTOOLS,
+        units=("csrc/causal_conv1d_update.cu", "csrc/causal_conv1d_fwd.cu"),
+        comment=Place(
+            "csrc/static_switch.h",
+            "// and https://github.com/pytorch/pytorch/blob/master/aten/src/ATen/Dispatch.h",
+        ),
+        host=Place(
+            "csrc/causal_conv1d_update.cu",
+            "dim3 grid(params.batch, (params.dim + kNThreads - 1) / kNThreads);",
+        ),
+        device=Place("csrc/causal_conv1d_update.cu", "int state_len = params.conv_state_len;"),
+        settings=(
+            "-Icsrc",
+            "-O3",
+            "-U__CUDA_NO_HALF_OPERATORS__",
+            "-U__CUDA_NO_HALF_CONVERSIONS__",
+            "-U__CUDA_NO_BFLOAT16_OPERATORS__",
+            "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+            "-U__CUDA_NO_BFLOAT162_OPERATORS__",
+            "-U__CUDA_NO_BFLOAT162_CONVERSIONS__",
+            "--expt-extended-lambda",
+            "--use_fast_math",
+            "--ptxas-options=-v",
+            "-lineinfo",
+            "--threads",
+            "4",
+        ),
+        headers=TORCH_HEADERS,
     ),
 )

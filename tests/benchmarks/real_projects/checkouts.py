@@ -20,7 +20,7 @@ from .faults import UnavailableError
 FIRST, SECOND, THIRD = "first", "second", "third"
 REWORD, INSERT, HOST, DEVICE = "reword", "insert", "host", "device"
 _HOST_STATEMENT = " volatile int edited_host = {number}; (void) edited_host;"
-_DEVICE_STATEMENT = " if (clock64() == {number}) __trap();"
+_DEVICE_STATEMENT = " volatile int edited_kernel = {number}; (void) edited_kernel;"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ The command lines are recorded in the real build, by a launcher that writes them
 Each is carried out with `-keep --time`, before the edit and after it; the rows of `--time` name the files
 of each stage (seen with CUDA 13.0). Texts are compared without line markers and blank lines: these change
 no code unless there is debug information, which the PTX then has.
+
+A unit without an external definition gets a module id with the time and a process in it, so that no two
+objects are the same. In texts it is masked; what is made of them counts as another if an input does.
 """
 
 from __future__ import annotations
@@ -50,10 +53,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Stage:
-    """A row of `--time`: what ran, for which architecture, what it wrote, and the seconds it took."""
+    """A row of `--time`: what ran, for which architecture, what it read and wrote, the seconds it took."""
 
     phase: str
     architecture: str
+    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     seconds: float
 
@@ -64,10 +68,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a compile left: its stages, and the content of the files they wrote, by the names of these."""
+    """What a compile left: its stages, the content of their files by name, its object and its module id."""
 
     stages: tuple[Stage, ...]
     contents: dict[str, bytes]
+    product: bytes = b""
+    module_id: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -93,12 +99,12 @@ def read_stages(text: str) -> tuple[Stage, ...]:
     """The table of `--time`; its first line has the names of the columns."""
     stages = []
     for row in list(csv.reader(text.splitlines()))[1:]:
-        _, phase, _, outputs, architecture, _, metric, unit = (value.strip() for value in row)
+        _, phase, inputs, outputs, architecture, _, metric, unit = (value.strip() for value in row)
         if unit != "ms":
             raise UnavailableError(f"`nvcc --time` counts in `{unit}`")
         if phase != _DRIVER:
-            names = tuple(Path(name).name for name in outputs.split())
-            stages.append(Stage(phase, architecture, names, float(metric) / 1000))
+            names = (tuple(Path(name).name for name in column.split()) for column in (inputs, outputs))
+            stages.append(Stage(phase, architecture, *names, float(metric) / 1000))
     return tuple(stages)
 
 
@@ -112,31 +118,44 @@ def keep(command: Command, environ: dict[str, str], work: Path) -> Kept:
     done = subprocess.run(argv, cwd=command.directory, env=environ, capture_output=True, check=False)
     if done.returncode:
         raise UnavailableError(f"`nvcc -keep` failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
-    contents = {path.name: content_of(path) for path in folder.iterdir()}
-    contents[command.product.name] = content_of(command.product)
-    return Kept(read_stages(times.read_text()), contents)
+    module_id = b"".join(path.read_bytes().strip() for path in folder.glob("*.module_id"))
+    contents = {path.name: content_of(path, module_id) for path in folder.iterdir()}
+    product = command.product.read_bytes()
+    contents[command.product.name] = product
+    return Kept(read_stages(times.read_text()), contents, product, module_id)
 
 
-def content_of(path: Path) -> bytes:
+def content_of(path: Path, module_id: bytes = b"") -> bytes:
     content = path.read_bytes()
+    if path.suffix in (*_TEXTS, ".ptx") and module_id:
+        content = content.replace(module_id, b"_module_id")
     return _LINE_MARKER.sub(b"", content) if path.suffix in _TEXTS else content
 
 
 def difference(before: Kept, after: Kept) -> Limit:
     """The stages of `after` that wrote what `before` has not."""
-    changed = [stage for stage in after.stages if _differs(stage, before, after)]
+    names = before.contents.keys() | after.contents.keys()
+    other = {name for name in names if before.contents.get(name) != after.contents.get(name)}
+    if before.module_id != after.module_id:
+        other = {name for name in other if Path(name).suffix in (*_TEXTS, ".ptx")}
+        other |= _made_of(after, other)
+    changed = [stage for stage in after.stages if other.intersection(stage.outputs)]
     preprocessing = sum(stage.seconds for stage in after.stages if _PREPROCESSING in stage.phase)
     return Limit(
         sum(stage.seconds for stage in changed), tuple(stage.name for stage in changed), preprocessing
     )
 
 
-def _differs(stage: Stage, before: Kept, after: Kept) -> bool:
-    return any(
-        before.contents.get(name) != after.contents.get(name)
-        for name in stage.outputs
-        if name in after.contents or name in before.contents
-    )
+def _made_of(kept: Kept, other: set[str]) -> set[str]:
+    """The outputs of those stages after cicc that read any of these files, or what is made of them."""
+    found = set()
+    for tool in ("ptxas", "fatbinary", "compiling"):
+        for stage in kept.stages:
+            if tool in stage.phase:
+                texts = {name for name in other | found if Path(name).suffix in (".cpp", ".c", ".fatbin")}
+                inputs = stage.inputs or texts  # the rows of host compiles name no file
+                found |= set(stage.outputs) if (other | found).intersection(inputs) else set()
+    return found
 
 
 def together(limits: Sequence[Limit]) -> Limit:

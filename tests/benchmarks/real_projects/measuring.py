@@ -34,7 +34,7 @@ class Outcome:
     """What became of one step in one lane, in each round.
 
     `seconds` are on the wall, `processor` those of all processes, which say more on a busy machine (but leave
-    out sccache's server). `differing` are units whose object was not plain nvcc's, and in what.
+    out sccache's server). `differing` are units whose object was not the one it had to be, and in what.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -50,9 +50,8 @@ class Measured:
     outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)  # step -> lane
     limits: dict[str, limits.Limit] = field(default_factory=dict)  # step
     units: dict[str, list[str]] = field(default_factory=dict)  # step -> its units
-    unlike_itself: list[str] = field(
-        default_factory=list
-    )  # units that plain nvcc compiles twice to two objects
+    unlike_itself: dict[str, str] = field(default_factory=dict)  # unit -> in what two of plain nvcc's differ
+    varying: list[str] = field(default_factory=list)  # units where that is more than names of temporary files
     holds_path: bool = False
 
 
@@ -164,11 +163,10 @@ def measure(
 ) -> None:
     """One round of all steps; raises UnavailableError."""
     bench.restart()
-    applicable = [step for step in chosen if steps.is_for(step, bench.project)]
     if not number:
-        into.unlike_itself = _warm_up(bench, present[0])
-    before = _Replays(bench, present[0])
-    for step in applicable:
+        _warm_up(bench, present[0], into)
+    replays = Replays(bench, present[0])
+    for step in [step for step in chosen if steps.is_for(step, bench.project)]:
         units = list(step.units(bench.project, bench.most_units))
         into.units[step.name] = units
         if step.is_based:
@@ -176,18 +174,26 @@ def measure(
         place = bench.checkout(step.place, step.build)
         with checkouts.Edits(bench.project, place, step.edit, number) as edits:
             time.sleep(_SETTLED)
-            _one_step(bench, step, present, number, into)
-            if step.has_limit and not number:
-                into.limits[step.name] = before.limit(step, units, edits)
-                limit = into.limits[step.name]
-                bench.say(f"{step.name:32}limit     {limit.seconds:8.2f} s  {', '.join(limit.stages)}")
+            objects = _one_step(bench, step, present, number, into)
+            kept = {} if number else replays.of(step, units, edits)
+        _compare(bench, into.outcomes[step.name], objects, kept)
+        if kept and step.has_limit:
+            limit = limits.together([one.limit for one in kept.values()])
+            into.limits[step.name] = limit
+            bench.say(f"{step.name:32}limit     {limit.seconds:8.2f} s  {', '.join(limit.stages)}")
+        if step.is_elsewhere:
+            directory = os.fsencode(bench.work / step.place if step.place != checkouts.FIRST else step.build)
+            into.holds_path |= any(directory in one for one in objects[lanes.PLAIN].values())
 
 
-def _one_step(bench: Bench, step: Step, present: Sequence[Lane], number: int, into: Measured) -> None:
-    """Build with each lane, plain nvcc first in every other round; keep seconds and what differs."""
+Objects = dict[str, dict[str, bytes]]  # lane -> unit -> its object
+
+
+def _one_step(bench: Bench, step: Step, present: Sequence[Lane], number: int, into: Measured) -> Objects:
+    """Build with each lane, plain nvcc first in every other round, and keep the seconds."""
     units = into.units[step.name]
     outcomes = into.outcomes.setdefault(step.name, {lane.name: Outcome() for lane in present})
-    objects: dict[str, dict[str, bytes]] = {}
+    objects: Objects = {}
     for lane in present if number % 2 == 0 else [*present[1:], present[0]]:
         builder = bench.take(lane, step, step.is_fresh)
         environ = lanes.based(lane, bench.work) if step.is_based else lane.environ
@@ -199,13 +205,24 @@ def _one_step(bench: Bench, step: Step, present: Sequence[Lane], number: int, in
         if lane.name == lanes.OURS:
             outcome.explained = {unit: lanes.explained(lane, builder.product(unit)) for unit in units}
         bench.say(f"{step.name:32}{lane.name:10}{taken.wall:8.2f} s, {taken.processor:.2f} s of processors")
-    plain = objects[present[0].name]
-    for lane in present[1:]:
-        found = {unit: difference(plain[unit], made) for unit, made in objects[lane.name].items()}
-        outcomes[lane.name].differing |= {unit: words for unit, words in found.items() if words}
-    if step.is_elsewhere:
-        directory = os.fsencode(bench.work / step.place if step.place != checkouts.FIRST else step.build)
-        into.holds_path |= any(directory in content for content in plain.values())
+    return objects
+
+
+def _compare(bench: Bench, outcomes: dict[str, Outcome], objects: Objects, kept: dict[str, Replayed]) -> None:
+    """Compare every object with plain nvcc's.
+
+    nvcc writes the name of a temporary file into it, which is another in every process. nvccache makes the
+    object of `nvcc -keep`, which has none; others are compared without such symbols.
+    """
+    for name, made in objects.items():
+        for unit, content in made.items():
+            if name == lanes.OURS and unit in kept:
+                words = difference(kept[unit].product, content)
+            else:
+                words = difference_beside_names(objects[lanes.PLAIN][unit], content, bench.work)
+            if words:
+                outcomes[name].differing[unit] = words
+                bench.say(f"{'':32}{name:10}`{unit}` DIFFERS in {words}")
 
 
 def _prime(bench: Bench, step: Step, present: Sequence[Lane]) -> None:
@@ -218,20 +235,32 @@ def _prime(bench: Bench, step: Step, present: Sequence[Lane]) -> None:
         )
 
 
-def _warm_up(bench: Bench, plain: Lane) -> list[str]:
-    """Build twice with plain nvcc, which reads all files into memory; the units whose two objects differ."""
-    first = steps.STEPS[0]
+def _warm_up(bench: Bench, plain: Lane, into: Measured) -> None:
+    """Build twice with plain nvcc, which reads all files into memory; note in what its two objects differ."""
     units = list(bench.project.units[: bench.most_units])
     made = []
     for _ in range(2):
-        builder = bench.take(plain, first)
+        builder = bench.take(plain, steps.STEPS[0])
         taken = build(bench, plain, builder, units, plain.environ)
         bench.say(f"{'to warm up':32}{plain.name:10}{taken.wall:8.2f} s")
         made.append([builder.product(unit).read_bytes() for unit in units])
-    return [unit for unit, one, other in zip(units, *made, strict=True) if one != other]
+    for unit, one, other in zip(units, *made, strict=True):
+        beside = difference_beside_names(one, other, bench.work)
+        if difference(one, other):
+            told = f"{difference(one, other)}, and beside names of temporary files in {beside or 'none'}"
+            into.unlike_itself[unit] = told
+        into.varying += [unit] if beside else []
 
 
-class _Replays:
+@dataclass(frozen=True)
+class Replayed:
+    """What `nvcc -keep` made of a unit, and what it has to do again for a step."""
+
+    product: bytes
+    limit: limits.Limit
+
+
+class Replays:
     """Compiles of plain nvcc that keep their intermediate files, those before the edits done once."""
 
     def __init__(self, bench: Bench, plain: Lane) -> None:
@@ -242,15 +271,17 @@ class _Replays:
         self._lane = Lane(_RECORDER, (str(script),), plain.environ)
         self._before: dict[str, limits.Kept] = {}
 
-    def limit(self, step: Step, units: Sequence[str], edits: checkouts.Edits) -> limits.Limit:
-        """What the step's edit, which is there now, changes in these units."""
-        found = []
+    def of(self, step: Step, units: Sequence[str], edits: checkouts.Edits) -> dict[str, Replayed]:
+        """Each unit as it is in the step, whose edit is there now."""
+        found = {}
         for unit in units:
             if unit not in self._before:
                 with edits.out():
                     self._before[unit] = self._kept(steps.STEPS[0], unit)
-            found.append(limits.difference(self._before[unit], self._kept(step, unit)))
-        return limits.together(found)
+            before = self._before[unit]
+            after = self._kept(step, unit) if step.has_limit or step.is_elsewhere else before
+            found[unit] = Replayed(after.product, limits.difference(before, after))
+        return found
 
     def _kept(self, step: Step, unit: str) -> limits.Kept:
         bench, lane = self._bench, self._lane
@@ -269,3 +300,17 @@ def difference(expected: bytes, made: bytes) -> str:
     if len(expected) != len(made):
         return f"{len(made)} bytes instead of {len(expected)}"
     return f"{sum(one != other for one, other in zip(expected, made, strict=True))} of {len(made)} bytes"
+
+
+def difference_beside_names(expected: bytes, made: bytes, work: Path) -> str:
+    """The same without symbols that no other object needs, among them the names of temporary files."""
+    if expected == made:
+        return ""
+    return difference(*(_stripped(content, work) for content in (expected, made)))
+
+
+def _stripped(content: bytes, work: Path) -> bytes:
+    path = work / "stripped.o"
+    path.write_bytes(content)
+    run(["objcopy", "--strip-unneeded", str(path)], work, dict(os.environ))
+    return path.read_bytes()

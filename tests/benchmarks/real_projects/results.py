@@ -21,7 +21,7 @@ def document(about: Mapping[str, object], measured: Mapping[str, Measured]) -> D
 def _project(found: Measured) -> Document:
     return {
         "objects hold paths": found.holds_path,
-        "units that plain nvcc compiles to two objects": found.unlike_itself,
+        "where two objects of plain nvcc differ": found.unlike_itself,
         "steps": {name: _step(_STEPS[name], found) for name in found.outcomes},
     }
 
@@ -105,8 +105,10 @@ def _cell(step: Step, found: Measured, name: str, by_lane: Mapping[str, Outcome]
         goal = goal_of(step, found)
         told += " **over**" if goal is not None and value > goal else ""
         told += " **over the limit**" if reaches_limit(step, found) is False else ""
-    differing = len(by_lane[name].differing)
-    return told + (f" ({differing} of {len(found.units[step.name])} objects differ)" if differing else "")
+    differing = by_lane[name].differing.keys() - set(found.varying)
+    varying = len(by_lane[name].differing) - len(differing)
+    told += f" **{len(differing)} of {len(found.units[step.name])} objects differ**" if differing else ""
+    return told + (f" ({varying} vary with plain nvcc, too)" if varying else "")
 
 
 def words(value: float) -> str:
@@ -116,8 +118,8 @@ def words(value: float) -> str:
 
 def _notes(found: Measured) -> list[str]:
     lines = []
-    if found.unlike_itself:
-        lines.append(f"- plain nvcc itself makes two objects of {', '.join(found.unlike_itself)}")
+    for unit, how in found.unlike_itself.items():
+        lines.append(f"- plain nvcc makes two objects of `{unit}`, which differ in {how}")
     for step_name, by_lane in found.outcomes.items():
         for name, outcome in by_lane.items():
             lines += [
