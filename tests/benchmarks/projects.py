@@ -22,7 +22,9 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import bars
@@ -127,30 +129,40 @@ def machine_for(work: Path, nvcc: str, headers: tuple[Path, ...], jobs: int, is_
     return Machine(nvcc, headers, library, jobs, str(script) if is_wrapped else "")
 
 
-def perform(options: argparse.Namespace, project: Project, work: Path, nvcc: str, programs: dict[str, str],
-            indexes: downloads.Indexes) -> measuring.Measured:  # fmt: skip
-    """All rounds of one project; raises UnavailableError."""
-    archive = downloads.fetch(project.archive, options.cache, indexes)
-    headers = headers_for(project, nvcc, options.cache, indexes)
+@dataclass(frozen=True)
+class Task:
+    """What is the same for all projects: options, nvcc, the peers' programs, and where files come from."""
+
+    options: argparse.Namespace
+    nvcc: str
+    programs: dict[str, str]
+    indexes: downloads.Indexes
+
+
+def perform(
+    task: Task, project: Project, work: Path, into: measuring.Measured, kept: Callable[[], None]
+) -> None:
+    """All rounds of one project; calls `kept` after each step; raises UnavailableError."""
+    options, nvcc = task.options, task.nvcc
+    archive = downloads.fetch(project.archive, options.cache, task.indexes)
+    headers = headers_for(project, nvcc, options.cache, task.indexes)
     shutil.rmtree(work, ignore_errors=True)
     machine = machine_for(work, nvcc, headers, options.jobs, options.wrapped)
     (work / checkouts.FIRST).mkdir()
     checkouts.unpack(archive, project.root, work / checkouts.FIRST / "source")
     bench = measuring.Bench(
-        project, work, machine, options.units, lambda line: print(f"  {line}", flush=True)
+        project, work, machine, options.units, lambda line: print(f"  {line}", flush=True), kept
     )
-    measured = measuring.Measured()
     for number in range(options.rounds):
         with (
             tempfile.TemporaryDirectory() as temporary,
-            lanes.started(Path(temporary), nvcc, options.tools, programs) as present,
+            lanes.started(Path(temporary), nvcc, options.tools, task.programs) as present,
         ):
-            measuring.measure(bench, steps.chosen(options.steps), present, number, measured)
-    return measured
+            measuring.measure(bench, steps.chosen(options.steps), present, number, into)
 
 
 def measure_all(options: argparse.Namespace, nvcc: str, work: Path) -> None:
-    """Every project that was asked for; results are kept after each."""
+    """Every project that was asked for; results are kept after each step."""
     projects = [project for project in catalogue.PROJECTS if project.name in options.projects]
     _check_programs(projects)
     indexes = downloads.configured()
@@ -166,11 +178,13 @@ def measure_all(options: argparse.Namespace, nvcc: str, work: Path) -> None:
         "rounds": options.rounds,
         "host compiler": "a script" if options.wrapped else "g++",
     }  # fmt: skip
-    measured = {}
+    task = Task(options, nvcc, programs, indexes)
+    measured: dict[str, measuring.Measured] = {}
     for project in projects:
         print(f"{project.name}, {project.kind}", flush=True)
-        measured[project.name] = perform(options, project, work / project.name, nvcc, programs, indexes)
-        keep(options, about, measured)
+        into = measured[project.name] = measuring.Measured()
+        kept = partial(keep, options, about, measured)
+        perform(task, project, work / project.name, into, kept)
     print(results.markdown(about, measured))
 
 

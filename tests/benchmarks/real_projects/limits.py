@@ -78,11 +78,15 @@ class Kept:
 
 @dataclass(frozen=True)
 class Limit:
-    """Seconds of the stages whose output is another, their names, and the seconds of all preprocessing."""
+    """Seconds of the stages whose output is another, of all preprocessing, of all stages; names of the first.
+
+    All are of one run of nvcc: on a busy machine only shares of `total` can be compared with other runs.
+    """
 
     seconds: float = 0.0
     stages: tuple[str, ...] = ()
     preprocessing: float = 0.0
+    total: float = 0.0
 
     @property
     def text_differs(self) -> bool:
@@ -140,9 +144,11 @@ def difference(before: Kept, after: Kept) -> Limit:
         other = {name for name in other if Path(name).suffix in (*_TEXTS, ".ptx")}
         other |= _made_of(after, other)
     changed = [stage for stage in after.stages if other.intersection(stage.outputs)]
-    preprocessing = sum(stage.seconds for stage in after.stages if _PREPROCESSING in stage.phase)
     return Limit(
-        sum(stage.seconds for stage in changed), tuple(stage.name for stage in changed), preprocessing
+        sum(stage.seconds for stage in changed),
+        tuple(stage.name for stage in changed),
+        sum(stage.seconds for stage in after.stages if _PREPROCESSING in stage.phase),
+        sum(stage.seconds for stage in after.stages),
     )
 
 
@@ -161,4 +167,9 @@ def _made_of(kept: Kept, other: set[str]) -> set[str]:
 def together(limits: Sequence[Limit]) -> Limit:
     """The limit of some units: the sum."""
     names = dict.fromkeys(name for limit in limits for name in limit.stages)
-    return Limit(sum(one.seconds for one in limits), tuple(names), sum(one.preprocessing for one in limits))
+    return Limit(
+        sum(one.seconds for one in limits),
+        tuple(names),
+        sum(one.preprocessing for one in limits),
+        sum(one.total for one in limits),
+    )

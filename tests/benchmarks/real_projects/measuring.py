@@ -64,6 +64,7 @@ class Bench:
     machine: Machine
     most_units: int
     say: Callable[[str], None]
+    after_step: Callable[[], None]
     _present: dict[Path, str] = field(default_factory=dict)
     _configured: dict[tuple[str, Path], tuple[str, ...]] = field(default_factory=dict)
 
@@ -184,6 +185,7 @@ def measure(
         if step.is_elsewhere:
             directory = os.fsencode(bench.work / step.place if step.place != checkouts.FIRST else step.build)
             into.holds_path |= any(directory in one for one in objects[lanes.PLAIN].values())
+        bench.after_step()
 
 
 Objects = dict[str, dict[str, bytes]]  # lane -> unit -> its object

@@ -32,9 +32,11 @@ def _step(step: Step, found: Measured) -> Document:
     limit = found.limits.get(step.name)
     if limit:
         told["limit"] = {
-            "seconds": round(limit.seconds, 3),
+            "seconds": round(limit_of(step, found), 3),
             "stages": list(limit.stages),
-            "preprocessing": round(limit.preprocessing, 3),
+            "seconds of the replay": round(limit.seconds, 3),
+            "preprocessing of the replay": round(limit.preprocessing, 3),
+            "all of the replay": round(limit.total, 3),
             "reached": reaches_limit(step, found),
         }
     told["tools"] = {name: _outcome(outcome, by_lane) for name, outcome in by_lane.items()}
@@ -66,12 +68,20 @@ def goal_of(step: Step, found: Measured) -> float | None:
     return steps.goal(step, found.holds_path, limit is not None and limit.text_differs)
 
 
+def limit_of(step: Step, found: Measured) -> float:
+    """The share of the stages that have to run of plain nvcc's time, in seconds of the rounds."""
+    limit = found.limits[step.name]
+    plain = statistics.median(found.outcomes[step.name][lanes.PLAIN].seconds)
+    return plain * limit.seconds / limit.total if limit.total else 0.0
+
+
 def reaches_limit(step: Step, found: Measured) -> bool | None:
     """Whether nvccache took no more than the limit allows; None where there is no limit."""
-    limit, ours = found.limits.get(step.name), found.outcomes[step.name].get(lanes.OURS)
-    if not limit or not ours:
+    ours = found.outcomes[step.name].get(lanes.OURS)
+    if step.name not in found.limits or not ours:
         return None
-    return steps.is_near_limit(statistics.median(ours.seconds), limit.seconds, len(found.units[step.name]))
+    seconds, units = statistics.median(ours.seconds), len(found.units[step.name])
+    return steps.is_near_limit(seconds, limit_of(step, found), units)
 
 
 def markdown(about: Mapping[str, object], measured: Mapping[str, Measured]) -> str:
@@ -92,10 +102,14 @@ def _table(found: Measured) -> list[str]:
         plain = by_lane[lanes.PLAIN]
         cells = [step_name, f"{statistics.median(plain.seconds):.2f} s"]
         cells += [_cell(step, found, name, by_lane) for name in names[1:]]
-        goal, limit = goal_of(step, found), found.limits.get(step_name)
-        cells += [f"{goal:.2f}" if goal is not None else "", f"{limit.seconds:.2f} s" if limit else ""]
+        goal = goal_of(step, found)
+        cells += [f"{goal:.2f}" if goal is not None else "", _limit_cell(step, found)]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _limit_cell(step: Step, found: Measured) -> str:
+    return f"{limit_of(step, found):.2f} s" if step.name in found.limits else ""
 
 
 def _cell(step: Step, found: Measured, name: str, by_lane: Mapping[str, Outcome]) -> str:
@@ -131,8 +145,10 @@ def _notes(found: Measured) -> list[str]:
         limit = found.limits.get(step_name)
         if limit:
             stages = ", ".join(limit.stages) or "none"
-            preprocessing = f"all preprocessing takes {limit.preprocessing:.2f} s"
-            lines.append(f"- {step_name}, limit: another output have {stages}; {preprocessing}")
+            share = limit.preprocessing / limit.total if limit.total else 0
+            lines.append(
+                f"- {step_name}, limit: other output of {stages}; preprocessing is {share:.2f} of all"
+            )
     return lines
 
 

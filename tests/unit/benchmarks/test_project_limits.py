@@ -31,8 +31,8 @@ def test_stages_whose_output_differs_are_the_limit():
     stages = limits.read_stages(TIMES)
     before = Kept(stages, {"a.cpp1.ii": b"int a;", "a.ptx": b"1", "a.o": b"1"})
     after = Kept(stages, {"a.cpp1.ii": b"int a;", "a.ptx": b"2", "a.o": b"1"})
-    assert limits.difference(before, before) == Limit(0, (), 0.0705)
-    assert limits.difference(before, after) == Limit(1.0, ("cicc compute_80",), 0.0705)
+    assert limits.difference(before, before) == Limit(0, (), 0.0705, pytest.approx(1.2705))
+    assert limits.difference(before, after) == Limit(1.0, ("cicc compute_80",), 0.0705, pytest.approx(1.2705))
 
 
 def test_an_architecture_that_was_not_there_is_in_the_limit():
@@ -84,5 +84,5 @@ def test_what_is_made_of_another_output_is_another():
 
 
 def test_limits_of_units_are_added():
-    one, other = Limit(1.0, ("cicc",), 0.5), Limit(2.0, ("cicc", "ptxas"), 0.25)
-    assert limits.together([one, other]) == Limit(3.0, ("cicc", "ptxas"), 0.75)
+    one, other = Limit(1.0, ("cicc",), 0.5, 2.0), Limit(2.0, ("cicc", "ptxas"), 0.25, 4.0)
+    assert limits.together([one, other]) == Limit(3.0, ("cicc", "ptxas"), 0.75, 6.0)

@@ -25,7 +25,7 @@ def measured():
     peer = Outcome([10.0, 30.0], [1.0, 3.0], {"a.cu": "3 of 900 bytes"})
     return Measured(
         {REWORDED: {"nvcc": Outcome([10.0, 10.0], [2.0, 2.0]), "nvccache": ours, "ccache": peer}},
-        {REWORDED: Limit(1.0, ("cicc compute_80",), 0.4)},
+        {REWORDED: Limit(2.0, ("cicc compute_80",), 0.4, 20.0)},
         {REWORDED: ["a.cu"]},
         {"b.cu": "9 of 900 bytes"},
     )
@@ -53,7 +53,9 @@ def test_the_document_holds_all_of_it(measured):
     assert step["limit"] == {
         "seconds": 1.0,
         "stages": ["cicc compute_80"],
-        "preprocessing": 0.4,
+        "seconds of the replay": 2.0,
+        "preprocessing of the replay": 0.4,
+        "all of the replay": 20.0,
         "reached": False,
     }
     assert step["tools"]["ccache"]["objects that differ"] == {"a.cu": "3 of 900 bytes"}

@@ -9,7 +9,7 @@ import tarfile
 
 import projects
 import pytest
-from real_projects import catalogue, downloads
+from real_projects import catalogue, downloads, measuring
 from real_projects.catalogue import File, Place, Project
 
 FILES = {
@@ -71,7 +71,10 @@ def options(tmp_path):
 
 def test_a_project_goes_through_the_steps(project, options, tmp_path, real_nvcc):
     indexes = downloads.Indexes((str(tmp_path / "links"),), ())
-    found = projects.perform(options, project, tmp_path / "work" / "made", real_nvcc, {}, indexes)
+    found, kept = measuring.Measured(), []
+    task = projects.Task(options, real_nvcc, {}, indexes)
+    projects.perform(task, project, tmp_path / "work" / "made", found, lambda: kept.append(len(found.limits)))
+    assert kept == [0, 0, 1]
     assert list(found.outcomes) == ["cold", "again", "host edit"]
     assert [found.outcomes[step]["nvccache"].differing for step in found.outcomes] == [{}, {}, {}]
     explained = {step: by_lane["nvccache"].explained["a.cu"] for step, by_lane in found.outcomes.items()}
