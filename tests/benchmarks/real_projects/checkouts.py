@@ -6,6 +6,7 @@ WORK/NAME/second/      the same elsewhere; third/ as well
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 import zipfile
@@ -88,6 +89,7 @@ class Edits:
         self._path = checkout.source / place_of(project, kind).file if kind else None
         if self._path:
             self._before = self._path.read_text()
+            self._times = self._path.stat().st_atime_ns, self._path.stat().st_mtime_ns
             self._after = edited(self._before, project, kind, number)
 
     def __enter__(self) -> Edits:
@@ -98,6 +100,7 @@ class Edits:
     def __exit__(self, *raised: object) -> None:
         if self._path:
             self._path.write_text(self._before)
+            os.utime(self._path, ns=self._times)  # a line table names it
 
     @contextmanager
     def out(self) -> Iterator[None]:
