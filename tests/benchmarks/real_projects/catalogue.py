@@ -137,7 +137,7 @@ PROJECTS = (
         headers=("cublas_v2.h",),
     ),
     Project(
-        name="llama.cpp of 2025-01",  # the last ones with a makefile; it compiles with -g
+        name="llama.cpp-makefile",  # of January 2025, which still had one; it compiles with -g
         archive=File(
             "llama-cpp-python",
             "llama_cpp_python-0.3.6.tar.gz",
@@ -152,6 +152,7 @@ PROJECTS = (
             f"{_LLAMA}/softmax.cu", "const int ncols = ncols_template == 0 ? ncols_par : ncols_template;"
         ),
         settings=(
+            "LLAMA_MAKEFILE=1",  # it says that CMake is to be used, otherwise
             "GGML_CUDA=1",
             "CUDA_PATH={toolkit}",
             "CUDA_POWER_ARCH=1",  # names no architecture of its own

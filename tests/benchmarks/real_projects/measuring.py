@@ -144,7 +144,9 @@ def run(argv: Sequence[str], directory: Path, environ: dict[str, str]) -> Taken:
         if shutil.disk_usage(directory).free < _FULL_DISK:
             raise UnavailableError(f"there is no room left on the disk of `{directory}`")
         said = (done.stdout + done.stderr).decode(errors="replace")
-        errors = [line for line in said.splitlines() if "rror" in line] or said.splitlines()[-3:]
+        errors = [line for line in said.splitlines() if "rror" in line or "***" in line] or said.splitlines()[
+            -3:
+        ]
         raise UnavailableError(f"`{' '.join(argv)[:300]}` failed: {' / '.join(errors[:3])}")
     return taken
 
@@ -178,7 +180,7 @@ def measure(
             objects = _one_step(bench, step, present, number, into)
             kept = {} if number else replays.of(step, units, edits)
         _compare(bench, into.outcomes[step.name], objects, kept)
-        if kept and step.has_limit:
+        if kept and (step.has_limit or step.is_elsewhere):
             limit = limits.together([one.limit for one in kept.values()])
             into.limits[step.name] = limit
             bench.say(f"{step.name:32}limit     {limit.seconds:8.2f} s  {', '.join(limit.stages)}")
