@@ -153,6 +153,7 @@ PROJECTS = (
         ),
         settings=(
             "LLAMA_MAKEFILE=1",  # it says that CMake is to be used, otherwise
+            "GGML_NO_CCACHE=1",
             "GGML_CUDA=1",
             "CUDA_PATH={toolkit}",
             "CUDA_POWER_ARCH=1",  # names no architecture of its own
