@@ -50,7 +50,7 @@ STEPS = (
     Step("again", 0.03, is_fresh=True),
     Step("second build directory", 0.10, build="another-build"),
     Step("other checkout", 0.10, checkouts.SECOND),
-    Step("other checkout, base directory", 0.10, checkouts.THIRD, is_based=True),
+    Step("other checkout with base directory", 0.10, checkouts.THIRD, is_based=True),
     Step("comment reworded", 0.15, edit=checkouts.REWORD),
     Step("comment line inserted", 0.15, edit=checkouts.INSERT),
     Step("host edit", edit=checkouts.HOST),
