@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -214,6 +215,7 @@ def main() -> int:
         return 0
     found = options.nvcc or discovery.find_nvcc(os.environ)
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))  # so that sccache's server is ended
     try:
         if not found:
             raise UnavailableError("no nvcc was found")

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from nvccache.plan.stages.host import DEBUG_DIRECTORY
 
 from .faults import UnavailableError
 
@@ -112,19 +116,30 @@ def read_stages(text: str) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def keep(command: Command, environ: dict[str, str], work: Path) -> Kept:
-    """Carry out a command, always in the same directory, as the names in it are in some outputs."""
-    folder, times = work / "kept", work / "times.csv"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    times.unlink(missing_ok=True)
+def keep(command: Command, environ: dict[str, str]) -> Kept:
+    """Carry out a command with `-keep`.
+
+    Debug information names the directory of the intermediate files. nvccache's objects name DEBUG_DIRECTORY;
+    here it is another, so that builds side by side can be, and its name is replaced by one as long.
+    """
+    folder = tempfile.mkdtemp(dir=os.path.dirname(DEBUG_DIRECTORY), prefix="")
+    assert len(folder) == len(DEBUG_DIRECTORY), folder
+    try:
+        return _kept(command, environ, Path(folder))
+    finally:
+        shutil.rmtree(folder)
+
+
+def _kept(command: Command, environ: dict[str, str], folder: Path) -> Kept:
+    times = folder / "times"
     argv = [*command.argv, "-keep", "-keep-dir", str(folder), "--time", str(times)]
     done = subprocess.run(argv, cwd=command.directory, env=environ, capture_output=True, check=False)
     if done.returncode:
         raise UnavailableError(f"`nvcc -keep` failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
     module_id = b"".join(path.read_bytes().strip() for path in folder.glob("*.module_id"))
-    contents = {path.name: content_of(path, module_id) for path in folder.iterdir()}
-    product = command.product.read_bytes()
+    names = os.fsencode(folder), os.fsencode(DEBUG_DIRECTORY)
+    contents = {path.name: content_of(path, module_id).replace(*names) for path in folder.iterdir()}
+    product = command.product.read_bytes().replace(*names)
     contents[command.product.name] = product
     return Kept(read_stages(times.read_text()), contents, product, module_id)
 

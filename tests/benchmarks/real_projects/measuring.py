@@ -294,7 +294,7 @@ class Replays:
         told.unlink(missing_ok=True)
         build(bench, lane, builder, [unit], lane.environ | {"RECORD_TO": str(told)})
         (command,) = limits.read_commands(told)
-        return limits.keep(command, lane.environ, bench.work / "replay")
+        return limits.keep(command, lane.environ)
 
 
 def difference(expected: bytes, made: bytes) -> str:

@@ -48,7 +48,7 @@ def project(tmp_path):
         comment=Place("a.h", "// A header."),
         host=Place("a.cu", "int host() {"),
         device=Place("a.cu", "*x = twice(*x);"),
-        settings=("NVCC=@NVCC@", "FLAGS=@FLAGS@"),
+        settings=("NVCC=@NVCC@", "FLAGS=@FLAGS@ -g"),
         architectures=("80",),
         fewer=(),
         more=("80", "90"),
