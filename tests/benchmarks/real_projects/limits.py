@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import filelock
 
 from nvccache.plan.stages.host import DEBUG_DIRECTORY
 
@@ -40,6 +40,7 @@ for option in ("-o", "-MF", "--dependency-output"):
 """
 _LINE_MARKER = re.compile(rb"(?m)^#(?:line)? ?\d.*\n|^[ \t]*\n")
 _TEXTS = (".ii", ".c", ".cpp", ".gpu")
+_VARYING = re.compile(rb"_[0-9a-f]{8}_\d+$")  # of a module id: a time and a process
 _PREPROCESSING, _DRIVER = "preprocessing", "nvcc (driver)"
 
 
@@ -119,15 +120,17 @@ def read_stages(text: str) -> tuple[Stage, ...]:
 def keep(command: Command, environ: dict[str, str]) -> Kept:
     """Carry out a command with `-keep`.
 
-    Debug information names the directory of the intermediate files. nvccache's objects name DEBUG_DIRECTORY;
-    here it is another, so that builds side by side can be, and its name is replaced by one as long.
+    The intermediate files are where objects of nvccache with debug information say that they were, since the
+    order of strings in it depends on the name, too. So this is done by one process at a time, as in tests.
     """
-    folder = tempfile.mkdtemp(dir=os.path.dirname(DEBUG_DIRECTORY), prefix="")
-    assert len(folder) == len(DEBUG_DIRECTORY), folder
-    try:
-        return _kept(command, environ, Path(folder))
-    finally:
-        shutil.rmtree(folder)
+    folder = Path(DEBUG_DIRECTORY)
+    with filelock.FileLock(f"{folder}-tests.lock"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            return _kept(command, environ, folder)
+        finally:
+            shutil.rmtree(folder)
 
 
 def _kept(command: Command, environ: dict[str, str], folder: Path) -> Kept:
@@ -137,17 +140,16 @@ def _kept(command: Command, environ: dict[str, str], folder: Path) -> Kept:
     if done.returncode:
         raise UnavailableError(f"`nvcc -keep` failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
     module_id = b"".join(path.read_bytes().strip() for path in folder.glob("*.module_id"))
-    names = os.fsencode(folder), os.fsencode(DEBUG_DIRECTORY)
-    contents = {path.name: content_of(path, module_id).replace(*names) for path in folder.iterdir()}
-    product = command.product.read_bytes().replace(*names)
+    contents = {path.name: content_of(path, module_id) for path in folder.iterdir()}
+    product = command.product.read_bytes()
     contents[command.product.name] = product
     return Kept(read_stages(times.read_text()), contents, product, module_id)
 
 
 def content_of(path: Path, module_id: bytes = b"") -> bytes:
     content = path.read_bytes()
-    if path.suffix in (*_TEXTS, ".ptx") and module_id:
-        content = content.replace(module_id, b"_module_id")
+    if path.suffix in (*_TEXTS, ".ptx") and _VARYING.search(module_id):
+        content = content.replace(module_id, _VARYING.sub(b"", module_id))
     return _LINE_MARKER.sub(b"", content) if path.suffix in _TEXTS else content
 
 
@@ -155,7 +157,7 @@ def difference(before: Kept, after: Kept) -> Limit:
     """The stages of `after` that wrote what `before` has not."""
     names = before.contents.keys() | after.contents.keys()
     other = {name for name in names if before.contents.get(name) != after.contents.get(name)}
-    if before.module_id != after.module_id:
+    if _VARYING.search(after.module_id):
         other = {name for name in other if Path(name).suffix in (*_TEXTS, ".ptx")}
         other |= _made_of(after, other)
     changed = [stage for stage in after.stages if other.intersection(stage.outputs)]

@@ -58,9 +58,9 @@ def test_a_module_id_that_varies_is_no_difference(tmp_path):
     """The object holds it, so that it counts as another only if what it is made of is."""
     kept = []
     for module_id, body in (
-        (b"_12_4_a_cu_34_5", b"1"),
-        (b"_12_4_a_cu_56_78", b"1"),
-        (b"_12_4_a_cu_9_1", b"2"),
+        (b"_12_4_a_cu_0000ffff_5", b"1"),
+        (b"_12_4_a_cu_abcdef01_78", b"1"),
+        (b"_12_4_a_cu_00000001_1", b"2"),
     ):
         path = tmp_path / "a.ptx"
         path.write_bytes(module_id + body)
@@ -78,8 +78,8 @@ def test_what_is_made_of_another_output_is_another():
         Stage("fatbinary", "", ("a.cubin", "b.cubin"), ("a.fatbin",), 1.0),
         Stage("gcc (compiling)", "", (), ("a.o",), 1.0),
     )
-    before = Kept(stages, {"a.ptx": b"1", "b.ptx": b"1", "b.cubin": b"1"}, b"", b"one")
-    after = Kept(stages, {"a.ptx": b"2", "b.ptx": b"1", "b.cubin": b"2"}, b"", b"other")
+    before = Kept(stages, {"a.ptx": b"1", "b.ptx": b"1", "b.cubin": b"1"}, b"", b"_cu_00000000_1")
+    after = Kept(stages, {"a.ptx": b"2", "b.ptx": b"1", "b.cubin": b"2"}, b"", b"_cu_00000000_2")
     assert limits.difference(before, after).stages == ("ptxas sm_80", "fatbinary", "gcc (compiling)")
 
 

@@ -64,7 +64,7 @@ def options(tmp_path):
         units=1,
         tools=["nvccache"],
         wrapped=True,
-        steps=["again", "host edit"],
+        steps=["again", "other checkout", "host edit"],
         work=tmp_path / "work",
     )
 
@@ -74,11 +74,14 @@ def test_a_project_goes_through_the_steps(project, options, tmp_path, real_nvcc)
     found, kept = measuring.Measured(), []
     task = projects.Task(options, real_nvcc, {}, indexes)
     projects.perform(task, project, tmp_path / "work" / "made", found, lambda: kept.append(len(found.limits)))
-    assert kept == [0, 0, 1]
-    assert list(found.outcomes) == ["cold", "again", "host edit"]
-    assert [found.outcomes[step]["nvccache"].differing for step in found.outcomes] == [{}, {}, {}]
+    assert kept == [0, 0, 1, 2]
+    assert list(found.outcomes) == ["cold", "again", "other checkout", "host edit"]
+    assert [found.outcomes[step]["nvccache"].differing for step in found.outcomes] == [{}, {}, {}, {}]
     explained = {step: by_lane["nvccache"].explained["a.cu"] for step, by_lane in found.outcomes.items()}
-    assert [explained[step]["outcome"] for step in explained] == ["miss", "direct_hit", "partial_hit"]
+    outcomes = ["miss", "direct_hit", "partial_hit", "partial_hit"]
+    assert [explained[step]["outcome"] for step in explained] == outcomes
+    assert any("(compiling)" in stage for stage in found.limits["other checkout"].stages)  # it holds its path
+    assert not any("cicc" in stage for stage in found.limits["other checkout"].stages)
     ran = {one["stage"].split()[0] for one in explained["host edit"]["ran"]}
     assert "host_compile" in ran and "ptxas" not in ran
     assert any("(compiling)" in stage for stage in found.limits["host edit"].stages)
