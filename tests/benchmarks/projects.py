@@ -229,10 +229,11 @@ def main() -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        print(
-            f"projects.py: no room is left on the disk of `{error.filename or tempfile.gettempdir()}`",
-            file=sys.stderr,
+        places = [options.cache, options.work or Path(tempfile.gettempdir())]
+        full = min(
+            (place for place in places if place.exists()), key=lambda place: shutil.disk_usage(place).free
         )
+        print(f"projects.py: no room is left on the disk of `{full}`", file=sys.stderr)
         return 1
     return 0
 

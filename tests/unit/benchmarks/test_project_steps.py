@@ -116,6 +116,7 @@ def test_a_full_disk_is_a_sentence(project, options, monkeypatch, capsys, tmp_pa
         raise OSError(28, "No space left on device", "/full/file")
 
     monkeypatch.setattr(projects, "measure_all", write_nothing)
-    monkeypatch.setattr("sys.argv", ["projects.py", "--nvcc", real_nvcc])
+    argv = ["projects.py", "--nvcc", real_nvcc, "--cache", str(tmp_path), "--work", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", argv)
     assert projects.main() == 1
-    assert capsys.readouterr().err == "projects.py: no room is left on the disk of `/full/file`\n"
+    assert capsys.readouterr().err == f"projects.py: no room is left on the disk of `{tmp_path}`\n"
