@@ -1,0 +1,248 @@
+"""How each build system is configured with a launcher before nvcc, and started for some units.
+
+Owns the words. Each builder has three methods: `configure` gives commands, and may write files into the build
+directory; `compile` gives the command that builds units; `product` is where the object of a unit is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import catalogue
+from .catalogue import Project
+from .checkouts import Checkout
+
+_SETUP = """\
+import json, os, shlex, subprocess
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+told = json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "told.json")))
+
+class Build(build_ext):
+    def build_extensions(self):
+        compiler = self.compiler
+        compiler.src_extensions.append(".cu")
+
+        def compile_one(obj, src, ext, cc_args, extra, pp_opts):
+            compiler.spawn([*told["nvcc"], *pp_opts, "-c", src, "-o", obj, *extra])
+
+        compiler._compile = compile_one
+        compiler.link_shared_object = lambda *ignored, **named: None
+        super().build_extensions()
+
+units = os.environ["UNITS"].split(os.pathsep)
+setup(
+    name="built",
+    ext_modules=[Extension("built", units, include_dirs=told["include"], extra_compile_args=told["flags"])],
+    cmdclass={"build_ext": Build},
+)
+"""
+_TORCH_FLAGS = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+    "--expt-relaxed-constexpr",
+    "--compiler-options",
+    "'-fPIC'",
+)
+_RULE = """\
+rule cuda_compile
+  depfile = $out.d
+  deps = gcc
+  command = $nvcc --generate-dependencies-with-compile --dependency-output $out.d $cuda_cflags $
+    -c $in -o $out $post
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What all builds use: nvcc, directories of headers, an empty library, a host compiler if one is named.
+
+    `launcher` are the words before nvcc, none for plain nvcc.
+    """
+
+    nvcc: str
+    headers: tuple[Path, ...]
+    library: Path
+    jobs: int = 1
+    host_compiler: str = ""
+    launcher: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A project in one checkout, built by one machine."""
+
+    project: Project
+    checkout: Checkout
+    machine: Machine
+
+    def configure(self, architectures: Sequence[str]) -> list[list[str]]:
+        raise NotImplementedError
+
+    def compile(self, units: Sequence[str]) -> list[str]:
+        raise NotImplementedError
+
+    def environ(self, units: Sequence[str]) -> dict[str, str]:
+        """What the command of `compile` needs beside the environment."""
+        return {}
+
+    def product(self, unit: str) -> Path:
+        return self.checkout.build / f"{self.project.objects}{unit.removeprefix(self.project.strip)}.o"
+
+    @property
+    def directory(self) -> Path:
+        """Where the command of `compile` is started."""
+        return self.checkout.source
+
+    def settings(self) -> list[str]:
+        """The project's own, with what depends on the machine put in."""
+        headers = str(self.machine.headers[0]) if self.machine.headers else ""
+        toolkit = str(Path(self.machine.nvcc).parents[1])
+        places = {"library": str(self.machine.library), "headers": headers, "toolkit": toolkit}
+        places |= {"source": str(self.checkout.source)}
+        return [setting.format(**places) for setting in self.project.settings]
+
+
+class CMakeNinja(Builder):
+    """CMake, its own generated files, the objects of single units as targets."""
+
+    generator = "Ninja"
+
+    def configure(self, architectures: Sequence[str]) -> list[list[str]]:
+        machine, checkout = self.machine, self.checkout
+        argv = ["cmake", "-G", self.generator, "-S", str(checkout.source), "-B", str(checkout.build)]
+        argv += [f"-DCMAKE_CUDA_COMPILER={machine.nvcc}"]
+        argv += [f"-DCMAKE_CUDA_ARCHITECTURES={';'.join(architectures)}"]
+        argv += [f"-DCMAKE_CUDA_COMPILER_LAUNCHER={';'.join(machine.launcher)}"]
+        argv += [f"-DCMAKE_CUDA_FLAGS={' '.join(f'-isystem {path}' for path in machine.headers)}"]
+        if machine.host_compiler:
+            argv += [f"-DCMAKE_CXX_COMPILER={machine.host_compiler}"]
+            argv += [f"-DCMAKE_CUDA_HOST_COMPILER={machine.host_compiler}"]
+        return [[*argv, *self.settings()]]
+
+    def compile(self, units: Sequence[str]) -> list[str]:
+        targets = [str(self.product(unit).relative_to(self.checkout.build)) for unit in units]
+        return ["ninja", "-C", str(self.checkout.build), f"-j{self.machine.jobs}", *targets]
+
+
+class CMakeMake(CMakeNinja):
+    """The same with makefiles, whose targets have no directory of CMake's in their names."""
+
+    generator = "Unix Makefiles"
+
+    def compile(self, units: Sequence[str]) -> list[str]:
+        targets = [f"{unit.removeprefix(self.project.strip)}.o" for unit in units]
+        return ["make", "-C", str(self.checkout.build), f"-j{self.machine.jobs}", *targets]
+
+
+class Make(Builder):
+    """A makefile of the project's own, which puts objects beside their sources.
+
+    In its settings @NVCC@ is the compiler with its launcher, and @FLAGS@ the architectures and the like.
+    """
+
+    def configure(self, architectures: Sequence[str]) -> list[list[str]]:
+        self.checkout.build.mkdir(exist_ok=True)
+        (self.checkout.build / "architectures.json").write_text(json.dumps(list(architectures)))
+        return []
+
+    def compile(self, units: Sequence[str]) -> list[str]:
+        machine = self.machine
+        first, *others = json.loads((self.checkout.build / "architectures.json").read_text())
+        flags = [f"-isystem {path}" for path in machine.headers]
+        flags += [f"-gencode=arch=compute_{number},code=sm_{number}" for number in (first, *others)]
+        flags += [f"-ccbin {machine.host_compiler}"] if machine.host_compiler else []
+        nvcc = shlex.join([*machine.launcher, machine.nvcc])
+        settings = [
+            setting.replace("@NVCC@", nvcc).replace("@FLAGS@", " ".join(flags)) for setting in self.settings()
+        ]
+        targets = [str(self.product(unit).relative_to(self.checkout.source)) for unit in units]
+        return ["make", "-C", str(self.checkout.source), f"-j{machine.jobs}", *settings, *targets]
+
+    def product(self, unit: str) -> Path:
+        return (self.checkout.source / unit).with_suffix(".o")
+
+
+class Setuptools(Builder):
+    """A setup.py that compiles with the words of torch's extensions, one source after the other."""
+
+    def configure(self, architectures: Sequence[str]) -> list[list[str]]:
+        self.checkout.build.mkdir(parents=True, exist_ok=True)
+        told = {
+            "nvcc": [*self.machine.launcher, self.machine.nvcc],
+            "include": [str(path) for path in self._include()],
+            "flags": [shlex.split(word)[0] for word in self.flags(architectures)],
+        }
+        (self.checkout.build / "told.json").write_text(json.dumps(told, indent=1))
+        (self.checkout.build / "setup.py").write_text(_SETUP)
+        return []
+
+    def compile(self, units: Sequence[str]) -> list[str]:
+        build = str(self.checkout.build)
+        told = ["--build-temp", f"{build}/temporary", "--build-lib", f"{build}/library"]
+        return [sys.executable, f"{build}/setup.py", "--quiet", "build_ext", *told]
+
+    def environ(self, units: Sequence[str]) -> dict[str, str]:
+        return {"UNITS": os.pathsep.join(units)}
+
+    def product(self, unit: str) -> Path:
+        return (self.checkout.build / "temporary" / unit).with_suffix(".o")
+
+    def flags(self, architectures: Sequence[str]) -> list[str]:
+        """Words as torch gives them to nvcc, quoted for a shell."""
+        own = [word for word in self.settings() if not word.startswith("-I")]
+        codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
+        name = ["-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=built", "-std=c++20"]
+        compiler = ["-ccbin", self.machine.host_compiler] if self.machine.host_compiler else []
+        return [*_TORCH_FLAGS, *own, *name, *codes, *compiler]
+
+    def _include(self) -> list[str]:
+        own = [word.removeprefix("-I") for word in self.settings() if word.startswith("-I")]
+        return [*own, *map(str, self.machine.headers), sysconfig.get_path("include")]
+
+
+class TorchNinja(Setuptools):
+    """A build.ninja as torch writes it for an extension, with paths from the root."""
+
+    def configure(self, architectures: Sequence[str]) -> list[list[str]]:
+        self.checkout.build.mkdir(parents=True, exist_ok=True)
+        include = " ".join(f"-I{path}" for path in self._include())
+        lines = ["ninja_required_version = 1.3"]
+        lines += [f"nvcc = {shlex.join([*self.machine.launcher, self.machine.nvcc])}"]
+        lines += [f"cuda_cflags = {include}", f"post = {' '.join(self.flags(architectures))}", "", _RULE]
+        for unit in self.project.units:
+            target = self.product(unit).relative_to(self.checkout.build)
+            lines.append(f"build {target}: cuda_compile {self.checkout.source / unit}")
+        (self.checkout.build / "build.ninja").write_text("\n".join(lines) + "\n")
+        return []
+
+    def compile(self, units: Sequence[str]) -> list[str]:
+        targets = [str(self.product(unit).relative_to(self.checkout.build)) for unit in units]
+        return ["ninja", "-C", str(self.checkout.build), f"-j{self.machine.jobs}", *targets]
+
+
+BUILDERS: dict[str, type[Builder]] = {
+    catalogue.NINJA: CMakeNinja,
+    catalogue.CMAKE_MAKE: CMakeMake,
+    catalogue.MAKE: Make,
+    catalogue.SETUPTOOLS: Setuptools,
+    catalogue.TORCH_NINJA: TorchNinja,
+}
+# The programs that each kind needs on PATH.
+NEEDED = {
+    catalogue.NINJA: ("cmake", "ninja"),
+    catalogue.CMAKE_MAKE: ("cmake", "make"),
+    catalogue.MAKE: ("make",),
+    catalogue.SETUPTOOLS: (),
+    catalogue.TORCH_NINJA: ("ninja",),
+}

