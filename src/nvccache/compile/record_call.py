@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids
+from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -78,9 +78,10 @@ class Recorder:
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
         dry_run = self._dry_run.read()
-        if any(map(scripted_nvcc.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
+        if any(map(process_checks.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
             raise UnreadableError("nvcc is a script that may choose by its arguments")
-        parts = [execution.inputs.input_record(dry_run, subject), *self.known.input_records]
+        parts = [execution.inputs.input_record(dry_run, subject), *execution.rehearsed.input_records]
+        parts += self.known.input_records
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
@@ -135,7 +136,8 @@ class Recorder:
 
     def scope(self, given: CallResult, made: InputRecord) -> str:
         """How widely the record of a call may be shared."""
-        if self.known.is_bound or self._names_outputs(given) or given.intermediates:
+        is_bound = self.known.is_bound or self.execution.rehearsed.may_choose
+        if is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND
         is_shared = self._is_relocatable(given) and not self._is_led_here(made)
         return direct.SHARED if is_shared else direct.PLACED
@@ -186,7 +188,9 @@ class Recorder:
         if may_hold_id and self.execution.ids_choice != shared_ids.SHARED:
             return False
         pwd = self._environ.get("PWD", self.cwd)
-        return not any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in plan.stages)
+        return not any(
+            stage.tool.names_directory(stage.command or stage.argv, self.cwd, pwd) for stage in plan.stages
+        )
 
 
 def _text_of(path: str) -> bytes:

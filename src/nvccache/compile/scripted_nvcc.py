@@ -75,11 +75,6 @@ def ask(
     return (Bypass(REASON, request.nvcc), None) if found == _NEVER else (transcript, log)
 
 
-def may_choose(process: Process) -> bool:
-    """Whether a program that became nvcc may have done so by its arguments."""
-    return known_programs.kind_of(process) == SHELL and process_checks.heeds_arguments(process)
-
-
 def _is_script(nvcc: str) -> bool:
     with open(nvcc, "rb") as stream:
         return stream.read(len(elf.MAGIC)) != elf.MAGIC
@@ -117,7 +112,7 @@ def _way_that_it_shows(observation: Observation, transcript: Transcript | Bypass
     texts = [text for process in shells for text in process_checks.scripts_of(process)]
     if any(map(_TERMINAL.search, texts)):
         return _NEVER
-    if not by_variables and not any(map(may_choose, shells)):
+    if not by_variables and not any(map(process_checks.may_choose, shells)):
         return _BY_ARGUMENTS
     return _way_through_variables(texts)
 

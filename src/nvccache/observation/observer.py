@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-_LOG = "log"
+_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
@@ -68,6 +68,12 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     # Others go first: AddressSanitizer refuses to start otherwise.
     users = environ.get(VARIABLE, "")
     return {**environ, VARIABLE: f"{users}:{link}" if users else link}
+
+
+def rehearse(watched_directory: str) -> None:
+    """Have the run end where a compiler would start; raises OSError."""
+    with open(os.path.join(watched_directory, _REHEARSAL), "xb"):
+        pass
 
 
 def log_in(watched_directory: str) -> str:

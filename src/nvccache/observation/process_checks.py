@@ -205,8 +205,11 @@ def heeds_arguments(process: Process) -> bool:
 
 def may_heed(process: Process, word: str) -> bool:
     """Whether a process was given a word among its arguments, and may do something else for it."""
-    if not any(word in argument for argument in process.arguments):
-        return False
+    return any(word in argument for argument in process.arguments) and may_choose(process)
+
+
+def may_choose(process: Process) -> bool:
+    """Whether a process may do something else for other arguments than hand them on."""
     kind = known_programs.kind_of(process)
     return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
-from nvccache.observation import known_programs, process_checks
+from nvccache.observation import becoming, known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.observed_process import for_all
@@ -45,7 +45,8 @@ class Subject:
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
     in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
     `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
-    is in the key; without them, any may be read. `argv` is its command.
+    is in the key; without them, any may be read. `argv` is its command. It `is_rehearsed` where
+    the key says which command its wrapper becomes.
     """
 
     environ: Mapping[str, str]
@@ -55,6 +56,7 @@ class Subject:
     folds_mathematics: bool = False
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()
+    is_rehearsed: bool = False
 
 
 class ObservedInputs:
@@ -210,6 +212,7 @@ class _StageInputs:
         self._subject = subject
         self._processes = [(process, known_programs.kind_of(process)) for process in observation.processes]
         self._written = observation.written
+        self._observation = observation
         called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
         self._in_key = subject.known
         if subject.loaded:
@@ -229,6 +232,8 @@ class _StageInputs:
         if self._subject.loaded:
             self._object_to_neighbours(made)
         questions = questions_of(self._libraries, self._subject) if self._libraries else []
+        # Whatever a wrapper makes of the directory is in the key, or in the record of its rehearsal.
+        wrapped = self._wrapped() if self._subject.is_rehearsed else ()
         for process, kind in self._processes:
             questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
             questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
@@ -238,6 +243,8 @@ class _StageInputs:
             is_told = self._call.tells_of_base(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
             is_told |= kind == HOST and self._call.maps_base(process.arguments, self._subject.argv)
+            if id(process) in wrapped:
+                continue
             if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
@@ -246,6 +253,11 @@ class _StageInputs:
         if any(process_checks.reads_nothing(process) for process, _ in self._processes):
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
+
+    def _wrapped(self) -> frozenset[int]:
+        """The programs, by identity, that ran before the compiler did, and the compiler."""
+        behind = {id(process) for process in becoming.behind_compiler(self._observation)}
+        return frozenset(id(process) for process, _ in self._processes if id(process) not in behind)
 
     def _object_to_neighbours(self, made: InputRecord) -> None:
         """Raise UnreadableError where a tool that is known by its content reads what lies beside it.

@@ -66,3 +66,15 @@ class Watch:
         completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
         return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
+
+    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str]) -> Log:
+        """What a wrapper does up to where it starts a compiler, without input; raises OSError."""
+        directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
+        armed = observer.arm(directory, environ)
+        observer.rehearse(directory)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        try:
+            process.run(argv, armed, stdin=nothing)
+        finally:
+            os.close(nothing)
+        return Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))

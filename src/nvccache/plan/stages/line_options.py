@@ -96,6 +96,8 @@ _HOST_OPTIONS = r"""
     |-fexcess-precision=.*|-finline-limit=.*|-falign-functions(?:=.*)?|-fno-lto
     |-fvisibility=.*|-ffp-contract=.*|-fabi-version=.*|-fdiagnostics-.*|-fmessage-length=.*|-fno-diagnostics-.*
     |-f(?:file|macro|debug)-prefix-map=.*
+    |-B.*|-[lL].*|-Wl,.*|--param(?:=.*)?|--sysroot=.*|-isysroot|-frandom-seed=.*|-nostdinc(?:\+\+)?
+    |-fzero-call-used-regs=.*|-fstack-protector-all|-fcf-protection(?:=.*)?
     """
 # Those of an ordinary call. The pattern takes longer to compile than all of the tools' other tables.
 _ORDINARY = frozenset(
@@ -126,6 +128,11 @@ def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
 
 def matter_to_host_compiler(argv: Sequence[str]) -> bool:
     return not all(_is_ordinary(option) or _is_listed(option) for option in _options(argv))
+
+
+def matter_if_added(words: Sequence[str]) -> bool:
+    """Whether words that a wrapper adds to a host compiler's may have lines show; a file may hold any."""
+    return any(word[:1] == "@" for word in words) or matter_to_host_compiler(["", *words])
 
 
 def _is_ordinary(option: str) -> bool:
