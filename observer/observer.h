@@ -80,6 +80,7 @@ extern int observer_rehearses;            /* this is a rehearsal */
 void observer_set_rehearsal(const char *directory, size_t length);
 void observer_changes(void);              /* this process is about to change a file, or may be */
 void observer_opens(const char *path, int flags);
+void observer_takes_input(const struct stat *status);
 void observer_starts(const char *path, char *const *words, char *const *variables);
 int observer_is_compiler(const char *real, const char *path);
 

@@ -67,12 +67,14 @@ class Rehearsals:
         since_ns: int,
         watch: Watch,
         base: str,
+        on_terminal: bool,
     ) -> None:
         self._plan = plan
         self._environ = environ
         self._cwd = cwd
         self._store = store
         self._watch = watch
+        self._on_terminal = on_terminal
         self._since_ns = since_ns
         self._inputs = ObservedInputs(store, cwd, plan.scratch, since_ns, base)
         self._now = differences.Present(environ)
@@ -125,11 +127,11 @@ class Rehearsals:
         front_key = keys.key_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
         nowhere = Relocation("", self._cwd)
         found = manifest.find(front_key, self._store, nowhere, self._now, self._ask)
-        if found:
-            known, may_choose = _decoded(found.attached, scratch)
-            self._note(found.input_record, may_choose)
-            return known
-        observation = self._watch.rehearse(argv, self._environ).read()
+        decoded = _decoded(found.attached, scratch) if found else None
+        if found and decoded:
+            self._note(found.input_record, decoded[1])
+            return decoded[0]
+        observation = self._watch.rehearse(argv, self._environ, self._on_terminal).read()
         seen = becoming.of_run(observation, self._environ)
         if seen is None:
             return None
@@ -230,7 +232,10 @@ def _encoded(known: Becoming, may_choose: bool, scratch: str) -> bytes:
     return json.dumps([[word.replace(scratch, _SCRATCH) for word in words] for words in values]).encode()
 
 
-def _decoded(attached: bytes, scratch: str) -> tuple[Becoming, bool]:
-    (program, chooses), *lists = json.loads(attached)
-    argv, variables = (tuple(word.replace(_SCRATCH, scratch) for word in words) for words in lists)
-    return Becoming(program, argv, variables), bool(chooses)
+def _decoded(attached: bytes, scratch: str) -> tuple[Becoming, bool] | None:
+    try:
+        (program, chooses), *lists = json.loads(attached)
+        argv, variables = (tuple(word.replace(_SCRATCH, scratch) for word in words) for words in lists)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return Becoming(str(program), argv, variables), bool(chooses)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 
+from nvccache.observation import known_programs
 from nvccache.observation.observer import VARIABLE
 from nvccache.values import dataclass
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from nvccache.observation.observer_log import Observation
 
 _OF_SHELLS = frozenset(("_", "SHLVL", "OLDPWD", VARIABLE))  # set by each, and heeded by no compiler
+_DESCRIPTOR = re.compile(r"^-$|/dev/(?:fd|std)|/proc/")  # in a word: what is open there is not known
 _LONGEST = 4095  # bytes of an argument, where the observer cuts
 _DIGEST_START, _DIGEST_FACTOR, _DIGEST_MODULUS = 14695981039346656037, 1099511628211, 1 << 64
 
@@ -34,7 +37,8 @@ class Becoming:
 def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | None:
     """What a wrapper became that was given this environment; None where that is not known, or more than one.
 
-    It has to hand on its directory, limits and umask.
+    It has to hand on its directory, limits and umask, and not have the compiler read what it has opened. If
+    it goes on behind the compiler it may start no other program.
     """
     compiler = compiler_of(observation)
     if observation.incomplete or not observation.images or compiler is None:
@@ -42,11 +46,19 @@ def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | N
     given, root = compiler.given, observation.images[0]
     if not given or not root.given or given.limits != root.given.limits:
         return None
-    is_whole = all(len(os.fsencode(word)) < _LONGEST for word in compiler.arguments)
-    if not is_whole or compiler.directory != root.directory:
-        return None
     variables = tuple(sorted(_changes(compiler, environ)))
+    is_whole = all(len(os.fsencode(word)) < _LONGEST for word in compiler.arguments)
+    reads_descriptor = any(map(_DESCRIPTOR.search, (*compiler.arguments[1:], *variables)))
+    if not is_whole or reads_descriptor or compiler.directory != root.directory:
+        return None
+    if not is_last(observation) and not all(map(_is_of_compiler, behind_compiler(observation))):
+        return None
     return Becoming(compiler.program, tuple(compiler.arguments), variables)
+
+
+def is_last(observation: Observation) -> bool:
+    """Whether the wrapper has become the compiler itself, as by `exec`, and does nothing afterwards."""
+    return observation.images[-1:] == [compiler_of(observation)]
 
 
 def compiler_of(observation: Observation) -> Process | None:
@@ -67,6 +79,10 @@ def before_compiler(observation: Observation) -> list[Process]:
     """The other programs."""
     behind = {id(process) for process in behind_compiler(observation)}
     return [process for process in observation.processes if id(process) not in behind and not process.environ]
+
+
+def _is_of_compiler(process: Process) -> bool:
+    return known_programs.kind_of(process) == known_programs.HOST
 
 
 def _changes(compiler: Process, environ: Mapping[str, str]) -> list[str]:

@@ -210,15 +210,19 @@ class _StageInputs:
     def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
         self._call = call
         self._subject = subject
-        self._processes = [(process, known_programs.kind_of(process)) for process in observation.processes]
+        self._all = own = observation.processes
+        if subject.is_rehearsed and becoming.is_last(observation):
+            # All that the wrapper has learnt is in what it became, and in the record of its rehearsal.
+            before = set(map(id, becoming.before_compiler(observation)))
+            own = [process for process in own if id(process) not in before]
+        self._processes = [(process, known_programs.kind_of(process)) for process in own]
         self._written = observation.written
-        self._observation = observation
         called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
         self._in_key = subject.known
         if subject.loaded:
             self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
-        programs = [process.program for process in observation.processes]
+        programs = [process.program for process in own]
         self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
     def input_record(self) -> InputRecord:
@@ -226,14 +230,12 @@ class _StageInputs:
             process_checks.object_to(process, kind)
         made = InputRecord()
         self._add_files(made)
-        for process, _ in self._processes:
+        for process in self._all:
             own = self._subject.intermediates or ()
             process_checks.object_to_products(process, self._call.scratch, own)
         if self._subject.loaded:
             self._object_to_neighbours(made)
         questions = questions_of(self._libraries, self._subject) if self._libraries else []
-        # Whatever a wrapper makes of the directory is in the key, or in the record of its rehearsal.
-        wrapped = self._wrapped() if self._subject.is_rehearsed else ()
         for process, kind in self._processes:
             questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
             questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
@@ -243,8 +245,6 @@ class _StageInputs:
             is_told = self._call.tells_of_base(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
             is_told |= kind == HOST and self._call.maps_base(process.arguments, self._subject.argv)
-            if id(process) in wrapped:
-                continue
             if is_told or known_programs.asks_for_directory(process, kind, scripts):
                 questions.append((machine_facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
@@ -253,11 +253,6 @@ class _StageInputs:
         if any(process_checks.reads_nothing(process) for process, _ in self._processes):
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
-
-    def _wrapped(self) -> frozenset[int]:
-        """The programs, by identity, that ran before the compiler did, and the compiler."""
-        behind = {id(process) for process in becoming.behind_compiler(self._observation)}
-        return frozenset(id(process) for process, _ in self._processes if id(process) not in behind)
 
     def _object_to_neighbours(self, made: InputRecord) -> None:
         """Raise UnreadableError where a tool that is known by its content reads what lies beside it.

@@ -6,7 +6,7 @@ import itertools
 import os
 
 from nvccache.machine import process
-from nvccache.observation import observer
+from nvccache.observation import observer, process_checks
 from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
@@ -67,14 +67,10 @@ class Watch:
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
         return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
 
-    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str]) -> Log:
-        """What a wrapper does up to where it starts a compiler, without input; raises OSError."""
+    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool) -> Log:
+        """What a wrapper does up to where it starts a compiler; raises OSError."""
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
-        observer.rehearse(directory)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        try:
-            process.run(argv, armed, stdin=nothing)
-        finally:
-            os.close(nothing)
+        observer.rehearse(directory, process_checks.handed_down())
+        process.run(argv, armed, on_terminal=on_terminal)
         return Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
