@@ -129,6 +129,31 @@ def test_as_much_is_found_as_behind_the_compiler(bench: Workspace, kind: str) ->
     assert compiled(bench, *line, cwd=bench.directory / "one").ran() == PASSES, "a line of comment"
 
 
+LISTED = (
+    *(
+        "-B/usr/bin",
+        "-L/usr/lib",
+        "-lm",
+        "-Wl,-rpath,/lib",
+        "--sysroot=/",
+        "-nostdinc++",
+        "-frandom-seed=abc",
+    ),
+    *("--param=ssp-buffer-size=4", "--param ssp-buffer-size=4", "-fzero-call-used-regs=used-gpr"),
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("word", LISTED)
+def test_words_that_do_not(bench: Workspace, word: str) -> None:
+    options = put(bench, f'exec "{{g++}}" {word} -fstack-protector-strong "$@"')
+    text = SOURCE.replace("return VALUE", "char a[99]; int b = 0; for (char &c : a) b += c = VALUE; return b")
+    for before in ("", "// a line\n", "\n\n"):
+        bench.write("a.cu", before + text)
+        ran = compiled(bench, *options, "-c", "a.cu", "-o", "a.o").ran()
+    assert ran == PASSES
+
+
 @pytest.mark.parametrize("adds", ["-finstrument-functions", "-include {work}/lines.h", "@{work}/words"])
 def test_words_that_may_have_lines_show(bench: Workspace, adds: str) -> None:
     """Only of words that are known not to: text goes by its bytes then."""
@@ -186,6 +211,10 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
         'case "$*" in *"debug/a.o"*) V=-DVALUE=2 ;; esac\n' + BECOMES,
         (Turn(), Turn(output="debug/a.o"), Turn(output="b.o"), Turn(output="debug/a.o")),
     ),
+    "the path of the object, to an assembler": (
+        'exec "{g++}" "-B{work}/tools/" "$@"',
+        (Turn(), Turn(output="debug/a.o"), Turn(), Turn(output="debug/a.o")),
+    ),
     "where the source lies": (
         'case "$*" in *"base/two/"*) V=-DVALUE=2 ;; esac\n' + BECOMES,
         (Turn("base/one", source="{work}/base/one/a.cu"), Turn("base/two", source="{work}/base/two/a.cu")),
@@ -242,15 +271,29 @@ def test_a_wrapper_that_changes_its_mind(bench: Workspace, what: str) -> None:
 
 def set_up(bench: Workspace) -> None:
     """What the wrappers above look at, one or two of each."""
-    bench.write("a.cu", SOURCE)
+    bench.write("a.cu", SOURCE + "static __device__ int hidden;\n")
     bench.write("marked.cu", SOURCE + "int marked;\n")
     bench.write("picky.cu", SOURCE.replace("VALUE 0", 'VALUE 0\n#error "another"'))
     bench.write("includes.cu", '#include "h.h"\n' + KERNEL)
     for number, name in enumerate(("one", "two"), start=1):
         bench.write(f"{name}/inc/h.h", f"#define VALUE {number}\n")
         bench.write(f"base/{name}/a.cu", SOURCE)
+    chooses = 'case "$*" in *debug/a.o*) V="--defsym marked=1" ;; esac'
+    assembler = f'#!/bin/sh\n{chooses}\nexec {shutil.which("as")} $V "$@"\n'
+    bench.write("tools/as", assembler).chmod(0o755)
     bench.write("two/mark", "")
     bench.write("debug/.keep", "")
+
+
+def test_a_file_that_only_the_last_command_has_a_wrapper_read(bench: Workspace) -> None:
+    """Neither the passes nor nvcc's dry run, which asks the wrapper for its version, show it."""
+    options = put(bench, 'case "$*" in *" -c "*) . "{work}/site" ;; esac\n' + BECOMES)
+    bench.write("a.cu", SOURCE)
+    outcomes = []
+    for number in (2, 2, 3, 2):
+        bench.write("site", f"V=-fpatchable-function-entry={number}\n")
+        outcomes.append(compiled(bench, *options, "-c", "a.cu", "-o", "a.o").outcome)
+    assert outcomes == ["miss", "direct_hit", "partial_hit", "direct_hit"]
 
 
 def test_a_rehearsal_changes_nothing(bench: Workspace) -> None:
