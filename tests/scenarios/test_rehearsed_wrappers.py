@@ -208,7 +208,7 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "a standard input that it opens": ('exec "{g++}" -include /dev/stdin "$@" <"$PWD/inc/h.h"', PLACES),
     "another directory": ('cd "$PWD/inc" 2>/dev/null\nexec "{g++}" -include h.h "$@"', ABSOLUTE),
     "the path of the object": (
-        'case "$*" in *"debug/a.o"*) V=-DVALUE=2 ;; esac\n' + BECOMES,
+        'case "$*" in *"debug/a.o"*) V=-fpatchable-function-entry=2 ;; esac\n' + BECOMES,
         (Turn(), Turn(output="debug/a.o"), Turn(output="b.o"), Turn(output="debug/a.o")),
     ),
     "the path of the object, to an assembler": (

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nvccache.observation.watch import Watch
     from nvccache.store.store import Store
 
-_NEVER = "never"
+_NEVER, _BEFORE = "never", "before"
 _SCRATCH = "<scratch>"
 
 
@@ -84,7 +84,6 @@ class Rehearsals:
     def plan(self) -> Plan:
         """The plan with what each host compiler becomes, as far as that is known; raises OSError."""
         steps: list[Stage | DependencyFile] = []
-        rehearsed: set[str] = set()  # wrappers, by their preprocessors, which write nothing of the user's
         failed: set[str] = set()
         for step in self._plan.steps:
             steps.append(step)
@@ -93,9 +92,9 @@ class Rehearsals:
             word = step.argv[0]
             if toolchain.is_compiler(word, self._environ):
                 steps[-1] = replace(step, command=step.argv)
-            elif word not in failed and (step.is_preprocessor or word in rehearsed):
+            elif word not in failed:
                 steps[-1] = known = self._with_command(step)
-                (rehearsed if known.command else failed).add(word)
+                failed.update(() if known.command else (word,))
         return replace(self._plan, steps=tuple(steps))
 
     def rehearsed(self) -> Rehearsed:
@@ -104,11 +103,14 @@ class Rehearsals:
 
     def _with_command(self, stage: Stage) -> Stage:
         memo_key = _memo_key(stage, self._environ, self._store)
-        if self._watch.is_blind or self._store.find_memo(memo_key) == _NEVER:
+        remembered = self._store.find_memo(memo_key)
+        # A preprocessor comes first, which writes nothing of the user's, should the compiler run after all.
+        if self._watch.is_blind or (remembered != _BEFORE and (remembered or not stage.is_preprocessor)):
             return stage
         known = self._known(stage)
+        if not known or not remembered:
+            self._store.add_memo(memo_key, _BEFORE if known else _NEVER)
         if not known:
-            self._store.add_memo(memo_key, _NEVER)
             return stage
         shows_directory = stage.grammar.sees_directory or asks_for_debug_info(known.argv)
         return replace(
