@@ -446,7 +446,7 @@ GUARDS = [
     Guard(
         "scripts called nvcc that choose by arguments, for queries",
         "scripted_nvcc.py",
-        "if any(map(may_choose, scripts)):",
+        "if any(map(process_checks.may_choose, scripts)):",
         "if False:",
         QUERIES,
         "script and chooses",
