@@ -56,6 +56,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     { \
         MODE_OF(flags) \
         REAL(name, -1) \
+        observer_opens(path, flags); \
         int descriptor = real(path, flags, mode); \
         observer_opened_file(AT_FDCWD, path, flags, descriptor); \
         return descriptor; \
@@ -65,6 +66,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     { \
         MODE_OF(flags) \
         REAL(name, -1) \
+        observer_opens(path, flags); \
         int descriptor = real(directory, path, flags, mode); \
         observer_opened_file(directory, path, flags, descriptor); \
         return descriptor; \
@@ -75,6 +77,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int name(const char *path, int flags) \
     { \
         REAL(name, -1) \
+        observer_opens(path, flags); \
         int descriptor = real(path, flags); \
         observer_opened_file(AT_FDCWD, path, flags, descriptor); \
         return descriptor; \
@@ -84,6 +87,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int name(int directory, const char *path, int flags) \
     { \
         REAL(name, -1) \
+        observer_opens(path, flags); \
         int descriptor = real(directory, path, flags); \
         observer_opened_file(directory, path, flags, descriptor); \
         return descriptor; \
@@ -92,6 +96,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int name(const char *path, mode_t mode) \
     { \
         REAL(name, -1) \
+        observer_changes(); \
         int descriptor = real(path, mode); \
         observer_opened_file(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, descriptor); \
         return descriptor; \
@@ -130,6 +135,7 @@ static void opened_stream(const char *path, const char *mode, FILE *stream)
     FILE *name(const char *path, const char *mode) \
     { \
         REAL(name, NULL) \
+        observer_opens(path, flags_of(mode)); \
         FILE *stream = real(path, mode); \
         opened_stream(path, mode, stream); \
         return stream; \
@@ -138,6 +144,7 @@ static void opened_stream(const char *path, const char *mode, FILE *stream)
     FILE *name(const char *path, const char *mode, FILE *old) \
     { \
         REAL(name, NULL) \
+        observer_opens(path, flags_of(mode)); \
         FILE *stream = real(path, mode, old); \
         opened_stream(path, mode, stream); \
         return stream; \
@@ -153,6 +160,7 @@ REOPEN_STREAM(freopen64)
     int name parameters \
     { \
         REAL(name, -1) \
+        observer_changes(); \
         int descriptor = real arguments; \
         if (descriptor >= 0) \
             observer_opened_file(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, descriptor); \
@@ -171,6 +179,7 @@ MADE_UP(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags))
 char *mkdtemp(char *path)
 {
     REAL(mkdtemp, NULL)
+    observer_changes();
     char *made = real(path);
 
     if (made) {
@@ -197,6 +206,7 @@ static void changed(char kind, int directory, const char *path, int result)
     int name parameters \
     { \
         REAL(name, -1) \
+        observer_changes(); \
         int result = real arguments; \
         changed(kind, directory, path, result); \
         return result; \

@@ -46,6 +46,7 @@ void observer_reads(const struct stat *status)
 {
     unsigned at;
 
+    observer_takes_input(status);
     for (at = 0; at < count_of_given; at++)
         if (status->st_ino == given[at].inode && status->st_dev == given[at].device
             && !__atomic_test_and_set(&given[at].is_told, __ATOMIC_RELAXED)) {

@@ -69,6 +69,7 @@ void observer_set_log(const char *own_path)
     }
     memcpy(log_path, own_path, length);
     memcpy(log_path + length, "log", sizeof "log");
+    observer_set_rehearsal(own_path, length);
 }
 
 /* Whether the lock could be taken: not by a signal handler above a wrapper that has it. */
@@ -313,7 +314,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
     if (directory != NO_PATH && *path == '/')
         end = path + resolve(path, (size_t)(end - path));
     *end++ = '\0';
-    if (!strchr("BEQfpxXS!", kind)) {
+    if (!strchr("ABCEQVfpxXS!", kind)) {
         uint64_t value = digest(start, end), *slot = &seen[(value >> 8) % SLOTS];
         if (*slot == value)
             return;

@@ -11,6 +11,7 @@
    input.c      reading the standard input and other descriptors that were handed down
    programs.c   starting other programs
    questions.c  asking for variables, the clock, the machine
+   rehearsal.c  running a wrapper no further than to the compiler that it starts
    raw.c        syscall(2) and what else goes past the other wrappers */
 
 #ifndef OBSERVER_H
@@ -28,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 4
+#define LOG_VERSION 5
 
 #pragma GCC visibility push(hidden)
 
@@ -70,6 +71,18 @@ void observer_set_log(const char *own_path);
 /* Under the lock of the log, for process.c. */
 void observer_compose(char kind, int directory, const char *text, size_t length, int count, const long *numbers);
 void observer_compose_start(void);
+
+/* Of a program that is to start: what it is given beside its arguments, and its variables. */
+void observer_add_given(const char *directory, char *const *variables);
+void observer_add_variables(char *const *variables);
+
+extern int observer_rehearses;            /* this is a rehearsal */
+void observer_set_rehearsal(const char *directory, size_t length);
+void observer_changes(void);              /* this process is about to change a file, or may be */
+void observer_opens(const char *path, int flags);
+void observer_takes_input(const struct stat *status);
+void observer_starts(const char *path, char *const *words, char *const *variables);
+int observer_is_compiler(const char *real, const char *path);
 
 void observer_objects(void);              /* record what is loaded */
 void observer_loads(void);                /* the program is about to load something */

@@ -119,8 +119,8 @@ static uint64_t digest_of_directory(const char *pwd, const char *directory)
     return digest_of(directory, strlen(directory), DIGEST_START);
 }
 
-/* What one program may leave changed for that which it becomes, beside its environment. */
-static uint64_t digest_of_state(void)
+/* What one program may leave changed for that which it becomes, beside its environment and its streams. */
+static uint64_t digest_of_limits(void)
 {
     uint64_t value = DIGEST_START;
     long mask = raw_call(SYS_umask, 0, 0, 0, 0, 0, 0);
@@ -133,6 +133,13 @@ static uint64_t digest_of_state(void)
         raw_call(SYS_prlimit64, 0, number, 0, (long)&limit, 0, 0);
         value = digest_of(&limit, sizeof limit, value);
     }
+    return value;
+}
+
+static uint64_t digest_of_streams(uint64_t value)
+{
+    int number;
+
     for (number = 0; number < 3; number++) {
         struct stat status = {0};
         raw_call(SYS_fstat, number, (long)&status, 0, 0, 0, 0);
@@ -147,15 +154,13 @@ static uint64_t digest_of_state(void)
 /* What a program was given beside its arguments, so that it can be told whether a script has handed it on. Variables
    stand in no order. Those that shells set by themselves are left out, and those of which nvcc's dry run says what they
    do; the two that it says the values of are apart, and so are those whose names dash does not know. */
-static void compose_given(const char *directory)
+static void digests_of_given(const char *directory, char *const *variables, long *digests)
 {
-    uint64_t all = digest_of_state(), unnamed = 0, path = 0, libraries = 0;
+    uint64_t limits = digest_of_limits(), all = digest_of_streams(limits), unnamed = 0, path = 0, libraries = 0;
     const char *pwd = NULL;
-    char **at;
+    char *const *at;
 
-    if (!environ)
-        observer_lose("the environment could not be read");
-    for (at = environ; at && *at; at++) {
+    for (at = variables; at && *at; at++) {
         const char *variable = *at;
         size_t length = strcspn(variable, "=");
         uint64_t value = digest_of(variable, strlen(variable), DIGEST_START);
@@ -173,7 +178,43 @@ static void compose_given(const char *directory)
             all += value;
     }
     all += digest_of_directory(pwd, directory);
-    observer_compose('E', NO_PATH, "", 0, 4, (long[]){(long)all, (long)unnamed, (long)path, (long)libraries});
+    memcpy(digests, (long[]){(long)all, (long)unnamed, (long)path, (long)libraries, (long)limits}, 5 * sizeof(long));
+}
+
+static void compose_given(const char *directory)
+{
+    long digests[5];
+
+    if (!environ)
+        observer_lose("the environment could not be read");
+    digests_of_given(directory, environ, digests);
+    observer_compose('E', NO_PATH, "", 0, 5, digests);
+}
+
+void observer_add_given(const char *directory, char *const *variables)
+{
+    long digests[5];
+
+    digests_of_given(directory, variables, digests);
+    observer_add('E', NO_PATH, "", 5, digests);
+}
+
+/* Of a value that is too long for a record its digest. */
+void observer_add_variables(char *const *variables)
+{
+    for (; variables && *variables; variables++) {
+        size_t length = strlen(*variables), name = strcspn(*variables, "=");
+        uint64_t value = length < PATH_MAX ? 0 : digest_of(*variables, length, DIGEST_START);
+        char room[PATH_MAX];
+
+        if (!value) {
+            observer_add('V', NO_PATH, *variables, 0, NULL);
+        } else if (name < PATH_MAX) {
+            memcpy(room, *variables, name);
+            room[name] = '\0';
+            observer_add('V', NO_PATH, room, 1, (long[]){(long)value});
+        }
+    }
 }
 
 static long exe(char *room)
@@ -393,6 +434,8 @@ __attribute__((constructor)) static void start(void)
             observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");
+    if (observer_is_compiler(program, program))
+        observer_add_variables(environ);  /* which a wrapper may have set */
     observer_objects();
     if (is_loader)
         add_program_of_loader(main_address);

@@ -51,12 +51,13 @@ static const char *find_program(const char *name, char *room)
     }
 }
 
-static void before_exec(const char *path)
+static void before_exec(const char *path, char *const *words, char *const *variables)
 {
     observer_new_objects();
     observer_streams();
     observer_add('x', FROM_ROOT, path, 0, NULL);
     observer_flush();
+    observer_starts(path, words, variables);
 }
 
 static void after_failed_exec(const char *path)
@@ -69,35 +70,37 @@ static void after_failed_exec(const char *path)
     errno = kept;
 }
 
-#define EXEC(name, path, parameters, arguments) \
+#define EXEC(name, path, variables, parameters, arguments) \
     int name parameters \
     { \
         char room[EXEC_ROOM]; \
         REAL(name, -1) \
         const char *program = find_program(path, room); \
-        before_exec(program); \
+        before_exec(program, words, variables); \
         int result = real arguments; \
         after_failed_exec(program); \
         return result; \
     }
-#define EXEC_PATH(name, parameters, arguments) \
+#define EXEC_PATH(name, variables, parameters, arguments) \
     int name parameters \
     { \
         REAL(name, -1) \
-        before_exec(path); \
+        before_exec(path, words, variables); \
         int result = real arguments; \
         after_failed_exec(path); \
         return result; \
     }
 
-EXEC_PATH(execve, (const char *path, char *const *words, char *const *variables), (path, words, variables))
-EXEC_PATH(execv, (const char *path, char *const *words), (path, words))
-EXEC(execvp, file, (const char *file, char *const *words), (file, words))
-EXEC(execvpe, file, (const char *file, char *const *words, char *const *variables), (file, words, variables))
+EXEC_PATH(execve, variables, (const char *path, char *const *words, char *const *variables), (path, words, variables))
+EXEC_PATH(execv, environ, (const char *path, char *const *words), (path, words))
+EXEC(execvp, file, environ, (const char *file, char *const *words), (file, words))
+EXEC(execvpe, file, variables, (const char *file, char *const *words, char *const *variables),
+     (file, words, variables))
 
 int fexecve(int descriptor, char *const *words, char *const *variables)
 {
     REAL(fexecve, -1)
+    observer_changes();
     observer_new_objects();
     observer_add('x', descriptor, "", 0, NULL);
     observer_flush();
@@ -160,6 +163,7 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
                 const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
 {
     REAL(posix_spawn, ENOSYS)
+    observer_changes();
     pid_t child = 0;
 
     observer_flush();
@@ -174,6 +178,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
                  const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
 {
     REAL(posix_spawnp, ENOSYS)
+    observer_changes();
     char room[EXEC_ROOM];
     pid_t child = 0;
     const char *path = find_program(file, room);

@@ -46,7 +46,7 @@ GUARDS = [
     Guard(
         "records bound to outputs",
         "record_call.py",
-        "if self.known.is_bound or self._names_outputs(given) or given.intermediates:",
+        "if is_bound or self._names_outputs(given) or given.intermediates:",
         "if False:",
         PRODUCTS,
         "external",
@@ -374,7 +374,7 @@ GUARDS = [
     Guard(
         "nvcc as a script: its arguments",
         "scripted_nvcc.py",
-        "if not by_variables and not any(map(may_choose, shells)):",
+        "if not by_variables and not any(map(process_checks.may_choose, shells)):",
         "if not by_variables:",
         SCRIPTED,
         "asked_each_time and behind",
@@ -390,7 +390,7 @@ GUARDS = [
     Guard(
         "nvcc as a script: no record where it may choose by its arguments",
         "record_call.py",
-        "if any(map(scripted_nvcc.may_choose, dry_run.images[:-1])):",
+        "if any(map(process_checks.may_choose, dry_run.images[:-1])):",
         "if False:",
         SCRIPTED,
         "name_of_the_output",
@@ -446,7 +446,7 @@ GUARDS = [
     Guard(
         "scripts called nvcc that choose by arguments, for queries",
         "scripted_nvcc.py",
-        "if any(map(may_choose, scripts)):",
+        "if any(map(process_checks.may_choose, scripts)):",
         "if False:",
         QUERIES,
         "script and chooses",

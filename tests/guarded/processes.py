@@ -24,7 +24,7 @@ GUARDS = [
     Guard(
         "reading the standard input",
         "process_checks.py",
-        "for read in process.inputs.intersection(handed_down):",
+        "for read in process.inputs.intersection(from_caller):",
         "for read in ():",
         CALLERS,
         "reads_its_standard_input",

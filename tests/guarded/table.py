@@ -31,6 +31,7 @@ LINKED = "tests/scenarios/test_linked_checkouts.py"
 CUT_OFF, LINES, SAID, IDS = (
     f"tests/scenarios/test_cut_off{theme}.py" for theme in ("", "_lines", "_diagnostics", "_ids")
 )
+REHEARSED = "tests/scenarios/test_rehearsed_wrappers.py"
 WRAPPED_HOST = "tests/scenarios/test_wrapped_host_compilers.py"
 SCRIPTED = "tests/scenarios/test_scripted_nvcc.py"
 MEANING = "test_normalized_text.py"

@@ -91,14 +91,23 @@ def starts_of(workspace: Workspace, toolkit: Path, tool: str, commands: str = ""
     return noted
 
 
-def test_behind_a_script_all_goes_by_the_bytes_of_the_text(workspace: Workspace, toolkit: Path) -> None:
-    """The path of a header is in line markers; a script could have the host compiler show it."""
+@pytest.mark.parametrize("is_known", [True, False])
+def test_behind_an_unknown_wrapper_all_goes_by_the_bytes_of_the_text(
+    workspace: Workspace, toolkit: Path, is_known: bool
+) -> None:
+    """The path of a header is in line markers; a script could have the host compiler show it.
+
+    One that writes to a file before it starts the compiler is not rehearsed.
+    """
     workspace.write("a.cu", _INCLUDES)
-    options = (*BOTH, "-ccbin", script(workspace))
+    noted = workspace.write("noted", "")
+    options = (*BOTH, "-ccbin", script(workspace, before=":" if is_known else f"echo >> {noted}"))
     first, second = (f"-I{workspace.directory}/{name}" for name in ("one", "deep/two"))
     build_in(workspace, "one", (*options, first))
     ran = build_in(workspace, "deep/two", (*options, second)).ran()
-    assert ran == {"host_preprocess": 1, "device_preprocess": 2, "cudafe": 1, "cicc": 2, "host_compile": 1}
+    by_bytes = {} if is_known else {"cudafe": 1, "cicc": 2}
+    assert ran == {"host_preprocess": 1, "device_preprocess": 2, "host_compile": 1, **by_bytes}
+    assert len(noted.read_text()) == (0 if is_known else 4 * 5), "once for each command of four calls"
 
 
 @pytest.mark.parametrize("searches", ["the same", "another directory"])

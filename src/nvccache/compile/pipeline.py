@@ -101,7 +101,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         checkout=relocation.checkout,
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
-    )
+    ).with_rehearsals()
     if object_place.is_left_to_nvcc(context):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)

@@ -13,6 +13,7 @@ from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids, relative_ids
+from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -108,9 +109,10 @@ class Recorder:
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
         dry_run = self._dry_run.read()
-        if any(map(scripted_nvcc.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
+        if any(map(process_checks.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
             raise UnreadableError(scripted_nvcc.MAY_CHOOSE)
-        parts = [execution.inputs.input_record(dry_run, subject), *self.known.input_records]
+        parts = [execution.inputs.input_record(dry_run, subject), *execution.rehearsed.input_records]
+        parts += self.known.input_records
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
@@ -175,11 +177,12 @@ class Recorder:
 
     def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
         """How widely the record of a call may be shared, and what keeps others from it."""
-        if self.known.is_bound or self._names_outputs(given) or given.intermediates:
+        is_bound = self.known.is_bound or self.execution.rehearsed.may_choose
+        if is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND, IS_BOUND
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.execution.plan.stages
-        if any(stage.tool.names_directory(stage.argv, self.cwd, pwd) for stage in stages):
+        if any(stage.tool.names_directory(stage.command or stage.argv, self.cwd, pwd) for stage in stages):
             return direct.PLACED, HOLDS_DIRECTORY
         kept_here = self._kept_here(given) or (LED_HERE if self._is_led_here(made) else "")
         if not kept_here:

@@ -14,7 +14,7 @@ from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
-from nvccache.execution import object_place, shared_ids
+from nvccache.execution import object_place, rehearsals, shared_ids
 from nvccache.execution.execution import Execution
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
@@ -22,7 +22,7 @@ from nvccache.records import depfile, products
 from nvccache.records.products import Product
 from nvccache.store import store
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
-from nvccache.values import dataclass
+from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,11 +64,18 @@ class _OtherPlaceError(Exception):
     """A host compiler needs the path of the object that nvcc would give it (object_place.py)."""
 
 
+class _OtherCommandError(Exception):
+    """A wrapper has become another command than before (rehearsals.py)."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+
 class _MovedLinesError(Exception):
     """A compiler has said something about text whose lines are elsewhere now."""
 
 
-_BEGIN_AGAIN = (_UnlikeIdsError, _OtherPathError, _OtherPlaceError, _MovedLinesError)
+_BEGIN_AGAIN = (_UnlikeIdsError, _OtherPathError, _OtherPlaceError, _OtherCommandError, _MovedLinesError)
 
 
 def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known, Report]:
@@ -100,6 +107,10 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
         except _OtherPlaceError as clue:
             surroundings.progress.note(f"{clue}: once more, where nvcc has it write")
             is_in_place = True
+        except _OtherCommandError as other:
+            surroundings.progress.note("a wrapper becomes another command: once more, not relying on it")
+            plan = rehearsals.forgotten(context.plan, other.stage, context.environ, context.store)
+            context, is_in_place = replace(context, plan=plan), True
         except _MovedLinesError:
             surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
             ignores_lines = False
@@ -218,6 +229,8 @@ class _Run:
 
         One that nvcc would link has none; the call is left to nvcc then.
         """
+        if task.made and not task.made.is_as_rehearsed and not task.made.clue:
+            raise _OtherCommandError(task.stage)
         if not task.made or not task.made.clue:
             return
         object_place.remember(task.stage, self._execution.environ, self._execution.store)

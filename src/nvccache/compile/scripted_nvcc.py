@@ -90,14 +90,9 @@ def reason_against_record(observation: Observation) -> str:
         return "nvcc is a script for something else than a shell"
     if any(map(_TERMINAL.search, (text for shell in shells for text in process_checks.scripts_of(shell)))):
         return "nvcc is a script that may look for a terminal"
-    if any(map(may_choose, scripts)):  # a record answers calls of one meaning
+    if any(map(process_checks.may_choose, scripts)):  # a record answers calls of one meaning
         return MAY_CHOOSE
     return ""
-
-
-def may_choose(process: Process) -> bool:
-    """Whether a program that became nvcc may have done so by its arguments."""
-    return known_programs.kind_of(process) == SHELL and process_checks.heeds_arguments(process)
 
 
 def _is_script(nvcc: str) -> bool:
@@ -137,7 +132,7 @@ def _way_that_it_shows(observation: Observation, transcript: Transcript | Bypass
     texts = [text for process in shells for text in process_checks.scripts_of(process)]
     if any(map(_TERMINAL.search, texts)):
         return _NEVER
-    if not by_variables and not any(map(may_choose, shells)):
+    if not by_variables and not any(map(process_checks.may_choose, shells)):
         return _BY_ARGUMENTS
     return _way_through_variables(texts)
 

@@ -42,6 +42,7 @@ _OTHERS = {
     "base directory": "`NVCCACHE_BASE_DIR` changed",
     "sources": "its source lies elsewhere",
     "names": "its intermediate files have other names",
+    "wrapper": "the host compiler's wrapper becomes another command",
 }
 
 

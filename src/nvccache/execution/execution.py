@@ -16,6 +16,7 @@ import os
 from nvccache.execution import object_place, shared_ids
 from nvccache.execution.find_stage import Finder, StageKeys
 from nvccache.execution.publish_stage import Publisher
+from nvccache.execution.rehearsals import Rehearsals, Rehearsed
 from nvccache.execution.run_stage import StageRuns
 from nvccache.execution.seeding import Seeding, Seeds
 from nvccache.execution.unlike_ids import OwnIds
@@ -46,7 +47,8 @@ class Context:
     """What the stages of one call share.
 
     `since_ns` is when it began, `watch` runs the tools, `base` and `checkout` see base_dir.py, `terminal` see
-    terminals.py, `executor` are other machines, if there are any.
+    terminals.py, `executor` are other machines, if there are any, `rehearsed` what telling what wrappers
+    become depends on.
     """
 
     plan: Plan
@@ -60,6 +62,22 @@ class Context:
     checkout: str = ""
     terminal: str = ""
     executor: Executor | None = None
+    rehearsed: Rehearsed = Rehearsed()
+
+    def with_rehearsals(self) -> Context:
+        """The same with what wrappers of host compilers become, see rehearsals.py; raises OSError."""
+        plan, environ = self.plan, environ_of_tools(self)
+        made = Rehearsals(
+            plan, environ, self.cwd, self.store, self.since_ns, self.watch, self.checkout, bool(self.terminal)
+        )
+        return replace(self, plan=made.plan(), rehearsed=made.rehearsed())
+
+
+def environ_of_tools(context: Context) -> dict[str, str]:
+    """The environment that the tools of a call are given; makes the directory for their own files."""
+    temporary = scratch.temporary_below(context.plan.scratch)
+    os.makedirs(temporary, exist_ok=True)
+    return {**context.environ, "TMPDIR": temporary}
 
 
 class Known:
@@ -141,14 +159,13 @@ class Execution:
         self.inputs = ObservedInputs(
             context.store, context.cwd, self.plan.scratch, context.since_ns, context.checkout
         )
-        temporary = scratch.temporary_below(self.plan.scratch)
-        self.environ = {**context.environ, "TMPDIR": temporary}
+        self.environ = environ_of_tools(context)
+        self.rehearsed = context.rehearsed
         self.keys = StageKeys(self)
         self.finder = Finder(self, ignores_lines, context.is_recaching)
         self.runs = StageRuns(self, context)
         self.publisher = Publisher(self)
         self.sending = self._sending(context.executor)
-        os.makedirs(temporary, exist_ok=True)
 
     def _sending(self, executor: Executor | None) -> Sending | None:
         if not executor:
@@ -218,4 +235,5 @@ class Execution:
             stage.tool.folds_mathematics,
             frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
             stage.argv,
+            bool(stage.becomes),
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache.execution import rehearsals
 from nvccache.execution.seeding import KeptResult
 from nvccache.files import keys
 from nvccache.plan import stage_key
@@ -18,7 +19,6 @@ from nvccache.preprocessed import passes
 from nvccache.records import differences, machine_facts, manifest, output_names
 from nvccache.records.base_dir import Relocation
 from nvccache.store.entries import Entry
-from nvccache.toolkit import toolchain
 from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -146,20 +146,16 @@ class Finder:
         self._store = execution.store
         stages = execution.plan.stages
         self._ignores_lines = ignores_lines and not any(stage.lines_matter for stage in stages)
-        self._knows_compilers = self._are_compilers_known(stages)
+        self._knows_compilers = rehearsals.are_known(execution.plan)
         self._is_recaching = is_recaching
         self._now = differences.Present(execution.environ)
         self._nowhere = Relocation("", execution.cwd)
 
-    def _are_compilers_known(self, stages: Sequence[Stage]) -> bool:
-        compilers = {stage.argv[0] for stage in stages if stage.tool.is_host_compiler}
-        return all(toolchain.is_compiler(word, self._execution.environ) for word in compilers)
-
     def _goes_on_without_lines(self) -> bool:
         """Whether a result may come from text whose lines are elsewhere.
 
-        A script as host compiler may ask for debug information by itself, which shows the lines in what
-        cudafe++ made, and in cicc's stub.
+        A wrapper of which it is not known what it becomes may ask for debug information by itself, which
+        shows the lines in what cudafe++ made, and in cicc's stub.
         """
         return self._ignores_lines and self._knows_compilers
 

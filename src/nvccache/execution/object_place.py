@@ -4,12 +4,13 @@ The path shows what a compiler writes beside the object (coverage notes, split d
 object names, and to a script that chooses options by it. Options on nvcc's command line that do so are known
 (host.py); those that a wrapper, a specs file or a configuration file adds are not. So
 
-    a compiler, and a script that hands on its arguments    into the scratch directory: the product appears
-                                                            whole, and nobody changes it before it is kept
-    everything else                                         in place: with the path and in the order of nvcc,
-                                                            kept for that path and directory alone
+    a compiler, and a wrapper of which it is known      into the scratch directory: the product appears whole,
+    what it becomes for nvcc's path (rehearsals.py)     and nobody changes it before it is kept
+    everything else                                     in place: with the path and in the order of nvcc, kept
+                                                        for that path and directory alone
 
-and a run of the former which shows that the path mattered is repeated in place. That is remembered of the
+and a run of the former which shows that the path mattered is repeated in place. So is one in which the
+wrapper became another command than for nvcc's path. That is remembered of the
 compiler with these options. An object that nvcc links and removes is not written where the user wants it; a
 call with one that names its path is left to nvcc.
 """
@@ -21,9 +22,8 @@ import re
 import stat
 
 from nvccache.files import keys, signatures
-from nvccache.observation import process_checks
+from nvccache.observation import becoming, process_checks
 from nvccache.plan import stage_key
-from nvccache.toolkit import toolchain
 from nvccache.values import replace
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ _CALLED_AFTER_IT = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 def is_in_place(context: Context) -> bool:
     """Whether a call begins so: its host compiler is no plain one, or has shown that the path matters."""
     compiles = _compiles(context.plan)
-    if not all(_hands_on(stage.argv[0], context.environ) for stage in compiles):
+    if not all(stage.command for stage in compiles):
         return True
     return any(_has_shown(stage, context.environ, context.store) for stage in compiles)
 
@@ -71,7 +71,7 @@ def plan_of(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-def clue(stage: Stage, workspace: Workspace, environ: Mapping[str, str], log: Log) -> str:
+def clue(stage: Stage, workspace: Workspace, log: Log, is_as_rehearsed: bool) -> str:
     """Why the path that an object was written to may have mattered, a clause; empty if it did not.
 
     Raises OSError.
@@ -89,13 +89,15 @@ def clue(stage: Stage, workspace: Workspace, environ: Mapping[str, str], log: Lo
         beside = {*os.listdir(directory)} - {os.path.basename(output.path)}
         if beside:
             return f"{stage.kind} writes `{min(beside)}` beside the object"
+        if not is_as_rehearsed:
+            return f"{stage.kind} becomes another command by the path of the object"
         if os.fsencode(directory) in content:
             return f"the object of {stage.kind} names its path"
         mode = odd_mode(output.path, stage.kind, directory)
         if mode:
             return mode
-        for process in log.read().processes:
-            if process_checks.may_heed(process, output.path) and not _is_compiler(process.program, environ):
+        for process in becoming.behind_compiler(log.read()):
+            if process_checks.may_heed(process, output.path):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
     return ""
 
@@ -181,20 +183,6 @@ def _is_file_to_be(path: str) -> bool:
         return True
 
 
-def _is_compiler(word: str, environ: Mapping[str, str]) -> bool:
-    try:
-        return toolchain.is_compiler(word, environ)
-    except OSError:
-        return False
-
-
-def _hands_on(word: str, environ: Mapping[str, str]) -> bool:
-    """Whether a host compiler is one, or a script that gives its arguments to another as they are."""
-    if _is_compiler(word, environ):
-        return True
-    return process_checks.only_hands_on(toolchain.resolve(word, environ.get("PATH", "")))
-
-
 def _has_shown(stage: Stage, environ: Mapping[str, str], store: Store) -> bool:
     return store.find_memo(_memo_key(stage, environ, store)) == _SHOWS
 
@@ -203,4 +191,5 @@ def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
     tool = tuple(stage_key.tool_parts(stage, environ, store))
     is_product = any(output.destination for output in stage.outputs)
     components = [("tool", tool), ("arguments", stage.key_argv), ("product", (str(is_product),))]
+    components.append(("wrapper", stage.becomes))
     return keys.key_of("object place", components)

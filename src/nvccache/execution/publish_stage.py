@@ -60,6 +60,8 @@ class Publisher:
         """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
         if made.clue:
             return made.clue
+        if not made.is_as_rehearsed:
+            return f"{stage.kind} has become another command than before"
         contents = list(self._contents(stage).values())
         directory = os.fsencode(self._execution.plan.scratch)
         if any(content is None or directory in content for content in contents):

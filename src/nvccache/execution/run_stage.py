@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 
-from nvccache.execution import object_place
+from nvccache.execution import object_place, rehearsals
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
@@ -36,7 +36,8 @@ class Made:
     `passes` are the facts about the text that it made, `changed` the files that were there before and are
     not the same any more. It `is_repeatable` if another run was seen to make the same, see seeding.py.
     `in_place` are the products that it wrote where the user wants them, `lay_there` those where another was
-    before, and `clue`, a clause, is why the path of its object may have mattered, see object_place.py.
+    before, and `clue`, a clause, is why the path of its object may have mattered, see object_place.py. It
+    `is_as_rehearsed` unless a wrapper has become another command, see rehearsals.py.
     """
 
     completed: Completed
@@ -49,6 +50,7 @@ class Made:
     in_place: Mapping[str, Signature] = field(default_factory=dict)
     lay_there: frozenset[str] = frozenset()
     clue: str = ""
+    is_as_rehearsed: bool = True
 
 
 class StageRuns:
@@ -88,9 +90,18 @@ class StageRuns:
             return Made(completed, logs)
         changed = self._adopt_changes(stage, before)
         found, in_place = self.take_in(stage), object_place.signatures_in_place(stage)
-        clue = object_place.clue(stage, self._workspace, self._execution.environ, logs[-1])
+        is_as_rehearsed = self._is_as_rehearsed(stage, logs)
+        clue = object_place.clue(stage, self._workspace, logs[-1], is_as_rehearsed)
         made = Made(completed, logs, found, changed, is_repeatable, clue=clue)
-        return replace(made, in_place=in_place, lay_there=lay_there)
+        return replace(made, in_place=in_place, lay_there=lay_there, is_as_rehearsed=is_as_rehearsed)
+
+    def _is_as_rehearsed(self, stage: Stage, logs: Sequence[Log]) -> bool:
+        """Whether a wrapper has become what it was to become in each of its runs."""
+        execution, added = self._execution, self._added_options(stage)
+        return not stage.becomes or all(
+            rehearsals.is_as_rehearsed(stage, log.read(), execution.environ, added, execution.plan.scratch)
+            for log in logs
+        )
 
     def make_inputs(self, stage: Stage) -> None:
         """Have what a stage reads on disk; raises LostResultError or OSError."""
@@ -159,8 +170,11 @@ class StageRuns:
             return self._execution.seeds.argv_to_run(stage)
         argv = list(stage.argv)
         if stage.grammar.is_cached:
-            argv += stage.tool.added_options(argv, self._execution.plan.scratch)
+            argv += self._added_options(stage)
         return argv
+
+    def _added_options(self, stage: Stage) -> Sequence[str]:
+        return stage.tool.added_options(stage.command or stage.argv, self._execution.plan.scratch)
 
     def _lying_before(self, stage: Stage) -> dict[str, str]:
         """The digests of the intermediates that a command not understood may change where they lie."""

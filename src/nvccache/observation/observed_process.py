@@ -31,14 +31,15 @@ def for_all(path: str, directory: str) -> str:
 class Given:
     """Digests of what a program was given beside its arguments (compose_given in observer/process.c).
 
-    `state` is its environment, working directory, limits and the like; `unnamed` are the variables that dash
-    does not hand on, such as bash's functions.
+    `state` is its environment, working directory, streams, limits and the like; `unnamed` are the variables
+    that dash does not hand on, such as bash's functions.
     """
 
     state: int
     unnamed: int
     path: int
     library_path: int
+    limits: int  # and the umask
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Process:
     arguments: list[str] = field(default_factory=list)
     directory: str = ""
     given: Given | None = None
+    environ: dict[str, str] = field(default_factory=dict)  # of a compiler alone
     files: dict[str, Signature] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)  # opened, but no regular files: their modes
     found: dict[str, int] = field(default_factory=dict)

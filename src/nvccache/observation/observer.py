@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 
 from nvccache.files import keys, signatures
 from nvccache.machine import process
@@ -15,13 +16,13 @@ from nvccache.observation.observer_log import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from nvccache.store.store import Store
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-_LOG = "log"
+_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
@@ -68,6 +69,16 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     # Others go first: AddressSanitizer refuses to start otherwise.
     users = environ.get(VARIABLE, "")
     return {**environ, VARIABLE: f"{users}:{link}" if users else link}
+
+
+def rehearse(watched_directory: str, handed_down: Iterable[tuple[int, int]]) -> None:
+    """Have the run end where a compiler would start, or read what was handed down; raises OSError.
+
+    That is told by devices and inodes.
+    """
+    with open(os.path.join(watched_directory, _REHEARSAL), "xb") as stream:
+        for device, inode in handed_down:
+            stream.write(struct.pack("=QQ", device, inode))
 
 
 def log_in(watched_directory: str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-VERSION = 4  # LOG_VERSION in observer/observer.h
+VERSION = 5  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
@@ -35,9 +35,10 @@ _COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys("CAgSuwx!", (0,)),
     **dict.fromkeys("QedlrDXpfnkv", (1,)),
     **dict.fromkeys("Bsahyit", (2,)),
-    "E": (4,),
+    "E": (5,),
     "m": (6,),
     "o": (2, 8),
+    "V": (0, 1),
 }
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
@@ -191,6 +192,10 @@ class _Reader:
             return
         if kind == "A":
             process.arguments.append(text)
+            return
+        if kind == "V":
+            name, _, value = text.partition("=")
+            process.environ[name] = f"digest {numbers[0]}" if numbers else value
             return
         if kind == "D" and "/" not in text:  # a search of the loader's
             process.sought.add(text)

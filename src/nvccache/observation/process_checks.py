@@ -76,9 +76,9 @@ _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 def object_to(process: Process, kind: str) -> None:
     """Raise UnreadableError where a result may hold what no input record can tell."""
     program = os.path.basename(process.program)
-    handed_down = _handed_down() if process.inputs else {}
-    for read in process.inputs.intersection(handed_down):
-        raise UnreadableError(f"`{program}` reads {handed_down[read]}")
+    from_caller = handed_down() if process.inputs else {}
+    for read in process.inputs.intersection(from_caller):
+        raise UnreadableError(f"`{program}` reads {from_caller[read]}")
     asked = known_programs.clock_of(process, kind)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
@@ -117,7 +117,7 @@ def tells_of_all(path: str) -> bool:
     return not _OF_PROCESS.fullmatch(path)
 
 
-def _handed_down() -> dict[tuple[int, int], str]:
+def handed_down() -> dict[tuple[int, int], str]:
     """What tells the descriptors that the tools have from the caller, and how to name them.
 
     Not those from which nothing comes.
@@ -205,8 +205,11 @@ def heeds_arguments(process: Process) -> bool:
 
 def may_heed(process: Process, word: str) -> bool:
     """Whether a process was given a word among its arguments, and may do something else for it."""
-    if not any(word in argument for argument in process.arguments):
-        return False
+    return any(word in argument for argument in process.arguments) and may_choose(process)
+
+
+def may_choose(process: Process) -> bool:
+    """Whether a process may do something else for other arguments than hand them on."""
     kind = known_programs.kind_of(process)
     return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
 

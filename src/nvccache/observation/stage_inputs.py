@@ -13,7 +13,7 @@ from collections import Counter
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
-from nvccache.observation import known_programs, process_checks
+from nvccache.observation import becoming, known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.observed_process import for_all
@@ -45,7 +45,8 @@ class Subject:
     `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
     in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
     `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
-    is in the key; without them, any may be read. `argv` is its command.
+    is in the key; without them, any may be read. `argv` is its command. It `is_rehearsed` where
+    the key says which command its wrapper becomes.
     """
 
     environ: Mapping[str, str]
@@ -55,6 +56,7 @@ class Subject:
     folds_mathematics: bool = False
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()
+    is_rehearsed: bool = False
 
 
 class ObservedInputs:
@@ -208,14 +210,19 @@ class _StageInputs:
     def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
         self._call = call
         self._subject = subject
-        self._processes = [(process, known_programs.kind_of(process)) for process in observation.processes]
+        self._all = own = observation.processes
+        if subject.is_rehearsed and becoming.is_last(observation):
+            # All that the wrapper has learnt is in what it became, and in the record of its rehearsal.
+            before = set(map(id, becoming.before_compiler(observation)))
+            own = [process for process in own if id(process) not in before]
+        self._processes = [(process, known_programs.kind_of(process)) for process in own]
         self._written = observation.written
         called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
         self._in_key = subject.known
         if subject.loaded:
             self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
-        programs = [process.program for process in observation.processes]
+        programs = [process.program for process in own]
         self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
     def input_record(self) -> InputRecord:
@@ -223,7 +230,7 @@ class _StageInputs:
             process_checks.object_to(process, kind)
         made = InputRecord()
         self._add_files(made)
-        for process, _ in self._processes:
+        for process in self._all:
             own = self._subject.intermediates or ()
             process_checks.object_to_products(process, self._call.scratch, own)
         if self._subject.loaded:

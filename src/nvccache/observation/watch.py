@@ -6,7 +6,7 @@ import itertools
 import os
 
 from nvccache.machine import process
-from nvccache.observation import observer
+from nvccache.observation import observer, process_checks
 from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
@@ -66,3 +66,11 @@ class Watch:
         completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
         return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
+
+    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool) -> Log:
+        """What a wrapper does up to where it starts a compiler; raises OSError."""
+        directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
+        armed = observer.arm(directory, environ)
+        observer.rehearse(directory, process_checks.handed_down())
+        process.run(argv, armed, on_terminal=on_terminal)
+        return Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.plan.stages import OPAQUE, tool_of
+from nvccache.plan.stages import OPAQUE, line_options, tool_of
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.values import dataclass, field
 
@@ -38,7 +38,9 @@ class Output:
 class Stage:
     """One command, and what it reads and writes.
 
-    `argv` is the command as it is run; `key_argv` has roles in the place of intermediate files.
+    `argv` is the command as it is run; `key_argv` has roles in the place of intermediate files. Of a host
+    compiler `command` is what its argv becomes, which is itself where that is no wrapper, or empty where it
+    is not known; `becomes` says the same for the key, and is empty for no wrapper. See rehearsals.py.
     """
 
     grammar: Grammar
@@ -49,6 +51,8 @@ class Stage:
     mentions: tuple[str, ...]  # base names of the files that an output will include
     names: tuple[tuple[str, str], ...]  # (role, value)
     possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
+    command: tuple[str, ...] = ()
+    becomes: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -70,7 +74,13 @@ class Stage:
     @property
     def lines_matter(self) -> bool:
         """Whether where lines are may be seen in what it makes, diagnostics aside."""
-        return self.tool.lines_matter(self.argv)
+        return self.tool.lines_matter(self.argv) or line_options.matter_if_added(self.added)
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The words that a wrapper adds to its own."""
+        given = frozenset(self.argv)
+        return tuple(word for word in self.command[1:] if word not in given)
 
     @property
     def kept_outputs(self) -> list[Output]:

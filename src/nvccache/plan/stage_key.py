@@ -44,6 +44,8 @@ def of_stage(
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
     ]
+    if stage.becomes:
+        found.append(("wrapper", stage.becomes))
     if source_paths:
         found.append(("sources", tuple(source_paths)))
     for tag, parts_of in stage.tool.key_components.items():

@@ -8,7 +8,7 @@ from nvccache.compile import scripted_nvcc
 from nvccache.observation.observed_process import Given, Process
 from nvccache.toolkit.dryrun import Transcript
 
-GIVEN = {"state": 1, "unnamed": 2, "path": 3, "library_path": 4}
+GIVEN = {"state": 1, "unnamed": 2, "path": 3, "library_path": 4, "limits": 5}
 TOLD = Transcript({"PATH": "/bin", "LD_LIBRARY_PATH": ""}, (), b"")
 UNTOLD = Transcript({}, (), b"")
 

@@ -59,7 +59,7 @@ def observe_one(observe):
 
 def test_every_kind_has_its_place(observe_one):
     found = observe_one(
-        "E 5 -6 7 8\t",
+        "E 5 -6 7 8 9\t",
         opened("/file"),
         opened("/place", os.O_RDONLY, DIRECTORY),
         opened("/dev/random", os.O_RDONLY, DEVICE),
@@ -84,7 +84,7 @@ def test_every_kind_has_its_place(observe_one):
         "i 3 -1\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
-    assert found.given == Given(5, -6, 7, 8)
+    assert found.given == Given(5, -6, 7, 8, 9)
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
     assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
     assert found.absent == {"/absent", "/file/below", "/no-program", "/not-listed", "/plugin.so"}

@@ -303,3 +303,11 @@ def test_the_home_directory_does_not_count_elsewhere(text):
 )
 def test_a_shell_may_look_into_the_home_directory_by_itself(arguments, environ, expected):
     assert ("HOME" in variables_at_start(arguments, False, environ)) == expected
+
+
+def test_a_line_with_many_names_is_looked_at_once():
+    """A pattern that could divide it in many ways would take a minute."""
+    line = b"exec g++ " + b"${long_name_of_a_list} " * 40
+    assert shell_text.heeds_arguments([line + b"${params[@]}"]) is False
+    assert shell_text.heeds_arguments([line + b'"$@"']) is False
+    assert shell_text.heeds_arguments([line + b'"$@" "$1"']) is True

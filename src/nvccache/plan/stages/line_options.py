@@ -97,6 +97,13 @@ _HOST_OPTIONS = r"""
     |-fvisibility=.*|-ffp-contract=.*|-fabi-version=.*|-fdiagnostics-.*|-fmessage-length=.*|-fno-diagnostics-.*
     |-f(?:file|macro|debug)-prefix-map=.*
     """
+# What wrappers add beside these: where programs, headers and libraries are, what only a link heeds, and what
+# distributions harden by.
+_ADDED = (
+    r"-[BLl].*|-Wl,.*|--sysroot=.*|-isysroot|-nostdinc(?:\+\+)?|-frandom-seed=.*|-fzero-call-used-regs=.*"
+    r"|--param=ssp-buffer-size=\d+"
+)
+_IN_TWO_WORDS = "--param\n"
 # Those of an ordinary call. The pattern takes longer to compile than all of the tools' other tables.
 _ORDINARY = frozenset(
     (
@@ -126,6 +133,14 @@ def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
 
 def matter_to_host_compiler(argv: Sequence[str]) -> bool:
     return not all(_is_ordinary(option) or _is_listed(option) for option in _options(argv))
+
+
+def matter_if_added(words: Sequence[str]) -> bool:
+    """Whether words that a wrapper adds to a host compiler's may have lines show; a file may hold any."""
+    whole = "\n".join(words).replace(_IN_TWO_WORDS, _IN_TWO_WORDS.replace("\n", "=")).split("\n")
+    unknown = [word for word in whole if not re.fullmatch(_ADDED, word)]
+    may_hold_more = any(word[:1] == "@" for word in unknown) or any("\n" in word for word in words)
+    return may_hold_more or matter_to_host_compiler(["", *unknown])
 
 
 def _is_ordinary(option: str) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The tags of key components that do not depend on the tool, see stage_key.py.
 TAGS = frozenset(
-    {"stage", "tool", "arguments", "inputs", "files", "sources", "directory", "names", "dates"}
+    {"stage", "tool", "arguments", "inputs", "files", "wrapper", "sources", "directory", "names", "dates"}
 )  # fmt: skip
 
 

@@ -1,0 +1,243 @@
+"""Which command a host compiler becomes that is a wrapper: a script, or a program of somebody's own.
+
+What nvcc gives to a host compiler says what its results may show: lines, directories, paths. Of a wrapper
+that is not known, since it may add words, and choose them by anything. So it is rehearsed: run with the very
+arguments that nvcc would give it, up to where it starts the compiler (observer/rehearsal.c). From then on its
+stage is treated as that command, which is in its key.
+
+    known       by this rehearsal, or one before with the same arguments in the same directory, behind which
+                nothing has changed that it was observed to read, look for or ask for (a manifest)
+    checked     in each run of the stage: where the wrapper becomes anything else the call begins again
+    unknown     what cannot be rehearsed is treated as a program that may do anything: by the bytes of what it
+                reads, with the object in its place (object_place.py)
+
+No result is taken from anywhere without what its own run was observed to read.
+"""
+
+from __future__ import annotations
+
+import json
+
+from nvccache.files import keys
+from nvccache.observation import becoming, process_checks
+from nvccache.observation.becoming import Becoming
+from nvccache.observation.stage_inputs import ObservedInputs, Subject
+from nvccache.plan import stage_key
+from nvccache.plan.model import DependencyFile, Plan, Stage
+from nvccache.plan.stages.host import asks_for_debug_info
+from nvccache.records import differences, input_records, machine_facts, manifest
+from nvccache.records.base_dir import Relocation
+from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.toolkit import toolchain
+from nvccache.values import dataclass, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nvccache.observation.observer_log import Observation
+    from nvccache.observation.watch import Watch
+    from nvccache.store.store import Store
+
+_NEVER, _BEFORE = "never", "before"
+_SCRATCH = "<scratch>"
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What the rehearsals of a call mean for its record: what they depended on beside the arguments.
+
+    A wrapper that `may_choose` does so by these: by the paths of outputs and directories, too, of which a
+    record of the call may leave out some.
+    """
+
+    input_records: tuple[InputRecord, ...] = ()
+    may_choose: bool = False
+
+
+class Rehearsals:
+    """The rehearsals of one call."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        environ: Mapping[str, str],
+        cwd: str,
+        store: Store,
+        since_ns: int,
+        watch: Watch,
+        checkout: str,
+        on_terminal: bool,
+    ) -> None:
+        self._plan = plan
+        self._environ = environ
+        self._cwd = cwd
+        self._store = store
+        self._watch = watch
+        self._on_terminal = on_terminal
+        self._since_ns = since_ns
+        self._inputs = ObservedInputs(store, cwd, plan.scratch, since_ns, checkout)
+        self._now = differences.Present(environ)
+        self._input_records: list[InputRecord] = []
+        self._may_choose = False
+
+    def plan(self) -> Plan:
+        """The plan with what each host compiler becomes, as far as that is known; raises OSError."""
+        steps: list[Stage | DependencyFile] = []
+        failed: set[str] = set()
+        for step in self._plan.steps:
+            steps.append(step)
+            if not isinstance(step, Stage) or not is_of_host(step):
+                continue
+            word = step.argv[0]
+            if toolchain.is_compiler(word, self._environ):
+                steps[-1] = replace(step, command=step.argv)
+            elif word not in failed:
+                steps[-1] = known = self._with_command(step)
+                failed.update(() if known.command else (word,))
+        return replace(self._plan, steps=tuple(steps))
+
+    def rehearsed(self) -> Rehearsed:
+        """What those of the plan depended on."""
+        return Rehearsed(tuple(self._input_records), self._may_choose)
+
+    def _with_command(self, stage: Stage) -> Stage:
+        memo_key = _memo_key(stage, self._environ, self._store)
+        remembered = self._store.find_memo(memo_key)
+        # A preprocessor comes first, which writes nothing of the user's, should the compiler run after all.
+        if self._watch.is_blind or (remembered != _BEFORE and (remembered or not stage.is_preprocessor)):
+            return stage
+        known = self._known(stage)
+        if not known or not remembered:
+            self._store.add_memo(memo_key, _BEFORE if known else _NEVER)
+        if not known:
+            return stage
+        shows_directory = stage.grammar.sees_directory or asks_for_debug_info(known.argv)
+        return replace(
+            stage,
+            grammar=replace(stage.grammar, sees_directory=shows_directory),
+            command=known.argv,
+            becomes=_parts(known, stage, self._plan.scratch),
+        )
+
+    def _known(self, stage: Stage) -> Becoming | None:
+        """What a stage's wrapper becomes, found or rehearsed."""
+        argv, scratch = _argv_of_nvcc(stage), self._plan.scratch
+        tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
+        shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
+        place = (self._cwd, self._environ.get("PWD", ""))
+        front_key = keys.key_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
+        nowhere = Relocation("", self._cwd)
+        found = manifest.find(front_key, self._store, nowhere, self._now, self._ask)
+        decoded = _decoded(found.attached, scratch) if found else None
+        if found and decoded:
+            self._note(found.input_record, decoded[1])
+            return decoded[0]
+        observation = self._watch.rehearse(argv, self._environ, self._on_terminal).read()
+        seen = becoming.of_run(observation, self._environ)
+        if seen is None:
+            return None
+        try:
+            made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
+        except UnreadableError:
+            return None
+        may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
+        self._note(made, may_choose)
+        attached = _encoded(seen, may_choose, scratch)
+        key = input_records.key_of(
+            keys.key_of("becomes", [("front", (front_key,)), ("as", (attached,))]), made
+        )
+        manifest.add(front_key, manifest.Found(key, made, attached), self._store, nowhere, self._since_ns)
+        return seen
+
+    def _note(self, made: InputRecord, may_choose: bool) -> None:
+        self._input_records.append(made)
+        self._may_choose |= may_choose
+
+    def _ask(self, topic: str, subject: str) -> str:
+        return machine_facts.answer(topic, subject, self._environ, self._store)
+
+
+def is_of_host(stage: Stage) -> bool:
+    """Whether a stage's command is the host compiler's, which may be a wrapper; the link is not kept."""
+    return stage.is_preprocessor or stage.tool.is_host_compiler
+
+
+def are_known(plan: Plan) -> bool:
+    """Whether it is known of all host compilers what they become."""
+    return all(stage.command for stage in plan.stages if is_of_host(stage))
+
+
+def forgotten(plan: Plan, stage: Stage, environ: Mapping[str, str], store: Store) -> Plan:
+    """The plan without what a wrapper was to become that has become something else; never rehearsed again."""
+    store.add_memo(_memo_key(stage, environ, store), _NEVER)
+    steps = [
+        replace(step, command=(), becomes=())
+        if isinstance(step, Stage) and step.argv[0] == stage.argv[0]
+        else step
+        for step in plan.steps
+    ]
+    return replace(plan, steps=tuple(steps))
+
+
+def is_as_rehearsed(
+    stage: Stage, observation: Observation, environ: Mapping[str, str], added: Sequence[str], scratch: str
+) -> bool:
+    """Whether a run has become what it was rehearsed to; `added` are words that were not rehearsed."""
+    if not stage.becomes:
+        return True
+    known = becoming.of_run(observation, environ)
+    if known is None:
+        return False
+    argv = list(known.argv)
+    for word in added:
+        if word in argv:
+            argv.remove(word)
+    return _parts(replace(known, argv=tuple(argv)), stage, scratch) == stage.becomes
+
+
+def _argv_of_nvcc(stage: Stage) -> tuple[str, ...]:
+    """A stage's command with products where nvcc has them written."""
+    wanted = {output.path: output.destination for output in stage.outputs if output.destination}
+    return tuple(wanted.get(word, word) for word in stage.argv)
+
+
+def _parts(known: Becoming, stage: Stage, scratch: str) -> tuple[str, ...]:
+    """What a wrapper becomes, as a key component: without what its intermediates and products are called.
+
+    Only the word behind `-o` is known to name the product, and nothing else.
+    """
+    roles = {
+        word: shown for word, shown in zip(stage.argv[1:], stage.key_argv, strict=True) if scratch in word
+    }
+    products = {path: out.role for out in stage.outputs for path in (out.path, out.destination) if path}
+    found, before = [], ""
+    for word in known.argv:
+        if before == "-o" and word in products:
+            found.append(f"<{products[word]}>")
+        elif word in roles and word not in products:
+            found.append(roles[word])
+        else:
+            found.append(word.replace(scratch, _SCRATCH))
+        before = word
+    variables = [change.replace(scratch, _SCRATCH) for change in known.variables]
+    return (known.program, str(len(found)), *found, *variables)
+
+
+def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
+    tool = tuple(stage_key.tool_parts(stage, environ, store))
+    return keys.key_of("rehearsed", [("tool", tool)])
+
+
+def _encoded(known: Becoming, may_choose: bool, scratch: str) -> bytes:
+    values = [[known.program, "chooses" if may_choose else ""], known.argv, known.variables]
+    return json.dumps([[word.replace(scratch, _SCRATCH) for word in words] for words in values]).encode()
+
+
+def _decoded(attached: bytes, scratch: str) -> tuple[Becoming, bool] | None:
+    try:
+        (program, chooses), *lists = json.loads(attached)
+        argv, variables = (tuple(word.replace(_SCRATCH, scratch) for word in words) for words in lists)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return Becoming(str(program), argv, variables), bool(chooses)

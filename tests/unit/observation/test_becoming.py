@@ -1,0 +1,90 @@
+"""Which command a wrapper has become, by its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvccache.observation import becoming
+from nvccache.observation.becoming import Becoming
+from nvccache.observation.observed_process import Given, Process
+from nvccache.observation.observer_log import Observation
+
+ENVIRON = {"PATH": "/bin", "SITE": "one", "LONG": "x" * 5000}
+GIVEN = Given(1, 2, 3, 4, 5)
+
+
+def shell(*argv: str) -> Process:
+    return Process("/bin/sh", ["/bin/sh", "wrapper", *argv], directory="/work", given=GIVEN)
+
+
+def compiler(*argv: str, directory: str = "/work", given: Given = GIVEN, **changes: str) -> Process:
+    environ = {"PATH": "/bin", "SITE": "one", "LD_PRELOAD": "observer.so", "_": "g++", **changes}
+    return Process("/usr/bin/g++-12", ["g++", *argv], directory=directory, given=given, environ=environ)
+
+
+def become(*processes: Process, goes_on: bool = False) -> Becoming | None:
+    environ = {name: value for name, value in ENVIRON.items() if name != "LONG"}
+    images = [processes[0]] if goes_on else [processes[0], next(one for one in processes if one.environ)]
+    return becoming.of_run(Observation(list(processes), set(), images=images), environ)
+
+
+def test_what_it_becomes_is_the_compiler_with_all_its_words() -> None:
+    found = become(shell("-c", "a.cu"), compiler("-DX", "-c", "a.cu"))
+    assert found == Becoming("/usr/bin/g++-12", ("g++", "-DX", "-c", "a.cu"), ())
+
+
+def test_variables_that_are_set_changed_or_taken_away() -> None:
+    changed = compiler(SITE="two", CPATH="/inc")
+    del changed.environ["PATH"]
+    found = become(shell(), changed)
+    assert found and found.variables == ("CPATH=/inc", "PATH", "SITE=two")
+
+
+@pytest.mark.parametrize("pwd", ["/work", "/other"])
+def test_the_directory_is_no_variable_where_it_is_the_directory(pwd: str) -> None:
+    found = become(shell(), compiler(PWD=pwd))
+    assert found and found.variables == (() if pwd == "/work" else ("PWD=/other",))
+
+
+def test_a_long_variable_is_compared_by_its_digest() -> None:
+    text, digest = f"LONG={ENVIRON['LONG']}".encode(), 14695981039346656037
+    for character in text:
+        digest = (digest ^ character) * 1099511628211 % (1 << 64)
+    signed = digest - (1 << 64) if digest >= 1 << 63 else digest
+    for value, expected in ((f"digest {signed}", ()), ("digest 7", ("LONG=digest 7",))):
+        run = Observation([shell(), compiler(LONG=value)], set())
+        run.images = list(run.processes)
+        found = becoming.of_run(run, ENVIRON)
+        assert found and found.variables == expected
+
+
+UNKNOWN = {
+    "another directory": (shell(), compiler(directory="/elsewhere")),
+    "other limits": (shell(), compiler(given=Given(1, 2, 3, 4, 6))),
+    "two compilers": (shell(), compiler("-c"), compiler("-c", "-O0")),
+    "a descriptor": (shell(), compiler("-include", "/dev/fd/9")),
+    "its standard input": (shell(), compiler("-")),
+    "a descriptor in a variable": (shell(), compiler(CPATH="/proc/self/fd/9")),
+    "a word that was cut": (shell(), compiler("-D" + "x" * 4095)),
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_is_not_known(what: str) -> None:
+    assert become(*UNKNOWN[what]) is None
+
+
+def test_a_wrapper_that_goes_on_starts_no_other_program() -> None:
+    inner, strip = Process("/usr/lib/cc1plus", ["cc1plus"]), Process("/usr/bin/strip", ["strip", "a.o"])
+    assert become(shell(), compiler(), inner, goes_on=True)
+    assert become(shell(), compiler(), inner, strip, goes_on=True) is None
+    assert become(shell(), compiler(), inner, strip), "it has become the compiler, which may start any"
+
+
+def test_clang_starts_itself() -> None:
+    assert become(shell(), compiler("-c"), compiler("-cc1", "-c"))
+
+
+def test_what_was_not_observed_in_full_is_not_known() -> None:
+    assert becoming.of_run(Observation([shell(), compiler()], set(), "torn"), ENVIRON) is None
+    assert becoming.of_run(Observation([shell()], set(), images=[shell()]), ENVIRON) is None
