@@ -24,6 +24,14 @@ GUARDS = [
         "mind and adds",
     ),
     Guard(
+        "rehearsals: files that stages hand on, and leftovers of an attempt",
+        "rehearsals.py",
+        "if seen is None or becoming.looks_into(observation, scratch, temporary_below(scratch)):",
+        "if seen is None:",
+        REHEARSED,
+        "hand_on",
+    ),
+    Guard(
         "rehearsals: what a descriptor holds",
         "becoming.py",
         "or reads_descriptor or",

@@ -312,3 +312,20 @@ def test_a_rehearsal_changes_nothing(bench: Workspace) -> None:
             assert command(*options, "-c", "a.cu", "-o", "a.o").status == 0
             counts.append((noted.read_text().count("\n"), gone.exists()))
         assert counts[0] == counts[1], name
+
+
+LOOKS = """
+for word; do case $word in *.ii|*.cpp) grep -qs MARK "$word" && mark=1 ;; esac; done
+exec "{g++}" -DVALUE=${mark:-0} "$@"
+"""
+
+
+@pytest.mark.parametrize("marks", ["// MARK\n", 'static const char* const mark = "MARK";\n'])
+def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(bench: Workspace, marks: str) -> None:
+    """Nor does it find what an attempt has left that was given up."""
+    options = put(bench, LOOKS)
+    bench.write("a.h", "")
+    bench.write("a.cu", '#include "a.h"\n' + SOURCE)
+    compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+    bench.write("a.h", marks)
+    compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
