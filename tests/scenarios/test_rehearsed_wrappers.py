@@ -320,12 +320,16 @@ exec "{g++}" -DVALUE=${mark:-0} "$@"
 """
 
 
-@pytest.mark.parametrize("marks", ["// MARK\n", 'static const char* const mark = "MARK";\n'])
-def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(bench: Workspace, marks: str) -> None:
+@pytest.mark.parametrize("is_marked", ["by its text", "by line markers"])
+def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(bench: Workspace, is_marked: str) -> None:
     """Nor does it find what an attempt has left that was given up."""
     options = put(bench, LOOKS)
-    bench.write("a.h", "")
-    bench.write("a.cu", '#include "a.h"\n' + SOURCE)
+    for folder in ("plain", "MARKED"):
+        bench.write(f"{folder}/a.h", "inline int here() { return 1; }\n")
+    bench.write("a.cu", '#include "plain/a.h"\n' + SOURCE)
     compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
-    bench.write("a.h", marks)
+    if is_marked == "by its text":
+        bench.write("plain/a.h", 'static const char* const mark = "MARK";\n')
+    else:
+        bench.write("a.cu", '#include "MARKED/a.h"\n' + SOURCE)
     compiled(bench, *options, "-c", "a.cu", "-o", "a.o")

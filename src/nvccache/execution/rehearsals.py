@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 
 from nvccache.files import keys
-from nvccache.machine.scratch import temporary_below
 from nvccache.observation import becoming, process_checks
 from nvccache.observation.becoming import Becoming
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -136,8 +135,8 @@ class Rehearsals:
             return decoded[0]
         observation = self._watch.rehearse(argv, self._environ, self._on_terminal).read()
         seen = becoming.of_run(observation, self._environ)
-        if seen is None or becoming.looks_into(observation, scratch, temporary_below(scratch)):
-            return None  # what lies there is not what the run will see
+        if seen is None:
+            return None
         try:
             made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
         except UnreadableError:

@@ -81,23 +81,6 @@ def before_compiler(observation: Observation) -> list[Process]:
     return [process for process in observation.processes if id(process) not in behind and not process.environ]
 
 
-def looks_into(observation: Observation, directory: str, but: str) -> bool:
-    """Whether a wrapper looks at files in a directory, such as those that the compiler is to read or write.
-
-    `but` is the way to others in there.
-    """
-    seen = (
-        path
-        for process in before_compiler(observation)
-        for paths in (
-            *(process.files, process.others, process.found, process.absent, process.denied, process.listed),
-            *(process.executable, process.links, process.resolved, process.attributes, process.permissions),
-        )
-        for path in paths
-    )
-    return any(path.startswith(f"{directory}/") and not f"{path}/".startswith(f"{but}/") for path in seen)
-
-
 def _is_of_compiler(process: Process) -> bool:
     return known_programs.kind_of(process) == known_programs.HOST
 
