@@ -99,6 +99,8 @@ def examine(line: RandomLine, site: Site) -> Case:
     environ = {**site.environ, **line.environ}
     plain = dry_runs.ask(site.nvcc, line.arguments, environ, site.directory, site.temporary)
     call = parse(line.arguments, environ)
+    if isinstance(call, Invocation) and call.is_query:
+        call = Bypass(call.mode)  # it has no plan
     if isinstance(call, Bypass):
         return Case(line, plain, (), call, None, None, None)
     if "threads" in call.options and (plain.is_scattered or site.release < (13, 0)):

@@ -74,7 +74,10 @@ def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
 
 
 def test_results_of_an_nvcc_that_is_gone_are_removed(compiled):
-    wrapper = compiled.write("tools/nvcc", f'#!/bin/sh\nexec {compiled.nvcc} "$@"\n')
+    tools = compiled.directory.parent / "tools"  # of those in a checkout it is not known which one was meant
+    tools.mkdir()
+    wrapper = tools / "nvcc"
+    wrapper.write_text(f'#!/bin/sh\nexec {compiled.nvcc} "$@"\n')
     wrapper.chmod(0o755)
     compiled.write("three.cu", "__global__ void three() {}\n")
     os.utime(compiled.directory / "three.cu", (1, 1))

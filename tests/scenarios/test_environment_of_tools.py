@@ -82,12 +82,12 @@ def words_of(role: str, program: str, masks: Path, recorder: Path) -> list[str]:
     nvcc = str(recorder / "nvcc")
     module = [sys.executable, "-m", "nvccache"]
     return {
-        "launcher": [program, nvcc, "--version"],
-        "python -m": [*module, nvcc, "--version"],
-        "python -I -m": [sys.executable, "-I", "-m", "nvccache", nvcc, "--version"],
-        "shim": [str(masks / "shim" / "nvcc"), "--version"],
+        "launcher": [program, nvcc, "--dryrun"],
+        "python -m": [*module, nvcc, "--dryrun"],
+        "python -I -m": [sys.executable, "-I", "-m", "nvccache", nvcc, "--dryrun"],
+        "shim": [str(masks / "shim" / "nvcc"), "--dryrun"],
         "off": [program, nvcc, "-c", "a.cu"],
-        "bypass": [program, nvcc, "-E", "a.cu"],
+        "bypass": [program, nvcc, "-v", "-c", "a.cu"],
         "fault": [*module, nvcc, "-c", "a.cu"],
         "damaged": [str(masks / "damaged" / "nvcc"), "-c", "a.cu"],
         "passed through": [program, str(recorder / "g++"), "-c", "a.cpp"],

@@ -314,6 +314,23 @@ def test_a_rehearsal_changes_nothing(bench: Workspace) -> None:
         assert counts[0] == counts[1], name
 
 
+def test_one_that_looks_at_the_text_of_path(bench: Workspace) -> None:
+    options = put(bench, "case :$PATH: in *:/elsewhere:*) V=-DVALUE=2 ;; esac\n" + BECOMES)
+    bench.write("a.cu", SOURCE)
+    path = bench.environ["PATH"]
+    for searched in (path, f"{path}:/elsewhere", path, f"{path}:/elsewhere"):
+        compiled(bench, *options, "-c", "a.cu", "-o", "a.o", PATH=searched)
+
+
+def test_what_it_says_by_itself_is_of_the_call(bench: Workspace) -> None:
+    """It does not show in the command that it becomes."""
+    options = put(bench, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
+    bench.write("a.cu", SOURCE)
+    for text in ("", "one\n", "two\n", "", "two\n"):
+        bench.write("said", text)
+        compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+
+
 LOOKS = """
 for word; do case $word in *.ii|*.cpp) grep -qs MARK "$word" && mark=1 ;; esac; done
 exec "{g++}" -DVALUE=${mark:-0} "$@"

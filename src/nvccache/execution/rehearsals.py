@@ -133,10 +133,11 @@ class Rehearsals:
         if found and decoded:
             self._note(found.input_record, decoded[1])
             return decoded[0]
-        observation = self._watch.rehearse(argv, self._environ, self._on_terminal).read()
+        completed, log = self._watch.rehearse(argv, self._environ, self._on_terminal)
+        observation = log.read()
         seen = becoming.of_run(observation, self._environ)
-        if seen is None:
-            return None
+        if seen is None or completed.stdout or completed.stderr:
+            return None  # nothing of what it says by itself shows in what it becomes
         try:
             made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
         except UnreadableError:

@@ -118,7 +118,7 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
             name for name in names if environment.is_ignored(name) and not environment.is_hidden(name)
         }
     of_shells = {*OF_SHELLS, "HOME"} if _HOME.search(text) else {*OF_SHELLS}
-    return {name for name in names if not environment.is_hidden(name) and name != "PATH"} | of_shells
+    return {name for name in names if not environment.is_hidden(name)} | of_shells
 
 
 def variables_at_start(

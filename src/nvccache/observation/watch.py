@@ -67,10 +67,12 @@ class Watch:
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
         return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
 
-    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool) -> Log:
-        """What a wrapper does up to where it starts a compiler; raises OSError."""
+    def rehearse(
+        self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool
+    ) -> tuple[Completed, Log]:
+        """What a wrapper says and does up to where it starts a compiler; raises OSError."""
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
         observer.rehearse(directory, process_checks.handed_down())
-        process.run(argv, armed, on_terminal=on_terminal)
-        return Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
+        completed = process.run(argv, armed, on_terminal=on_terminal)
+        return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))

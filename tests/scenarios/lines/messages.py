@@ -66,14 +66,14 @@ _FAILURES = (
 )
 
 _LEFT_TO_NVCC = (
-    Line("version", "--version", "bypass:information"),
-    Line("version_shim", "-V", "bypass:information", is_shim=True),
-    Line("help", "--help", "bypass:information"),
-    Line("list_gpu_code", "--list-gpu-code", "bypass:information"),
+    Line("version", "--version", "query_miss"),
+    Line("version_shim", "-V", "query_miss", is_shim=True),
+    Line("help", "--help", "query_miss"),
+    Line("list_gpu_code", "--list-gpu-code", "query_miss"),
     Line("dryrun", "--dryrun -c a.cu -o a.o", "bypass:information"),
     Line("verbose", "-v -c a.cu -o a.o", "bypass:verbose"),
-    Line("preprocess", "-E a.cu", "bypass:preprocess_only"),
-    Line("preprocess_to_file", "-E headers.cu -o h.ii", "bypass:preprocess_only"),
+    Line("preprocess", "-E a.cu", "query_miss"),
+    Line("preprocess_to_file", "-E headers.cu -o h.ii", "query_miss"),
     Line("library", "-lib a.cu b.cu -o libx.a", "bypass:library"),
     Line("run", "-run main.cu -o main", "bypass:run"),
     Line("host_dependencies", "-Xcompiler -MD,-MF,host.d -c a.cu -o a.o", "bypass:host_side_output"),

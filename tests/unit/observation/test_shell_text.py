@@ -49,8 +49,8 @@ def test_what_shells_heed_by_themselves_always_counts():
     assert {"BASH_ENV", "ENV", "CDPATH", "BASH_FUNC_*", "POSIXLY_CORRECT"} < variables_in([b"exec g++"])
 
 
-def test_path_counts_by_what_is_looked_for_and_what_reaches_nothing_not_at_all():
-    assert named("$PATH $TMPDIR $NVCCACHE_DIR $_ $HOME_") == {"HOME_"}
+def test_path_counts_where_a_text_names_it_and_what_reaches_nothing_not_at_all():
+    assert named("$PATH $TMPDIR $NVCCACHE_DIR $_ $HOME_") == {"HOME_", "PATH"}
 
 
 @pytest.mark.parametrize("name", ["MAKELEVEL", "MAKEFLAGS", "OLDPWD", "SHLVL", "TEMP", "TMP"])
