@@ -24,7 +24,7 @@ from pathlib import Path
 
 from .faults import UnavailableError
 
-_DEFAULT_INDEX = "https://index.example/simple"
+_DEFAULT_OF_PIP = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 _SECONDS = 60
 _READ_AT_ONCE = 1 << 20
 
@@ -49,7 +49,7 @@ class Indexes:
     """Where pip looks: directories and pages of links, indexes, and the certificates to believe."""
 
     links: tuple[str, ...] = ()
-    indexes: tuple[str, ...] = (_DEFAULT_INDEX,)
+    indexes: tuple[str, ...] = ()
     certificates: str | None = None
 
 
@@ -72,22 +72,23 @@ class _Links(html.parser.HTMLParser):
 
 def configured() -> Indexes:
     """The indexes of the user's pip; raises UnavailableError where there is no pip."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise UnavailableError(f"`{sys.executable} -m pip` does not say which index to use")
-    return parsed(done.stdout)
+    said = []
+    for words in (("-m", "pip", "config", "list"), ("-c", _DEFAULT_OF_PIP)):
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UnavailableError(f"`{sys.executable} -m pip` does not say which index to use")
+        said.append(done.stdout)
+    return parsed(said[0], said[1].strip())
 
 
-def parsed(listing: str) -> Indexes:
-    """What `pip config list` prints; a variable of the environment comes before a file, as in pip."""
+def parsed(listing: str, default: str) -> Indexes:
+    """What `pip config list` prints, beside the index of pip itself; a variable of the environment comes before a file, as in pip."""
     values: dict[str, str] = {}
     for line in sorted(listing.splitlines(), key=lambda line: line.startswith(":env:")):
         name, _, value = line.partition("=")
         values[name.rpartition(".")[2]] = str(ast.literal_eval(value))
     indexes = () if values.get("no-index", "").lower() in ("1", "true", "yes") else (
-        values.get("index-url", _DEFAULT_INDEX),
+        values.get("index-url", default),
         *values.get("extra-index-url", "").split(),
     )  # fmt: skip
     return Indexes(tuple(values.get("find-links", "").split()), indexes, values.get("cert"))

@@ -69,11 +69,11 @@ def test_an_index_without_the_file_is_a_sentence(index, tmp_path):
 @pytest.mark.parametrize(
     ("listing", "expected"),
     [
-        ("", Indexes((), ("https://index.example/simple",), None)),
+        ("", Indexes((), ("https://default",), None)),
         ("global.index-url='https://a/simple'\n", Indexes((), ("https://a/simple",))),
         (
             "global.extra-index-url='https://b https://c'\n:env:.cert='/ca.pem'\n",
-            Indexes((), ("https://index.example/simple", "https://b", "https://c"), "/ca.pem"),
+            Indexes((), ("https://default", "https://b", "https://c"), "/ca.pem"),
         ),
         ("global.no-index='true'\nglobal.find-links='/wheels'\n", Indexes(("/wheels",), ())),
         (":env:.index-url='https://env'\nglobal.index-url='https://file'\n", Indexes((), ("https://env",))),
@@ -81,4 +81,4 @@ def test_an_index_without_the_file_is_a_sentence(index, tmp_path):
     ids=["nothing", "an index", "more than one", "none", "a variable"],
 )
 def test_where_pip_looks_is_read(listing, expected):
-    assert downloads.parsed(listing) == expected
+    assert downloads.parsed(listing, "https://default") == expected
