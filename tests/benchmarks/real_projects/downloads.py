@@ -82,7 +82,10 @@ def configured() -> Indexes:
 
 
 def parsed(listing: str, default: str) -> Indexes:
-    """What `pip config list` prints, beside the index of pip itself; a variable of the environment comes before a file, as in pip."""
+    """What `pip config list` prints; `default` is pip's own index.
+
+    A variable of the environment comes before a file, as in pip.
+    """
     values: dict[str, str] = {}
     for line in sorted(listing.splitlines(), key=lambda line: line.startswith(":env:")):
         name, _, value = line.partition("=")
