@@ -331,6 +331,16 @@ def test_what_it_says_by_itself_is_of_the_call(bench: Workspace) -> None:
         compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
 
 
+def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(bench: Workspace) -> None:
+    """As for a lock, which is nobody's then: it comes to an end, once."""
+    options = put(
+        bench, 'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES
+    )
+    bench.write("a.cu", SOURCE)
+    for _ in range(2):
+        compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+
+
 LOOKS = """
 for word; do case $word in *.ii|*.cpp) grep -qs MARK "$word" && mark=1 ;; esac; done
 exec "{g++}" -DVALUE=${mark:-0} "$@"

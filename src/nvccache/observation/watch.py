@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 
-from nvccache.machine import process
+from nvccache.machine import process, watchdog
 from nvccache.observation import observer, process_checks
 from nvccache.toolkit import toolchain
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.observer_log import Observation
+
+
+LONGEST_REHEARSAL = 10  # seconds
 
 
 class Log:
@@ -67,6 +71,10 @@ class Watch:
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
         return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
 
+    def _end(self, handle: Handle) -> None:
+        handle.end()
+        watchdog.end_tools(self._scratch)  # also what it has left behind
+
     def rehearse(
         self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool
     ) -> tuple[Completed, Log]:
@@ -74,5 +82,15 @@ class Watch:
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
         observer.rehearse(directory, process_checks.handed_down())
-        completed = process.run(argv, armed, on_terminal=on_terminal)
-        return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
+        handle = process.Handle()
+        # It may wait for what it is kept from doing.
+        limit = threading.Timer(LONGEST_REHEARSAL, self._end, (handle,))
+        limit.daemon = True
+        limit.start()
+        try:
+            completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
+        finally:
+            limit.cancel()
+            limit.join()  # or it would end what runs next
+        why_not = f"it took more than {LONGEST_REHEARSAL} s" if handle.is_ended else ""
+        return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")), why_not)
