@@ -58,6 +58,7 @@ REASONS = {
     "shell_expansion": "a command needs a shell to be understood",
     "same_base_name": "two inputs have one base name, so that their intermediate files would have one name",
     "unexplained": "a part of nvcc's plan was not understood",
+    "little_memory": "`ulimit -d` or `-v` leaves less than 128 MiB, with which nvcc fails",
     "no_temporary_files": "the directory that TMPDIR names, or /tmp, is not there or cannot be written to",
     "missing_program": "a program that the compile runs is not there, or a line of nvcc's plan is no command",
     "nothing_to_cache": "no stage of the call is one that is cached",

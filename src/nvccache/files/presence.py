@@ -45,6 +45,9 @@ def state_of(path: str) -> str:
     return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT
 
 
+_LITTLE = 128 << 20  # bytes
+
+
 def reader() -> str:
     """Who this process is, as far as it decides what may be read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
@@ -66,6 +69,12 @@ def tight_limits() -> tuple[str, ...]:
         if soft.isdecimal() and int(soft) < _ENOUGH.get(name, 0):
             found.append(f"{name} {soft}")
     return tuple(found)
+
+
+def has_little_memory() -> bool:
+    """Whether this process may use so little that nvcc fails, and threads of ours may not start."""
+    limits = [limit.rpartition(" ") for limit in tight_limits()]
+    return any(name in ("data size", "address space") and int(size) < _LITTLE for name, _, size in limits)
 
 
 def can_make_temporary_files(environ: Mapping[str, str]) -> bool:

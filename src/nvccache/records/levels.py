@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
-from nvccache.files.presence import can_make_temporary_files
+from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.output_names import STANDARD_OUTPUT
@@ -56,6 +56,11 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
         from nvccache.commandline.invocation import Bypass
 
         outcome.bypass = Bypass("no_temporary_files", environ.get("TMPDIR", ""))  # nvcc says so
+        return outcome
+    if has_little_memory():
+        from nvccache.commandline.invocation import Bypass
+
+        outcome.bypass = Bypass("little_memory", "")
         return outcome
     if not config.recache:
         ask = _asking(cache, environ)

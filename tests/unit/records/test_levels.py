@@ -162,7 +162,8 @@ def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, mo
 
 def test_without_room_for_temporary_files_nvcc_is_left_to_complain(place):
     environ = {"NVCCACHE_DIR": str(place.parent / "cache")}
-    for directory, reason in (("/nowhere", "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):
+    missing = str(place.parent / "missing")
+    for directory, reason in ((missing, "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):
         found = levels.answer("nvcc", [*LINE], config.load(environ), {"TMPDIR": directory})
         assert (found.bypass.reason if found.bypass else "") == reason
 
