@@ -49,10 +49,10 @@ def test_another_system_gets_a_sentence(
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
-def test_a_build_elsewhere_ends_with_a_sentence() -> None:
-    build = "import sys; sys.platform = 'darwin'; import hatchling.build as b; b.build_wheel('/nowhere')"
+def test_a_build_elsewhere_ends_with_a_sentence(tmp_path: Path) -> None:
+    build = "import sys; sys.platform = 'darwin'; import hatchling.build as b; b.build_wheel(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", build], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
     assert "nvccache runs on Linux only" in done.stdout + done.stderr

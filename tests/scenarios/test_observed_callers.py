@@ -106,6 +106,16 @@ def test_a_wrapper_that_found_its_standard_input_empty(bench: Workspace) -> None
     assert compile_to_ptx(bench, "-ccbin", path, typed="3\n") == expected
 
 
+def test_a_wrapper_in_bash_that_looks_up_the_shell_of_its_user(bench: Workspace) -> None:
+    """As bash does where SHELL is not set, in containers and jobs; systemd walks the way there."""
+    bench.environ.pop("SHELL", None)
+    path = wrapper(bench, '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n')
+    for _ in range(2):
+        assert compile_to_ptx(bench, "-ccbin", path)[0] == 0
+        time.sleep(OLD_ENOUGH)
+    assert bench.counters().calls["direct_hit"] == 1
+
+
 def test_a_wrapper_that_hands_its_standard_input_on_is_recorded(bench: Workspace) -> None:
     path = wrapper(bench, '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n')
     for _ in range(2):

@@ -66,10 +66,7 @@ class Context:
 
     def with_rehearsals(self) -> Context:
         """The same with what wrappers of host compilers become, see rehearsals.py; raises OSError."""
-        plan, environ = self.plan, environ_of_tools(self)
-        made = Rehearsals(
-            plan, environ, self.cwd, self.store, self.since_ns, self.watch, self.checkout, bool(self.terminal)
-        )
+        made = Rehearsals(self, environ_of_tools(self))
         return replace(self, plan=made.plan(), rehearsed=made.rehearsed())
 
 

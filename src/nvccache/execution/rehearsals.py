@@ -35,8 +35,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nvccache.execution.execution import Context
     from nvccache.observation.observer_log import Observation
-    from nvccache.observation.watch import Watch
     from nvccache.store.store import Store
 
 _NEVER, _BEFORE = "never", "before"
@@ -58,25 +58,15 @@ class Rehearsed:
 class Rehearsals:
     """The rehearsals of one call."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        environ: Mapping[str, str],
-        cwd: str,
-        store: Store,
-        since_ns: int,
-        watch: Watch,
-        checkout: str,
-        on_terminal: bool,
-    ) -> None:
-        self._plan = plan
+    def __init__(self, context: Context, environ: Mapping[str, str]) -> None:
+        """`environ` is what the tools are given."""
+        self._plan, self._store, self._cwd = context.plan, context.store, context.cwd
+        self._watch, self._on_terminal = context.watch, bool(context.terminal)
+        self._since_ns = context.since_ns
         self._environ = environ
-        self._cwd = cwd
-        self._store = store
-        self._watch = watch
-        self._on_terminal = on_terminal
-        self._since_ns = since_ns
-        self._inputs = ObservedInputs(store, cwd, plan.scratch, since_ns, checkout)
+        self._inputs = ObservedInputs(
+            context.store, context.cwd, context.plan.scratch, context.since_ns, context.checkout
+        )
         self._now = differences.Present(environ)
         self._input_records: list[InputRecord] = []
         self._may_choose = False

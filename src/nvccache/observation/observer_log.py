@@ -255,7 +255,9 @@ class _Reader:
         elif len(numbers) != 8:
             raise ValueError("no file")
         elif flags & os.O_PATH:
-            process.found.setdefault(path, numbers[4])
+            if flags & os.O_NOFOLLOW:  # as lstat sees it; so systemd looks for the shell of a user
+                process.links.add(path)
+            process.found.setdefault(path, 0 if stat.S_ISLNK(numbers[4]) else numbers[4])
         else:
             self._note_open_file(path, flags, numbers)
 

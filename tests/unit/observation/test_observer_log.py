@@ -63,6 +63,8 @@ def test_every_kind_has_its_place(observe_one):
         opened("/file"),
         opened("/place", os.O_RDONLY, DIRECTORY),
         opened("/dev/random", os.O_RDONLY, DEVICE),
+        opened("/bin", os.O_PATH | os.O_NOFOLLOW, stat.S_IFLNK),
+        opened("/usr", os.O_PATH | os.O_NOFOLLOW, DIRECTORY),
         "o 2 0\t/absent",
         "o 13 0\t/secret",
         f"s 0 {REGULAR}\t/stated",
@@ -92,7 +94,8 @@ def test_every_kind_has_its_place(observe_one):
     assert found.found["/stated"] == REGULAR
     assert {"/linked", "/program", "/readable", "/no-link", "/resolved", "/listed"} <= found.found.keys()
     assert found.executable == {"/program", "/no-program"}
-    assert found.links == {"/linked", "/read-link", "/no-link"}
+    assert found.links == {"/linked", "/read-link", "/no-link", "/bin", "/usr"}
+    assert (found.found["/bin"], found.found["/usr"]) == (0, DIRECTORY)
     assert (found.resolved, found.listed) == ({"/resolved"}, {"/listed"})
     assert found.inputs == {(3, 2**64 - 1)}
     assert (found.variables, found.questions) == ({"CPATH"}, {("clock_gettime", 7, 1)})
