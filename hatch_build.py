@@ -51,12 +51,13 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if sys.platform != "linux":
             self.app.abort("nvccache runs on Linux only: there is nothing to build here")
-        sources = os.path.join(self.root, "launcher")
+        native = os.path.join(self.root, "src", "native")
+        sources = os.path.join(native, "launcher")
         self._folder = tempfile.mkdtemp(prefix="nvccache-launcher-")
         trials = {name: Trial() for name in ("launcher", "observer", "class-check")}
-        launcher = compiled_launcher(os.path.join(sources, "nvccache.c"), self._folder, trials["launcher"])
-        observer = compiled_observer(os.path.join(self.root, "observer"), self._folder, trials["observer"])
-        check_source = os.path.join(self.root, "worker", "class_check.c")
+        launcher = compiled_launcher(sources, self._folder, trials["launcher"])
+        observer = compiled_observer(os.path.join(native, "observer"), self._folder, trials["observer"])
+        check_source = os.path.join(native, "class_check", "class_check.c")
         check = compiled_check(check_source, self._folder, trials["class-check"])
         notes = self._noted(trials)
         # Also where neither could be built: what is left runs on no other system either.
@@ -156,12 +157,13 @@ def _complaint(stderr: bytes) -> str:
     return next((line for line in lines if "error" in line), lines[-1] if lines else "it failed")
 
 
-def compiled_launcher(source: str, folder: str, trial: Trial) -> str:
+def compiled_launcher(sources: str, folder: str, trial: Trial) -> str:
     """The path of the launcher in `folder`, or empty if it cannot be compiled or run here.
 
     Linked statically where the C library can be: that starts faster, and on other systems, too.
     """
-    for path in results([source], os.path.join(folder, "nvccache"), (("-static",), ()), trial):
+    files = sorted(glob.glob(os.path.join(sources, "*.c")))
+    for path in results(files, os.path.join(folder, "nvccache"), (("-static",), ()), trial):
         try:
             tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
         except OSError:

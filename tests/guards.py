@@ -42,7 +42,7 @@ def main() -> int:
 def try_without(guard: Guard, tree: Path) -> str:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
-    for name in ("src", "tests", "launcher", "observer", "docs/man"):
+    for name in ("src", "tests", "scripts", "docs/man"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py"):
         shutil.copy(ROOT / name, tree)
@@ -63,7 +63,7 @@ def build_observer(tree: Path) -> None:
     program = (
         "import tempfile, hatch_build as build\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
-        "    built = build.compiled_observer('observer', folder, build.Trial())\n"
+        "    built = build.compiled_observer('src/native/observer', folder, build.Trial())\n"
         "    build.put(built, 'src/nvccache/native/observer.so')\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tree, check=True)

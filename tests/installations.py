@@ -5,15 +5,21 @@ What nvccache needs (click, blake3) is linked from the environment of the tests:
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import venv
 from collections.abc import Callable
 from pathlib import Path
 
+from nvccache.cli.install import _import_folders
+
 ROOT = Path(__file__).parents[1]
+NATIVE = ROOT / "src" / "native"
 _NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "xxhash", "zstandard")
 
 
@@ -85,6 +91,43 @@ def shared(base: Path, name: str, make: Callable[[Path], None]) -> Path:
             make(folder)
             (base / f"{name}.made").touch()
     return folder
+
+
+@functools.cache
+def launcher_of_tree() -> Path:
+    """The launcher compiled from this tree, which runs the nvccache of this tree; once for all test runs.
+
+    No installation's: `tests/guards.py` runs tests in a copy of the tree.
+    """
+    sources = sorted((NATIVE / "launcher").iterdir())
+    told = [sys.executable, str(ROOT), *private_path(), *(path.read_bytes().hex() for path in sources)]
+    name = hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    base = Path(tempfile.gettempdir()) / f"nvccache-test-launchers-{os.getuid()}"
+    base.mkdir(mode=0o755, exist_ok=True)
+    return shared(base, name, _make_launcher) / "nvccache"
+
+
+def _make_launcher(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    compile_launcher(folder)
+    script = (NATIVE / "launcher" / "nvccache-python").read_text()
+    script = script.replace("\nimport sys\n", f"\nimport sys\n\nsys.path += {private_path()!r}\n", 1)
+    script = script.replace("#!/usr/bin/env python3", f"#!{sys.executable}", 1)
+    (folder / "nvccache-python").write_text(script)
+
+
+def private_path() -> list[str]:
+    """The directories that hold this tree's nvccache and what it imports."""
+    return [str(ROOT / "src"), *_import_folders()[1:]]
+
+
+def compile_launcher(folder: Path, *options: str) -> Path:
+    """Compile the launcher of this tree; it finds its script beside itself."""
+    program = folder / "nvccache"
+    sources = [str(path) for path in sorted((NATIVE / "launcher").glob("*.c"))]
+    linking = [] if options else ["-static"]
+    subprocess.run(["cc", "-O1", "-g", *options, "-o", str(program), *sources, *linking], check=True)
+    return program
 
 
 def text_of(*argv: str | Path, **options: object) -> str:

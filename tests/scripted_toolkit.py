@@ -127,8 +127,8 @@ class Toolkit:
         argv = line.split()
         parsed = invocation.parse(argv, environ)
         assert isinstance(parsed, Invocation), parsed
-        request = Request(self.nvcc, tuple(argv), parsed, environ, environ, "0" * 64, "")
-        return pipeline.carry_out(request, settings.load(environ))
+        request = Request(self.nvcc, tuple(argv), parsed, environ, environ, settings.load(environ), "")
+        return pipeline.carry_out(request, request.config)
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:
         """What a record answers, if one does."""

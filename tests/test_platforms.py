@@ -22,7 +22,7 @@ sys.argv[:] = ["nvccache", "nvcc", "-c", "a.cu"]
 if entry == "module":
     runpy.run_module("nvccache", run_name="__main__")
 else:
-    runpy.run_path(root + "/launcher/nvccache-python", run_name="__main__")
+    runpy.run_path(root + "/src/native/launcher/nvccache-python", run_name="__main__")
 """
 MISSING_ON_WINDOWS = ("fcntl", "grp", "pwd", "resource", "termios")
 HINT = "hint: under WSL it caches the nvcc of the CUDA toolkit for Linux\n"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from installations import launcher_of_tree
 from nvccache.plan import stages
 from nvccache.store import event_totals, store
 
@@ -65,9 +66,14 @@ class Workspace:
         return self.run([self.nvcc, *arguments], cwd, **variables)
 
     def cached(self, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> Result:
-        """Run nvcc through nvccache as a launcher, what was written before being old enough."""
+        """Run nvcc through nvccache as a launcher, what was written before being old enough.
+
+        By itself the launcher heeds no PYTHONPATH, through which some tests have other modules loaded.
+        """
         time.sleep(OLD_ENOUGH)
-        return self.run([sys.executable, "-m", "nvccache", self.nvcc, *arguments], cwd, **variables)
+        is_changed = "PYTHONPATH" in {**self.environ, **variables}
+        ours = [sys.executable, "-m", "nvccache"] if is_changed else [str(launcher_of_tree())]
+        return self.run([*ours, self.nvcc, *arguments], cwd, **variables)
 
     def forget_calls(self) -> None:
         """Remove what answers whole calls from records, so that the stages are asked."""

@@ -87,7 +87,7 @@ OF_OTHERS = frozenset(
         "TMPDIR",
     )
 )
-_OWN = ("NVCCACHE_", "_NVCCACHE_")
+OWN = ("NVCCACHE_", "_NVCCACHE_")
 _GIVEN_BY_US = ("_", "TMPDIR")
 
 
@@ -98,12 +98,12 @@ def asks_for_colours(argv: Iterable[str]) -> bool:
 
 def is_ignored(name: str) -> bool:
     """Whether no product can depend on a variable, unless something names it that is no compiler."""
-    return name in OF_OTHERS or name.startswith(_OWN)
+    return name in OF_OTHERS or name.startswith(OWN)
 
 
 def is_hidden(name: str) -> bool:
     """Whether no tool sees the value that a variable has for the caller."""
-    return name in _GIVEN_BY_US or name.startswith(_OWN)
+    return name in _GIVEN_BY_US or name.startswith(OWN)
 
 
 def digest_of(name: str, environ: Mapping[str, str]) -> str:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SHIM_MARK = b"# The nvcc shim of nvccache."  # in the scripts that `install` wrote once
-_MARK_WITHIN = 8192  # bytes; before it came at most the path of an interpreter, twice
+MARK_WITHIN = 8192  # bytes; before it came at most the path of an interpreter, twice
 
-_NESTED = 3
+NESTED = 3
 OWN_NAMES = ("nvccache", "nvccache-python")  # the executables that an installation brings
 
 # What has been started as nvcc on the way to this process, so that a wrapper which looks for nvcc on
@@ -43,7 +43,7 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
             return ""
         # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
         # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
-        if not is_ours(name) and times(name) < (_NESTED if typed else 1):
+        if not is_ours(name) and times(name) < (NESTED if typed else 1):
             return name
     behind_us = [
         candidate
@@ -51,7 +51,17 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
         if is_program(candidate) and not is_ours(candidate)
     ]
     # What was tried comes last: a wrapper wants the next one, but a host compiler may call the same again.
-    return next((path for most in (1, _NESTED) for path in behind_us if times(path) < most), "")
+    return next((path for most in (1, NESTED) for path in behind_us if times(path) < most), "")
+
+
+def way_to(nvcc: str, typed: str, configured: str, environ: Mapping[str, str]) -> tuple[list[str], bool]:
+    """The paths that `find` looks at, up to the nvcc that it has found, and whether PATH says so."""
+    name = typed or configured or "nvcc"
+    if name == nvcc:
+        return [name], False
+    on_path = list(_on_path(_sought(name), environ))
+    found = on_path[: on_path.index(nvcc) + 1] if nvcc in on_path else [nvcc]
+    return [*([name] if "/" in name else []), *found], True
 
 
 def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:
@@ -82,7 +92,7 @@ def is_ours(path: str) -> bool:
         return False
     try:
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return is_file and SHIM_MARK in os.read(descriptor, _MARK_WITHIN)
+        return is_file and SHIM_MARK in os.read(descriptor, MARK_WITHIN)
     except OSError:
         return False
     finally:

@@ -63,9 +63,9 @@ def role() -> Callable[[], int]:
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
         return lambda: _compile("", sys.argv[1:])
-    while len(sys.argv) > 1 and _is_launcher(sys.argv[1]):  # set twice, by a build and by its environment
-        del sys.argv[1]
     argv = sys.argv[1:]
+    while argv and _is_launcher(argv[0]):  # set twice, by a build and by its environment
+        del argv[0]
     if argv and "/" in argv[0] and argv[0][0] != "-":  # as CMake calls us; no command has a slash
         return lambda: _compile(argv[0], argv[1:])
     from nvccache.cli.names import COMMANDS
@@ -73,6 +73,7 @@ def role() -> Callable[[], int]:
     if not argv or argv[0] in COMMANDS or not _is_compiler(argv[0]):
         from nvccache import cli
 
+        sys.argv[1:] = argv
         return cli.main
     return lambda: _compile(argv[0], argv[1:])
 
@@ -197,7 +198,7 @@ def _cached_compile(
             outcome.invocation,
             environ,
             real_nvcc.guarded(environ, nvcc),
-            outcome.replay_key,
+            config,
             outcome.terminal,
             outcome.program,
         )

@@ -7,7 +7,7 @@ from guarded.table import ENVIRONMENT, Guard
 GUARDS = [
     Guard(
         "entry: the environment of an nvccache that cannot be loaded",
-        "launcher/nvccache-python",
+        "src/native/launcher/nvccache-python",
         "environ = dict(pair for pair in pairs if len(pair) == 2)",
         "environ = posix.environ",
         ENVIRONMENT,

@@ -5,11 +5,18 @@ from __future__ import annotations
 from guarded.table import OBSERVER, START, Guard
 
 GUARDS = [
-    Guard("launcher: isolation", "launcher/nvccache.c", '"-IS', '"-S', START, "no_say"),
-    Guard("launcher: isolation by sh", "launcher/nvccache.sh", "options=-IS", "options=-S", START, "no_say"),
+    Guard("launcher: isolation", "src/native/launcher/python.c", ': "-IS"', ': "-S"', START, "no_say"),
+    Guard(
+        "launcher: isolation by sh",
+        "src/native/launcher/nvccache.sh",
+        "options=-IS",
+        "options=-S",
+        START,
+        "no_say",
+    ),
     Guard(
         "launcher: no byte code on request",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         "no_cache && *no_cache",
         "0",
         START,
@@ -17,7 +24,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: an interpreter started by sh",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         "strncmp(second, by_shell, sizeof by_shell - 1) == 0",
         "0",
         START,
@@ -25,7 +32,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: links are resolved",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         '!realpath("/proc/self/exe", folder) && !realpath(started, folder)',
         "!strcpy(folder, started)",
         START,
@@ -33,7 +40,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: the name it was started by",
-        "launcher/nvccache-python",
+        "src/native/launcher/nvccache-python",
         "sys.argv[0] = started_as",
         "pass",
         START,
@@ -41,18 +48,23 @@ GUARDS = [
     ),
     Guard(
         "launcher: modules found by Python's rules",
-        "launcher/nvccache-python",
+        "src/native/launcher/nvccache-python",
         "sys.meta_path.append(SitePackages(folders))",
         "pass",
         START,
         "editable or without_an_environment",
     ),
     Guard(
-        "observer: handlers of signals", "observer/log.c", "if (is_inside) {", "if (0) {", OBSERVER, "signal"
+        "observer: handlers of signals",
+        "src/native/observer/log.c",
+        "if (is_inside) {",
+        "if (0) {",
+        OBSERVER,
+        "signal",
     ),
     Guard(
         "observer: the status of descriptors",
-        "observer/lookups.c",
+        "src/native/observer/lookups.c",
         "observer_told_status(mode, device, inode);\n    else",
         ";\n    else",
         OBSERVER,
@@ -60,7 +72,7 @@ GUARDS = [
     ),
     Guard(
         "observer: files by number",
-        "observer/raw.c",
+        "src/native/observer/raw.c",
         "CHANGES(name_to_handle_at, SYS_name_to_handle_at,",
         "CHANGES(never_called, SYS_name_to_handle_at,",
         OBSERVER,
@@ -68,7 +80,7 @@ GUARDS = [
     ),
     Guard(
         "observer: what /proc only renames",
-        "observer/log.c",
+        "src/native/observer/log.c",
         "while ((behind = end_of_renamed(path)) != NULL)",
         "while (0 && (behind = end_of_renamed(path)) != NULL)",
         "test_observer_descriptors.py",
@@ -76,7 +88,7 @@ GUARDS = [
     ),
     Guard(
         "observer: the size of the log",
-        "observer/log.c",
+        "src/native/observer/log.c",
         "if (!has_room(descriptor)) {",
         "if (0) {",
         OBSERVER,
@@ -84,7 +96,7 @@ GUARDS = [
     ),
     Guard(
         "observer: equal paths of another directory",
-        "observer/raw.c",
+        "src/native/observer/raw.c",
         "observer_has_moved = 1;",
         ";",
         OBSERVER,
@@ -92,7 +104,7 @@ GUARDS = [
     ),
     Guard(
         "observer: places on PATH",
-        "observer/programs.c",
+        "src/native/observer/programs.c",
         "ADD('a', room, -result, X_OK);",
         ";",
         OBSERVER,
@@ -100,7 +112,7 @@ GUARDS = [
     ),
     Guard(
         "observer: who calls dlopen",
-        "observer/programs.c",
+        "src/native/observer/programs.c",
         "JUMP return real(name, flags);",
         "void *found = real(name, flags); observer_new_objects(); return found;",
         OBSERVER,
@@ -108,7 +120,7 @@ GUARDS = [
     ),
     Guard(
         "observer: what was unloaded",
-        "observer/programs.c",
+        "src/native/observer/programs.c",
         "observer_new_objects();\n    return real(handle);",
         "return real(handle);",
         OBSERVER,
@@ -116,7 +128,7 @@ GUARDS = [
     ),
     Guard(
         "observer: what a loader is told to run",
-        "observer/process.c",
+        "src/native/observer/process.c",
         "if (is_loader)",
         "if (0)",
         OBSERVER,
@@ -124,7 +136,7 @@ GUARDS = [
     ),
     Guard(
         "observer: libraries that audit",
-        "observer/process.c",
+        "src/native/observer/process.c",
         '"LD_AUDIT=", 9',
         '"LD_AUDIT=!", 10',
         OBSERVER,
@@ -132,7 +144,7 @@ GUARDS = [
     ),
     Guard(
         "observer: programs of Go",
-        "observer/process.c",
+        "src/native/observer/process.c",
         "if (is_of_go(object))",
         "if (0)",
         OBSERVER,
@@ -140,11 +152,13 @@ GUARDS = [
     ),
     Guard(
         "observer: questions before the input",
-        "observer/files.c",
+        "src/native/observer/files.c",
         "observer_opened(path);",
         ";",
         OBSERVER,
         "before_and_after",
     ),
-    Guard("observer: errno", "observer/questions.c", "errno = kept;", "errno = 0;", OBSERVER, "errno"),
+    Guard(
+        "observer: errno", "src/native/observer/questions.c", "errno = kept;", "errno = 0;", OBSERVER, "errno"
+    ),
 ]

@@ -40,7 +40,7 @@ GUARDS = [
     Guard(
         "entry: a path typed twice is meant",
         "real_nvcc.py",
-        "times(name) < (_NESTED if typed else 1)",
+        "times(name) < (NESTED if typed else 1)",
         "os.path.abspath(name) not in tried",
         MISSING,
         "nested",
@@ -48,7 +48,7 @@ GUARDS = [
     Guard(
         "entry: a path does not lead to us for ever",
         "real_nvcc.py",
-        "(_NESTED if typed else 1)",
+        "(NESTED if typed else 1)",
         "(100 if typed else 1)",
         MISSING,
         "itself_ends",
@@ -130,7 +130,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: what loads nvccache may fail",
-        "launcher/nvccache-python",
+        "src/native/launcher/nvccache-python",
         'exec(_LEAVE_TO_LAUNCHER, {"fault": fault})',
         "pass",
         "test_broken_python.py",
@@ -138,7 +138,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: the script is whole",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         "!is_whole(script)",
         "access(script, R_OK) != 0",
         "test_broken_python.py",
@@ -146,7 +146,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: the library is there",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         "&& has_library(python) &&",
         "&&",
         "test_broken_python.py",
@@ -154,7 +154,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: there is memory for Python",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         "has_library(python) && has_room()",
         "has_library(python)",
         "test_broken_python.py",
@@ -170,7 +170,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: SIGINT is held while Python starts",
-        "launcher/nvccache.c",
+        "src/native/launcher/python.c",
         "is_held = hold_interrupts(SIG_BLOCK);",
         "is_held = 0;",
         "test_broken_python.py",
@@ -178,7 +178,7 @@ GUARDS = [
     ),
     Guard(
         "launcher: SIGINT needs no traceback while modules are loaded",
-        "launcher/nvccache-python",
+        "src/native/launcher/nvccache-python",
         "    if is_ours:\n        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)\n",
         "",
         "test_broken_python.py",

@@ -184,7 +184,7 @@ GUARDS = [
     Guard(
         "outputs: rules of records",
         "output_names.py",
-        '(not colon or not name or b" " in name or name in _DIRECTIVES)',
+        '(not colon or not name or b" " in name or name in DIRECTIVES)',
         "False",
         OUTPUTS,
         "tells_make",

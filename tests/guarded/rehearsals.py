@@ -73,7 +73,7 @@ GUARDS = [
     ),
     Guard(
         "rehearsals: that they write nothing",
-        "observer/rehearsal.c",
+        "src/native/observer/rehearsal.c",
         "if (observer_rehearses && is_changing",
         "if (0 && is_changing",
         REHEARSED,

@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.rebuilds import HOST_OPTIONS
 from workspaces import Result, Workspace
 
@@ -44,7 +44,7 @@ def start(
 ) -> Call:
     """Begin a compile; `before` are the words of a program that becomes it."""
     call = subprocess.Popen(
-        [*before, sys.executable, "-m", "nvccache", workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
+        [*before, str(launcher_of_tree()), workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
         cwd=cwd or workspace.directory,
         env={**workspace.environ, "TMPDIR": str(scratch_of(workspace)), **variables},
         stdin=DEVNULL,

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import filelock
 
+from installations import launcher_of_tree
 from nvccache.store import event_totals
 from scenarios.lines.line import Line
 from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
@@ -75,7 +76,7 @@ class Bench:
 
     def cached(self) -> tuple[Run, Counters]:
         """Run through nvccache, and count what that alone added to the journal."""
-        argv, path = [sys.executable, "-m", "nvccache", self.workspace.nvcc], self.environ["PATH"]
+        argv, path = [str(launcher_of_tree()), self.workspace.nvcc], self.environ["PATH"]
         if self.line.is_shim:
             argv, path = ["nvcc"], f"{self.bin}:{path}"
         event_totals.reset(str(self.workspace.cache))

@@ -11,13 +11,13 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.remote import uploads
 from nvccache.store import events
 from nvccache.store.event_line import LOG, Event
@@ -51,7 +51,7 @@ class Machine(Workspace):
 
     def command(self, *arguments: str, **variables: str) -> Result:
         """A command of nvccache's own."""
-        return self.run([sys.executable, "-m", "nvccache", *arguments], **variables)
+        return self.run([str(launcher_of_tree()), *arguments], **variables)
 
     def become(self, uid: int) -> None:
         """Run as another user from here on, and own what is here; skips the test where that cannot be."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.light_toolkit import light_toolkit
 from scenarios.soundness_cases import (
     KERNEL,
@@ -118,7 +118,7 @@ def processes_of_hit(workspace: Workspace, which: Call) -> list[str]:
     if not shutil.which("strace") or workspace.run(["strace", "-f", "true"]).status != 0:
         pytest.skip("no strace here, which shows the processes that are started")
     trace = workspace.directory.parent / "trace"
-    argv = [sys.executable, "-m", "nvccache", workspace.nvcc, *which.argv(workspace)]
+    argv = [str(launcher_of_tree()), workspace.nvcc, *which.argv(workspace)]
     result, counters = workspace.since(
         lambda: workspace.run(
             ["strace", "-f", "-e", "trace=process", "-o", trace, *argv], **which.environ(workspace)

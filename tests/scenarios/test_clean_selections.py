@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.store import eviction
 from scenarios.light_by_default import light_nvcc, nvcc
 
@@ -30,7 +31,7 @@ def compiled(workspace):
 
 
 def compile_again(workspace, name, nvcc=None):
-    argv = [sys.executable, "-m", "nvccache", nvcc or workspace.nvcc, *LINE, f"{name}.cu", "-o", f"{name}.o"]
+    argv = [str(launcher_of_tree()), nvcc or workspace.nvcc, *LINE, f"{name}.cu", "-o", f"{name}.o"]
     result, counted = workspace.since(lambda: workspace.run(argv))
     assert result.status == 0, result.stderr
     return counted

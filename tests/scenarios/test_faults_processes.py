@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.at_once import wait_until
 from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
@@ -48,7 +49,7 @@ def source_of(step: int) -> str:
 def start(workspace: Workspace, *argv: str | Path, **variables: str) -> subprocess.Popen[bytes]:
     time.sleep(OLD_ENOUGH)
     return subprocess.Popen(
-        [sys.executable, "-m", "nvccache", workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
+        [str(launcher_of_tree()), workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
         cwd=workspace.directory,
         env={**workspace.environ, **variables},
         stdout=subprocess.PIPE,
@@ -275,8 +276,8 @@ def test_the_shim_as_its_own_compiler(workspace: Workspace, shim: Path) -> None:
     path = path_with(workspace, shim)
     for command, variables in (
         (["nvcc"], {"NVCCACHE_NVCC": str(shim / "nvcc")}),
-        ([sys.executable, "-m", "nvccache", shim / "nvcc"], {}),
-        ([sys.executable, "-m", "nvccache", "nvcc"], {}),
+        ([str(launcher_of_tree()), shim / "nvcc"], {}),
+        ([str(launcher_of_tree()), "nvcc"], {}),
     ):
         result = workspace.run([*command, *argv], PATH=path, **variables)
         assert (result.status, result.stderr) == (0, b""), command
@@ -288,7 +289,7 @@ def test_the_shim_as_its_own_compiler(workspace: Workspace, shim: Path) -> None:
 
 def test_a_chain_of_launchers(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
-    ours_first = ["env", "X=1", sys.executable, "-m", "nvccache"]
+    ours_first = ["env", "X=1", str(launcher_of_tree())]
     argv = [*ours_first, workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
     _, counters = workspace.since(lambda: workspace.run(argv))
     assert counters.outcome == "miss"
@@ -298,10 +299,10 @@ def test_a_compiler_that_is_no_nvcc(workspace: Workspace) -> None:
     workspace.write("a.cpp", "int x;\n")
     compiler = shutil.which("g++") or "g++"
     for name in (compiler, "g++"):
-        result = workspace.run([sys.executable, "-m", "nvccache", name, "-c", "a.cpp", "-o", "a.o"])
+        result = workspace.run([str(launcher_of_tree()), name, "-c", "a.cpp", "-o", "a.o"])
         assert (result.status, result.stderr) == (0, b"")
         (workspace.directory / "a.o").unlink()
-    failing = workspace.run([sys.executable, "-m", "nvccache", "g++", "-c", "absent.cpp"])
+    failing = workspace.run([str(launcher_of_tree()), "g++", "-c", "absent.cpp"])
     assert failing.status == 1 and b"absent.cpp" in failing.stderr
 
 
@@ -328,7 +329,7 @@ def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: st
         if level == "stages":
             workspace.forget_calls()
         (workspace.directory / "a.o").unlink(missing_ok=True)
-        status = run_redirected(workspace, [sys.executable, "-m", "nvccache", workspace.nvcc, *argv], stream)
+        status = run_redirected(workspace, [str(launcher_of_tree()), workspace.nvcc, *argv], stream)
         assert status in allowed
         assert (workspace.directory / "a.o").exists() == (status == 0)
         if status == 0:

@@ -14,11 +14,11 @@ import shutil
 import socket
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.store import layout, store
 from nvccache.store.cachedir_tag import NAME as TAG
 from scenarios.light_by_default import light_nvcc, nvcc
@@ -166,7 +166,7 @@ def _choose_place(cache: Path, choose: random.Random) -> Path | None:
 
 def _run(workspace: Workspace, *argv: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "nvccache", *argv],
+        [str(launcher_of_tree()), *argv],
         cwd=workspace.directory,
         env={**workspace.environ, "NVCCACHE_LOG": str(workspace.directory.parent / "log")},
         capture_output=True,

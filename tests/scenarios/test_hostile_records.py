@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import config, environment
+from nvccache import config
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys, signatures
-from nvccache.records import direct, levels, manifest, replay
+from nvccache.records import direct, levels, manifest, replay_layout
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.manifest import Found
 from nvccache.store import sections, store
 from nvccache.store.store import Store
+from replays import add_string, edited, put
 from scenarios.primed_cache import check_compiles, primed, shared
 from workspaces import Workspace
 
@@ -100,30 +101,6 @@ def names(choose: random.Random, right: set[str]) -> Iterator[str]:
         )
 
 
-def forged_replay(choose: random.Random, right: set[str], holding: list[bytes]) -> bytes:
-    name = names(choose, right)
-    written = [next(name) for _ in range(choose.choice([0, 1, 1, 2, 3]))]
-    rule = next(name) if choose.random() < 0.6 else ""
-    if choose.random() < 0.4:
-        written = sorted(path for path in right if not path.endswith(".d"))
-        rule = "".join(right.difference(written))
-    products = [part for path in written for part in (path, DIGEST, choose.choice("01"))]
-    intermediates = choose.choice([[], [], [], ["a.o", DIGEST]])
-    given = [
-        sections.join(products),
-        rule.encode(),
-        HOSTILE,
-        b"",
-        b"",
-        b"1",
-        sections.join(intermediates),
-        b"",
-        b"0",
-        b"",
-    ]
-    return sections.pack("replay-8", [*holding, *given])
-
-
 def forged_answer(choose: random.Random, right: set[str]) -> bytes:
     name = names(choose, right)
     numbers = [choose.choice([str(choose.randint(-1, 3)), next(name)]) for _ in range(choose.randint(0, 3))]
@@ -149,8 +126,8 @@ def test_a_forged_record_writes_what_the_call_makes_and_nothing_else(place, line
     choose = random.Random(line)
     before = seen(place)
     given = 0
-    for number in range(60):
-        forge(cache, arguments, environ, choose, right, is_replay=number % 2 == 0)
+    for _ in range(60):
+        forge(cache, arguments, environ, choose, right)
         outcome = levels.answer("nvcc", arguments, settings, environ)
         after = seen(place)
         changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
@@ -165,31 +142,19 @@ def test_a_forged_record_writes_what_the_call_makes_and_nothing_else(place, line
 
 
 def forge(
-    cache: Store,
-    arguments: list[str],
-    environ: dict[str, str],
-    choose: random.Random,
-    right: set[str],
-    is_replay: bool,
+    cache: Store, arguments: list[str], environ: dict[str, str], choose: random.Random, right: set[str]
 ) -> None:
-    """Put a record of one level into the cache, and take away that of the other."""
+    """Put a record into the cache, whose replay record is test_replay_damage.py's to forge."""
     read = InputRecord()
     read.files, read.kinds, read.digests = ["a.cu"], "s", [keys.digest_file("a.cu")]
     read.signatures = [signatures.of("a.cu")]
-    key = replay.key_of("nvcc", arguments, os.getcwd(), environ)
     call = invocation.parse(arguments, environ)
     assert isinstance(call, Invocation)
     nowhere = Relocation("", os.getcwd())
     front_key = direct.key_of(direct.PLACED, "nvcc", call, nowhere, environ)
-    cache.remove_damaged(store.REPLAY, key)
     cache.remove_damaged(store.MANIFEST, front_key)
-    if is_replay:
-        asked = sections.join([environment.digest_of_all([], environ)])
-        holding = [sections.join(read.files), signatures.to_bytes(read.signatures), *[b""] * 6, asked, b""]
-        cache.add_record(store.REPLAY, key, forged_replay(choose, right, holding), lock=False)
-    else:
-        found = Found(keys.digest_bytes(choose.randbytes(8)), read, forged_answer(choose, right))
-        manifest.add(front_key, found, cache, nowhere, time.time_ns())
+    found = Found(keys.digest_bytes(choose.randbytes(8)), read, forged_answer(choose, right))
+    manifest.add(front_key, found, cache, nowhere, time.time_ns())
 
 
 def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace, bytes]) -> None:
@@ -200,7 +165,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache = Store(str(workspace.cache))
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
-        rewrite(cache, store.REPLAY, "replay-8", 20, lambda parts, name=victim: swap(parts, 10, name))
+        rewrite_replays(workspace.cache, lambda record, name=victim: renamed(record, name))
         for path in workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
             body = cache.find_record(store.INPUT_RECORD, path.name)
             if body and b"nvccache answer-" in body:
@@ -212,8 +177,24 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
         }
 
 
-def swap(parts: list[bytes], index: int, name: str) -> None:
-    parts[index] = sections.join([name, DIGEST, "0"])
+def renamed(record: bytes, name: str) -> bytes:
+    """The replay record with another name of its product, which is hostile."""
+
+    def change(_: dict[str, int], sections: dict[str, bytearray]) -> None:
+        product = replay_layout.FORMATS["product"]
+        values = list(product.unpack(bytes(sections["products"])))
+        values[2] = add_string(sections, os.fsencode(name))
+        sections["products"][:] = product.pack(*values)
+
+    return edited(record, change)
+
+
+def rewrite_replays(cache: Path, change: Callable[[bytes], bytes]) -> None:
+    """Change every replay record, each of which has its sum right."""
+    records = sorted(cache.glob(f"{store.REPLAY}/*/*"))
+    assert records
+    for path in records:
+        put(path, change(path.read_bytes()))
 
 
 def rewrite(cache: Store, bucket: str, kind: str, count: int, change: Callable[[list[bytes]], None]) -> None:

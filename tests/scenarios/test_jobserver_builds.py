@@ -11,7 +11,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.at_once import (
     PATIENCE,
     Call,
@@ -93,7 +93,7 @@ def write_makefile(workspace: Workspace, units: list[Unit]) -> None:
     for target in range(AT_ONCE):
         lines.append(f"{target}:\n")
         for unit in units[target::AT_ONCE]:
-            argv = [sys.executable, "-m", "nvccache", workspace.nvcc, "-c", *unit.argv, "-o", unit.product]
+            argv = [str(launcher_of_tree()), workspace.nvcc, "-c", *unit.argv, "-o", unit.product]
             lines.append(f"\t-+@{' '.join([*argv, *HOST_OPTIONS])}\n")
     workspace.write("Makefile", "".join(lines))
 
@@ -309,7 +309,7 @@ def test_makeflags_that_name_no_jobserver(workspace: Workspace, toolkit: Path, t
     named, handed_on = wrong(ends, tmp_path)
     environ = {**workspace.environ, "MAKEFLAGS": f" -j8 --jobserver-auth={named}"}
     done = subprocess.run(
-        [sys.executable, "-m", "nvccache", workspace.nvcc, "-c", "0.cu", "-o", "a.o", *HOST_OPTIONS],
+        [str(launcher_of_tree()), workspace.nvcc, "-c", "0.cu", "-o", "a.o", *HOST_OPTIONS],
         cwd=workspace.directory,
         env=environ,
         input=b"what the caller reads",

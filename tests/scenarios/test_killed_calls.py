@@ -7,12 +7,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.light_toolkit import light_toolkit
 from scenarios.rebuilds import HOST_OPTIONS, SOURCE
 from workspaces import OLD_ENOUGH, Workspace
@@ -38,7 +38,7 @@ def killed(workspace: Workspace, after: float, signum: int) -> float:
     """Kill the group of a call after so many seconds; how long it ran."""
     started = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "nvccache", workspace.nvcc, *LINE],
+        [str(launcher_of_tree()), workspace.nvcc, *LINE],
         cwd=workspace.directory,
         env=workspace.environ,
         stdout=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.observed_cases import bench, light
 from scenarios.soundness_cases import KERNEL, OLD_ENOUGH
 from workspaces import Workspace
@@ -41,7 +42,7 @@ def compile_to_ptx(
     workspace: Workspace, *arguments: str, cached: bool = True, before: tuple[str, ...] = (), typed: str = ""
 ) -> tuple[int, bytes, bytes]:
     """The status, the PTX and the messages."""
-    launcher = [sys.executable, "-m", "nvccache"] if cached else []
+    launcher = [str(launcher_of_tree())] if cached else []
     made = workspace.directory / "a.ptx"
     made.unlink(missing_ok=True)
     done = subprocess.run(
@@ -96,7 +97,7 @@ def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) ->
 
 def test_a_wrapper_that_found_its_standard_input_empty(bench: Workspace) -> None:
     path = wrapper(bench, INPUT_RECORD.replace("{read}", "line=0; read line; line=${line:-1}"))
-    argv = [sys.executable, "-m", "nvccache", bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+    argv = [str(launcher_of_tree()), bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
     for _ in range(2):
         done = bench.run(argv)  # without input
         assert done.status == 0, done.stderr
@@ -133,7 +134,7 @@ def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(bench: Workspa
     try:
         argv = [bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
         made = []
-        for launcher in ([], [sys.executable, "-m", "nvccache"]):
+        for launcher in ([], [str(launcher_of_tree())]):
             with open(bench.directory / "streams", "wb") as streams:
                 subprocess.run(
                     [*launcher, *argv],

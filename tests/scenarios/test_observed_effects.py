@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.observed_cases import Case, bench, call, compile_twice, light, set_up
 from scenarios.observed_wrappers import script
 from scenarios.soundness_cases import KERNEL, OLD_ENOUGH, made_by_cache, made_by_plain
@@ -86,7 +86,7 @@ def test_a_wrapper_that_looks_in_which_checkout_it_is(bench: Workspace) -> None:
         assert done.status == 0, done.stderr
         return (checkout / "a.ptx").read_bytes()
 
-    cached = (sys.executable, "-m", "nvccache")
+    cached = str(launcher_of_tree())
     for checkout in (checkouts[0], *checkouts):
         made = compiled(checkout, cached)
         time.sleep(OLD_ENOUGH)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import sys
 import time
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.observed_cases import (
     Case,
     bench,
@@ -163,7 +163,7 @@ def test_a_directory_that_becomes_another_by_a_mount(bench: Workspace) -> None:
 
     expected = made_by([bench.nvcc], "-keep", "-keep-dir", "..")
     assert expected != before.files["a.o"][1]
-    cached = [sys.executable, "-m", "nvccache", bench.nvcc]
+    cached = [str(launcher_of_tree()), bench.nvcc]
     assert [made_by(cached) for _ in range(2)] == [expected] * 2
     assert made_by_cache(bench, which) == (before, "direct_hit")
 

@@ -20,7 +20,6 @@ import re
 import shlex
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ import pytest
 from generator import edited_files, edited_headers, edited_settings, edited_tools
 from generator.edit_cases import AT_REST, ELSEWHERE, PRELUDE, Call, EditCase, make_case
 from generator.lines import seeds
+from installations import launcher_of_tree
 from nvccache.outcomes import BYPASS, FAULT
 from nvccache.store import event_totals
 from scenarios.light_toolkit import light_toolkit
@@ -198,7 +198,7 @@ class Trial:
 
     def cached(self, call: Call) -> Outcome:
         event_totals.reset(str(self._workspace.cache))
-        made = self._made([sys.executable, "-m", "nvccache", *self._words(call)], call)
+        made = self._made([str(launcher_of_tree()), *self._words(call)], call)
         counters = self._workspace.counters()
         name = counters.outcome if any(counters.calls.values()) else "not counted"
         assert name != FAULT

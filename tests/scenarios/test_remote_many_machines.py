@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.remote import uploads
 from scenarios.machines import Machine
 from scenarios.rebuilds import HOST_OPTIONS
@@ -34,9 +35,7 @@ def check_out(on: Machine) -> list[str]:
 def begin(on: Machine, names: Sequence[str], options: Sequence[str]) -> subprocess.Popen[bytes]:
     """Compile all units, one after the other, in a process that is not waited for."""
     words = ["-Iinclude", *options, *HOST_OPTIONS]
-    lines = [
-        [sys.executable, "-m", "nvccache", on.nvcc, "-c", name, "-o", f"{name}.o", *words] for name in names
-    ]
+    lines = [[str(launcher_of_tree()), on.nvcc, "-c", name, "-o", f"{name}.o", *words] for name in names]
     script = "import subprocess, sys; sys.exit(max(subprocess.call(line) for line in " + repr(lines) + "))"
     return subprocess.Popen(
         [*on.prefix, sys.executable, "-c", script],

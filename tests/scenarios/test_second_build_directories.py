@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.light_toolkit import architectures, light_toolkit, precede
 from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, SOURCE
 from workspaces import Counters, Workspace
@@ -63,7 +64,7 @@ def build_in(
     """Compile the source in a build directory as CMake does; what comes out is what plain nvcc makes."""
     here = workspace.write(f"{directory}/config.h", _CONFIG).parent
     argv = ["-c", workspace.directory / "a.cu", *options, "-o", "a.o"]
-    run = [*program, workspace.nvcc] if program else [sys.executable, "-m", "nvccache", workspace.nvcc]
+    run = [*program, workspace.nvcc] if program else [str(launcher_of_tree()), workspace.nvcc]
     as_set_by_a_shell = {"PWD": str(here), "NVCCACHE_JOBS": "8"}
     result, counters = workspace.since(lambda: workspace.run([*run, *argv], cwd=here, **as_set_by_a_shell))
     assert (result.status, result.stderr) == (0, b"")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import wrap
 from scenarios.soundness_cases import (
@@ -198,7 +198,7 @@ def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:
         pytest.skip("no strace here, which shows the processes that are started")
     expected = recorded(workspace, Case(files={"h.h": value(1)}))
     trace = workspace.directory.parent / "trace"
-    argv = [sys.executable, "-m", "nvccache", workspace.nvcc, *Call().argv(workspace)]
+    argv = [str(launcher_of_tree()), workspace.nvcc, *Call().argv(workspace)]
     result, counters = workspace.since(
         lambda: workspace.run(["strace", "-f", "-e", "trace=process", "-o", trace, *argv])
     )

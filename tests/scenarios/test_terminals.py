@@ -12,7 +12,6 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
 import threading
 import time
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import HOST_OPTIONS
 from workspaces import OLD_ENOUGH, Result, Workspace
@@ -88,7 +88,7 @@ def compare(
     plain = on_terminal(workspace, [workspace.nvcc, *argv], variables, columns)
     (workspace.directory / "a.o").unlink(missing_ok=True)
     time.sleep(OLD_ENOUGH)
-    launched = [sys.executable, "-m", "nvccache", workspace.nvcc, *argv]
+    launched = [str(launcher_of_tree()), workspace.nvcc, *argv]
     cached, counters = workspace.since(lambda: on_terminal(workspace, launched, variables, columns))
     assert cached == plain
     assert (workspace.directory / "a.o").exists() == (plain.status == 0)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.records import input_records, machine_facts
 from nvccache.records.base_dir import Relocation
 from nvccache.store import cachedir_tag, store
@@ -143,7 +144,7 @@ class Machine:
 
     def compile(self, *options: str) -> tuple[Counters, bytes]:
         place = self.workspace
-        argv = [*self._other.prefix, sys.executable, "-m", "nvccache", place.nvcc, *self.argv(options)]
+        argv = [*self._other.prefix, str(launcher_of_tree()), place.nvcc, *self.argv(options)]
         result, counters = place.since(lambda: place.run(argv, cwd=self.checkout / "build"))
         assert (result.status, result.stderr) == (0, b"")
         return counters, (self.checkout / "build/a.o").read_bytes()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from nvccache.compile import object_record
 from nvccache.files import keys
 from nvccache.plan import stages
-from nvccache.records import input_records, replay
+from nvccache.records import input_records, replay_layout
 from nvccache.store import entries, layout, store
 from nvccache.store.store import COMPRESSED, Store
 
@@ -86,7 +86,7 @@ def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
             if bucket == store.BASIS:
                 found.bases[key] = set(encoded.decode("ascii").split("\n"))
             elif bucket == store.REPLAY:
-                found.replays[key] = replay.blobs_in(encoded)
+                found.replays[key] = replay_layout.blobs_in(encoded)
             else:
                 found.programs[key] = input_records.programs_in(encoded)
         except (ValueError, IndexError):

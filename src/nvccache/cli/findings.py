@@ -63,7 +63,10 @@ def of_launcher() -> Iterator[Finding]:
     elif _first_bytes(path).startswith(elf.MAGIC):
         yield Finding(GOOD, "launcher", f"`{path}`", _of_build("launcher"))
     else:
-        text = "is a script for sh, which may add PWD to nvcc's environment, and starts slower than a program"
+        text = (
+            "is a script for sh, which may add PWD to nvcc's environment; a program would answer unchanged"
+            " compiles itself, without starting Python"
+        )
         yield Finding(ODD, "launcher", f"`{path}` {text}", _of_build("launcher"))
     compiled = importlib.util.cache_from_source(real_nvcc.__file__)
     if not os.path.exists(compiled):

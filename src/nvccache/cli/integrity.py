@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, field
 
 from nvccache.files import keys
+from nvccache.records import replay_layout
 from nvccache.store import layout, store
 from nvccache.store.directory import StrangeFileError
 from nvccache.store.store import COMPRESSED, Store
@@ -71,7 +72,10 @@ def _state_of(cache: Store, path: str) -> str:
         if name.endswith(COMPRESSED):
             return _DAMAGED
         os.close(cache.directory.open(path)[0])
-        return _GOOD if cache.find_record(bucket, name) is not None else _DAMAGED
+        record = cache.find_record(bucket, name)
+        if record is not None and bucket == store.REPLAY:
+            replay_layout.blobs_in(record)
+        return _GOOD if record is not None else _DAMAGED
     except FileNotFoundError:
         return _GONE
     except PermissionError:

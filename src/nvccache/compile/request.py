@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
+    from nvccache.config import Config
     from nvccache.records.call_result import CallResult
 
 
@@ -16,12 +17,12 @@ class Request:
 
     __slots__ = (
         "arguments",
+        "config",
         "environ",
         "guarded_environ",
         "invocation",
         "nvcc",
         "program",
-        "replay_key",
         "terminal",
     )
 
@@ -32,7 +33,7 @@ class Request:
         invocation: Invocation,
         environ: dict[str, str],
         guarded_environ: dict[str, str],
-        replay_key: str,
+        config: Config,
         terminal: str,
         program: CallResult | None = None,
     ) -> None:
@@ -41,6 +42,6 @@ class Request:
         self.invocation = invocation
         self.environ = environ
         self.guarded_environ = guarded_environ
-        self.replay_key = replay_key
+        self.config = config
         self.terminal = terminal
         self.program = program

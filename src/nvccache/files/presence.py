@@ -21,7 +21,7 @@ ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # begin what `status_of` says
 _LIMITS = "/proc/self/limits"
 # What is enough for any compile, or what most shells have. A limit of more reaches no result.
-_ENOUGH = {
+ENOUGH = {
     "stack size": 8 << 20,
     "address space": 64 << 30,
     "data size": 64 << 30,
@@ -66,7 +66,7 @@ def tight_limits() -> tuple[str, ...]:
     found = []
     for line in lines:
         name, soft = line[4:26].rstrip(), line[26:47].strip()  # behind `Max `
-        if soft.isdecimal() and int(soft) < _ENOUGH.get(name, 0):
+        if soft.isdecimal() and int(soft) < ENOUGH.get(name, 0):
             found.append(f"{name} {soft}")
     return tuple(found)
 

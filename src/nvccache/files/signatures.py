@@ -26,7 +26,7 @@ UNKNOWN = (0, 0, 0, 0, 0)
 _FINE_SECONDS = 0.1
 _COARSE_SECONDS = 2
 _SECOND = 10**9  # nanoseconds
-_BOOT = "/proc/sys/kernel/random/boot_id"  # read in a fifth of the time of /proc/cpuinfo
+BOOT = "/proc/sys/kernel/random/boot_id"  # read in a fifth of the time of /proc/cpuinfo
 
 of_status: Callable[[os.stat_result], Signature] = attrgetter(
     "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
@@ -47,7 +47,7 @@ def all_of(paths: Iterable[str] | Iterable[bytes]) -> list[Signature] | None:
 def of_boot() -> str:
     """What tells apart machines and their restarts, or empty: a processor stays the same in between."""
     try:
-        descriptor = os.open(_BOOT, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(BOOT, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
     try:

@@ -22,8 +22,8 @@ BUILD_TOOLS = frozenset(
         *("xmake", "buck2"),
     ]
 )
-_MOST_ANCESTORS = 32
-_MOST_THREADS = 64  # of one process, each with children of its own
+MOST_ANCESTORS = 32
+MOST_THREADS = 64  # of one process, each with children of its own
 _LARGEST = 1 << 16  # bytes
 
 
@@ -61,7 +61,7 @@ class Callers:
         """Raises OSError, ValueError or IndexError."""
         _, parent, session, _ = _status(proc, "self")
         passed: list[str] = []
-        while len(passed) < _MOST_ANCESTORS and parent != "0":
+        while len(passed) < MOST_ANCESTORS and parent != "0":
             name, above, of_session, started = _status(proc, parent)
             if of_session != session:
                 break
@@ -95,7 +95,7 @@ def _status(proc: str, pid: str) -> tuple[str, str, str, str]:
 
 def _children(proc: str, pid: str) -> int:
     threads = os.listdir(f"{proc}/{pid}/task")
-    if len(threads) > _MOST_THREADS:
+    if len(threads) > MOST_THREADS:
         raise ValueError("too many threads")
     return sum(len(_read(f"{proc}/{pid}/task/{thread}/children").split()) for thread in threads)
 

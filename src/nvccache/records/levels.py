@@ -1,14 +1,13 @@
-"""The levels of the cache that need no process, each falling to the next: replay, then direct hits.
+"""Direct hits, the level of the cache behind replays: a call is answered by what it means, without a process.
 
-Part of the hot path: what a hit costs is what this module and those it names cost. Options are only
-looked at when the replay record does not hold.
+Replays are the launcher's (replay.py); what it does not answer comes here. Part of the hot path: what a
+direct hit costs is what this module and those it names cost.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache.files import keys
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
@@ -32,26 +31,23 @@ _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of 
 class Outcome:
     """What the levels came to: an answer that was given, or a bypass, or what the call asks for."""
 
-    __slots__ = ("answer", "bypass", "invocation", "program", "replay_key", "terminal")
+    __slots__ = ("answer", "bypass", "invocation", "program", "terminal")
 
     answer: CallResult | None
     program: CallResult | None  # an answer but for the host's link, which has to follow (link_only.py)
     bypass: Bypass | None
     invocation: Invocation | None
-    replay_key: str
     terminal: str  # see terminals.py
 
-    def __init__(self, replay_key: str, terminal: str) -> None:
+    def __init__(self, terminal: str) -> None:
         self.answer, self.bypass, self.invocation, self.program = None, None, None, None
-        self.replay_key = replay_key
         self.terminal = terminal
 
 
 def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str]) -> Outcome:
-    """CallResult a call from the records, or say what it asks for."""
+    """Answer a call from the records, or say what it asks for."""
     cache = Store(directory.of(config), config.readonly)
-    key = replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir)
-    outcome = Outcome(key, _terminal(environ))
+    outcome = Outcome(_terminal(environ))
     if not can_make_temporary_files(environ):
         from nvccache.commandline.invocation import Bypass
 
@@ -62,17 +58,6 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
 
         outcome.bypass = Bypass("little_memory", "")
         return outcome
-    if not config.recache:
-        ask = _asking(cache, environ)
-        for tried in keys.possible_on_terminal(key, outcome.terminal):
-            found = replay.find(tried, arguments, environ, cache, ask)
-            suits = found and tried == keys.for_terminal(key, outcome.terminal, found.stderr)
-            if found and suits and _is_over(found, cache, outcome):
-                break
-        if outcome.answer and cache.is_stale:
-            _refresh(nvcc, arguments, config, environ, cache)
-        if outcome.answer or outcome.bypass:
-            return outcome
     from nvccache.commandline import invocation
 
     parsed = invocation.parse(arguments, environ)
@@ -83,7 +68,7 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
         outcome.bypass = invocation.Bypass("query_streams")
         return outcome
     outcome.invocation = parsed
-    if not config.recache and not outcome.program:
+    if not config.recache:
         _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
     if parsed.is_query and not config.remote and (config.readonly or not config.observe):
         # Nothing would come of running nvcc ourselves; an answer that was found has been taken all the same.
@@ -135,8 +120,8 @@ def _answer_by_meaning(
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
         input_records.add_files(found[0].input_record, outcome.invocation.option_files)
         manifest.take_signatures(found[0].input_record, now)
-        key = keys.for_terminal(outcome.replay_key, outcome.terminal, found[1].stderr)
-        replay.add(key, found[0].input_record, found[1], arguments, environ, cache)
+        call = replay.call_of_process(nvcc, arguments)
+        replay.add(call, found[0].input_record, found[1], config, environ, cache, outcome.terminal)
         if found[0].is_received:
             _keep_basis(cache, found[0].key)
         elif cache.is_stale:
@@ -159,8 +144,7 @@ def answer_from_beyond(
     nvcc: str, arguments: list[str], call: Invocation, config: Config, environ: dict[str, str], cache: Store
 ) -> CallResult | None:
     """Answer a call from what other caches have; a program that has still to be linked is made by stages."""
-    terminal = _terminal(environ)
-    outcome = Outcome(replay.key_of(nvcc, arguments, os.getcwd(), environ, config.base_dir), terminal)
+    outcome = Outcome(_terminal(environ))
     outcome.invocation = call
     _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
     return outcome.answer
@@ -188,22 +172,12 @@ def _scopes(config: Config, call: Invocation) -> list[tuple[str, Relocation]]:
     return direct.scopes_of(Relocation(config.base_dir, os.getcwd(), call.inputs))
 
 
-def _refresh(nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store) -> None:
+def _mark_basis(cache: Store, key: str) -> None:
     """Have a hit count for what lies below its record, too, which is asked when a file has changed.
 
-    Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call.
+    Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call: the
+    launcher leaves to us what it finds that has not been used for long.
     """
-    from nvccache.commandline import invocation
-    from nvccache.records.differences import Present
-
-    call = invocation.parse(arguments, environ)
-    if not isinstance(call, invocation.Bypass):
-        found = _find_by_meaning(nvcc, call, config, environ, cache, Present(environ))
-        if found:
-            _mark_basis(cache, found[0].key)
-
-
-def _mark_basis(cache: Store, key: str) -> None:
     from nvccache.store import basis
 
     basis.refresh(cache, key)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
 
 STANDARD_OUTPUT = ""  # the name of what a query writes there
-_EXTENSIONS = {
+EXTENSIONS = {
     "ltoir": ".ltoir",
     "optix-ir": ".optixir",
     "ptx": ".ptx",
@@ -29,8 +29,8 @@ _EXTENSIONS = {
     "compile": ".o",
 }
 # In a dependency file make would take them for more than parts of names: recipes, assignments, functions.
-_MEANT_FOR_MAKE = bytes([*range(9), *range(11, 32), 127]) + b"\t;=$"
-_DIRECTIVES = frozenset(
+MEANT_FOR_MAKE = bytes([*range(9), *range(11, 32), 127]) + b"\t;=$"
+DIRECTIVES = frozenset(
     b"include -include sinclude load -load define endef undefine override export unexport private vpath"
     b" ifdef ifndef ifeq ifneq else endif".split()
 )
@@ -48,13 +48,13 @@ SPELLINGS_OF_MODES = {
     "-fatbin": "fatbin",
     "--fatbin": "fatbin",
 }
-_OUTPUT = ("-o", "--output-file")
-_DEPENDENCY_FILE = ("-MF", "--dependency-output")
-_DIRECTORY = ("-odir", "--output-directory")
-_OPTIONS_FILE = ("-optf", "--options-file")
-_DEVICE_LINK = ("-dlink", "--device-link")
-_TARGET = ("-MT", "--dependency-target-name")
-_WITH_DEPENDENCIES = frozenset(
+OUTPUT = ("-o", "--output-file")
+DEPENDENCY_FILE = ("-MF", "--dependency-output")
+DIRECTORY = ("-odir", "--output-directory")
+OPTIONS_FILE = ("-optf", "--options-file")
+DEVICE_LINK = ("-dlink", "--device-link")
+TARGET = ("-MT", "--dependency-target-name")
+WITH_DEPENDENCIES = frozenset(
     [
         "-MD",
         "-MMD",
@@ -62,7 +62,7 @@ _WITH_DEPENDENCIES = frozenset(
         "--generate-nonsystem-dependencies-with-compile",
     ]
 )
-_QUERIES = frozenset(
+QUERIES = frozenset(
     (
         *("-E", "--preprocess", "-V", "--version", "-h", "--help"),
         *("-M", "--generate-dependencies", "-MM", "--generate-nonsystem-dependencies"),
@@ -80,8 +80,8 @@ _WITHOUT_VALUE = (
     " -Wno-deprecated-gpu-targets -Wno-deprecated-declarations -forward-unknown-to-host-compiler"
     " -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
 )
-COMPLETE = _WITH_DEPENDENCIES.union(_QUERIES, _WITHOUT_VALUE.split())
-_GLUED = ("-D", "-I", "-L", "-U")
+COMPLETE = WITH_DEPENDENCIES.union(QUERIES, _WITHOUT_VALUE.split())
+GLUED = ("-D", "-I", "-L", "-U")
 
 
 class Outputs:
@@ -137,11 +137,11 @@ def of_call(invocation: Invocation) -> Outputs:
         products = [invocation.output]
     elif invocation.mode == "device-link":
         extension = next(
-            (_EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"
+            (EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"
         )
         products = [_placed(invocation, "a_dlink" + extension)]
-    elif invocation.mode in _EXTENSIONS:
-        products = [_beside(invocation, path, _EXTENSIONS[invocation.mode]) for path in invocation.inputs]
+    elif invocation.mode in EXTENSIONS:
+        products = [_beside(invocation, path, EXTENSIONS[invocation.mode]) for path in invocation.inputs]
         if invocation.mode == "ptx":  # for architectures of both kinds
             others = [_beside(invocation, path, ".ltoir") for path in invocation.inputs]
     else:
@@ -149,7 +149,7 @@ def of_call(invocation: Invocation) -> Outputs:
     if _is_any_of([*products, *others, dependency_file], _read_by(invocation)):
         return UNKNOWN
     found = Outputs(products, others, dependency_file)
-    found.are_objects = _EXTENSIONS.get(invocation.mode) == ".o" or (
+    found.are_objects = EXTENSIONS.get(invocation.mode) == ".o" or (
         invocation.mode == "device-link" and invocation.options.isdisjoint(("cubin", "fatbin"))
     )
     return found
@@ -206,20 +206,20 @@ def _is_any_of(paths: Iterable[str], others: Iterable[str]) -> bool:
     return any(os.path.abspath(path) in known for path in paths if path)
 
 
-def of_argv(arguments: Sequence[str], is_linked: bool) -> Outputs:
+def of_argv(arguments: Sequence[str]) -> Outputs:
     """The outputs of a call, as its words say without being parsed.
 
-    `is_linked` says that the product is the linker's. Unknown where a word could mean anything else.
+    Unknown where a word could mean anything else. The launcher does the same (launcher/outputs.c).
     """
-    output, dependency_file = _value(_OUTPUT, arguments), _value(_DEPENDENCY_FILE, arguments)
-    if output is None or dependency_file is None or any(_begins(word, _DIRECTORY) for word in arguments):
+    output, dependency_file = _value(OUTPUT, arguments), _value(DEPENDENCY_FILE, arguments)
+    if output is None or dependency_file is None or any(_begins(word, DIRECTORY) for word in arguments):
         return UNKNOWN
-    asks = [index for index, word in enumerate(arguments) if word in _WITH_DEPENDENCIES]
-    if may_be_query(arguments) and not asks:
-        output, dependency_file = output or dependency_file, ""  # the answer goes where -MF says
+    if not QUERIES.isdisjoint(arguments):  # whose answers have other names
+        return UNKNOWN
     output = output or _after_source(arguments)
     if not output:
         return UNKNOWN
+    asks = [index for index, word in enumerate(arguments) if word in WITH_DEPENDENCIES]
     if not all(_stands_alone(index, arguments) for index in asks) or (dependency_file and not asks):
         return UNKNOWN
     found = (dependency_file or beside_output(output)) if asks else ""
@@ -227,12 +227,7 @@ def of_argv(arguments: Sequence[str], is_linked: bool) -> Outputs:
         return UNKNOWN
     if _has_other_names(output):
         return UNKNOWN
-    return Outputs([] if is_linked else [output], [], found)
-
-
-def may_be_query(arguments: Sequence[str]) -> bool:
-    """Whether a word asks for what nvcc answers without compiling, unless it is the value of another."""
-    return not _QUERIES.isdisjoint(arguments)
+    return Outputs([output], [], found)
 
 
 def _after_source(arguments: Sequence[str]) -> str:
@@ -242,11 +237,11 @@ def _after_source(arguments: Sequence[str]) -> str:
     is_clear = (
         len(sources) == len(modes) == 1
         and all(not word.startswith("-") or _is_complete(word) for word in arguments)
-        and not any(_begins(word, _OPTIONS_FILE) or word in _DEVICE_LINK for word in arguments)
+        and not any(_begins(word, OPTIONS_FILE) or word in DEVICE_LINK for word in arguments)
         and not os.environ.get("NVCC_PREPEND_FLAGS")
         and not os.environ.get("NVCC_APPEND_FLAGS")
     )
-    return _stem(sources[0]) + _EXTENSIONS[modes[0]] if is_clear else ""
+    return _stem(sources[0]) + EXTENSIONS[modes[0]] if is_clear else ""
 
 
 def _value(option: tuple[str, ...], arguments: Sequence[str]) -> str | None:
@@ -274,7 +269,7 @@ def _stands_alone(index: int, arguments: Sequence[str]) -> bool:
 
 
 def _is_complete(word: str) -> bool:
-    return word in COMPLETE or bool(word.partition("=")[2]) or (word[:2] in _GLUED and len(word) > 2)
+    return word in COMPLETE or bool(word.partition("=")[2]) or (word[:2] in GLUED and len(word) > 2)
 
 
 def _has_other_names(path: str) -> bool:
@@ -292,8 +287,8 @@ def _may_be_read(path: str, arguments: Sequence[str]) -> bool:
     place = os.path.abspath(path)
     return any(
         word.endswith(name)
-        and not (index and arguments[index - 1] in (*_OUTPUT, *_DEPENDENCY_FILE, *_TARGET))
-        and not _begins(word, (*_OUTPUT, *_DEPENDENCY_FILE, *_TARGET))
+        and not (index and arguments[index - 1] in (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
+        and not _begins(word, (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
         and place in map(os.path.abspath, (word, word.partition("=")[2]))
         for index, word in enumerate(arguments)
     )
@@ -305,7 +300,7 @@ def are_plain(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
     A name with `=` in it is an assignment unless it is one of a file, and of those that the call has `read`.
     """
     text = b"".join(names)
-    odd = text.translate(None, _MEANT_FOR_MAKE.replace(b"=", b""))
+    odd = text.translate(None, MEANT_FOR_MAKE.replace(b"=", b""))
     if b"\n" in text or len(odd) != len(text):
         return False
     return b"=" not in text or {name for name in names if b"=" in name} <= set(map(os.fsencode, read))
@@ -313,11 +308,11 @@ def are_plain(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
 
 def is_plain_rule(text: bytes) -> bool:
     """Whether a dependency file of a record has make know dependencies and do nothing."""
-    if len(text.translate(None, _MEANT_FOR_MAKE)) != len(text):
+    if len(text.translate(None, MEANT_FOR_MAKE)) != len(text):
         return False
     for line in text.replace(b"\\\n", b" ").split(b"\n"):
         name, colon, _ = line.partition(b":")
         name = name.strip(b" ").replace(b"\\ ", b"")
-        if line.strip(b" ") and (not colon or not name or b" " in name or name in _DIRECTIVES):
+        if line.strip(b" ") and (not colon or not name or b" " in name or name in DIRECTIVES):
             return False
     return True

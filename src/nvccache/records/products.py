@@ -23,10 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
+WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
 _LONGEST_STEM = 200  # bytes of the name of a file that lies beside a product
-_BLOCK = 512  # what st_blocks counts
-_TRIES = 3  # others may make a file of the name that is just being given
+BLOCK = 512  # what st_blocks counts
+TRIES = 3  # others may make a file of the name that is just being given
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 
 
@@ -148,7 +148,7 @@ class _Pending:
         """Give the file its name; False where it can only be written into what has that name."""
         destination = self._product.destination
         os.utime(self._descriptor)  # what is given later must not be older
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             if self._product.unlink_first:
                 _succeeds(os.unlink, destination)
             try:
@@ -181,7 +181,7 @@ class _Pending:
             self._before = None
             raise OSError("a product that is no regular file")
         size = len(self._product.content)
-        if size > min(self._before.st_size, self._before.st_blocks * _BLOCK):
+        if size > min(self._before.st_size, self._before.st_blocks * BLOCK):
             os.posix_fallocate(self._descriptor, 0, size)
 
     def _write_into(self) -> None:
@@ -228,7 +228,7 @@ def _remove_if_left(path: str) -> None:
 def _fill(descriptor: int, product: Product) -> None:
     """Have the content in a file, as a clone of the blob where the file system can; raises OSError."""
     content = product.content
-    if len(content) < _WORTH_CLONING or not _clone(product.raw_blob, descriptor, content):
+    if len(content) < WORTH_CLONING or not _clone(product.raw_blob, descriptor, content):
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(descriptor, rest) :]

@@ -1,244 +1,165 @@
-"""Replay: a call typed as before, where nothing it read has been touched, is answered at once.
+"""Replay: a call typed as before, where nothing it read has been touched, is answered by the launcher alone.
 
-The first thing tried, and the heart of the hot path: one record is read, one stat made for each file
-that the call read, and what the call gave is put back. Nothing is parsed and no process started. A
-record is (see sections.py for the form):
+The record of such a call is written here, when the call has been compiled, or answered by what it means. It
+is read by the launcher, which starts no Python then (launcher/replay.c): it makes one stat for each file
+that the call read and puts back what the call gave. replay_layout.py draws the record.
 
-    paths           files read, tools included, and directories searched
-    signatures      of these, in the same order
-    absent, present names that must not be there, and what must be there under others (input_records.py),
-                    where a directory's signature would not last
-    links           (path, where it led)
-    plain           directories that must not be links
-    listings        (directory, digest of the names in it)
-    identities      (directory that was looked at, the first of these that is the same one)
-    variables       the digest of their values, who could read all this, and the names of those asked for
-    machine         since which start it is the same one, then (topic, subject, answer) of machine_facts.py
-    products        (destination, digest, "1" to unlink an existing file first)
-    dependency_file its path; `rule` is its content
-    stdout, stderr, seconds_saved
-    intermediates   (base name, digest) of what a host's link still has to link (link_only.py)
-    stages          (kind, seconds) of what came before it
+The launcher looks for a record before it starts Python, and tells by `-X nvccache-replay=NAME` which name it
+looked for: the digest of the call as it was typed and of the directory of the cache, as far as that can be
+told without Python. What would give another name here is not recorded. Where the launcher is a script, or
+there is none, nothing is: such calls are answered by what they mean.
 
-What stands in the record of another version, or of somebody hostile, ends in a miss.
+The launcher asks less than Python can: a query, a call that depends on a listing of a directory or on what
+this process was given, or whose settings want more than an answer, has no replay record.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 
-from nvccache import environment
-from nvccache.environment import OF_ARGUMENTS
-from nvccache.files import keys, signatures
-from nvccache.files.presence import ABSENT, digest_of_listing, identities, reader, state_of, tight_limits
+from nvccache import environment, outcomes, real_nvcc
+from nvccache.environment import OF_ARGUMENTS, WHOLE
+from nvccache.files import signatures, untrusted
+from nvccache.files.presence import ABSENT, EXECUTABLE, state_of, tight_limits
 from nvccache.records import output_names
-from nvccache.records.call_result import CallResult
-from nvccache.store import sections, store
+from nvccache.store import event_line, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from nvccache.config import Config
+    from nvccache.files.signatures import Signature
+    from nvccache.records.call_result import CallResult
     from nvccache.records.input_records import InputRecord
+    from nvccache.records.replay_layout import Strings
     from nvccache.store.store import Store
 
-_RECORD = sections.Schema(
-    "replay-8",
-    ("paths", sections.PATHS),
-    ("signatures", sections.BYTES),
-    ("absent", sections.PATHS),
-    ("present", sections.STRINGS),
-    ("links", sections.PAIRS),
-    ("plain", sections.PATHS),
-    ("listings", sections.PAIRS),
-    ("identities", sections.PAIRS),
-    ("variables", sections.STRINGS),
-    ("machine", sections.STRINGS),
-    ("products", sections.TRIPLES),
-    ("dependency_file", sections.STRING),
-    ("rule", sections.BYTES),
-    ("stdout", sections.BYTES),
-    ("stderr", sections.BYTES),
-    ("seconds_saved", sections.NUMBER),
-    ("intermediates", sections.PAIRS),
-    ("stages", sections.STRINGS),
-    ("wall_seconds", sections.NUMBER),
-    ("sources", sections.STRINGS),
-)
+OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
+_OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
 _OF_PROCESS = ("host", "caller")  # topics of machine_facts.py whose answer may be another in each process
 
 
-def key_of(
-    nvcc: str, arguments: Sequence[str], cwd: str, environ: Mapping[str, str], base_dir: str = ""
-) -> str:
-    """The name of a call as it was typed: all that decides, apart from files."""
-    settings = [f"{name}={environ[name]}" for name in OF_ARGUMENTS if name in environ]
-    components = (
-        ("nvcc", (nvcc,)),
-        ("arguments", tuple(arguments)),
-        ("directory", (cwd, environ.get("PWD", ""), base_dir)),
-        ("environment", (*settings, *tight_limits())),
-    )
-    return keys.key_of("replay", components)
+class Call:
+    """A call as the launcher has seen it: `name` is that of its record, `started` what was executed.
+
+    `words` are its arguments, and `arguments` those of them that are nvcc's.
+    """
+
+    __slots__ = ("arguments", "name", "nvcc", "started", "words")
+
+    def __init__(
+        self, name: str, started: str, words: Sequence[str], nvcc: str, arguments: Sequence[str]
+    ) -> None:
+        self.name = name
+        self.started = started
+        self.words = words
+        self.nvcc = nvcc
+        self.arguments = arguments
+
+    @property
+    def first(self) -> int:
+        """How many words come before nvcc's arguments."""
+        return len(self.words) - len(self.arguments)
+
+    @property
+    def typed(self) -> str:
+        """The compiler as it was typed; empty for a call under the name nvcc."""
+        return self.words[self.first - 1] if self.first else ""
+
+    def block(self, environ: Mapping[str, str], directory: str) -> bytes:
+        """All that makes it this call; its digest is the name of the record."""
+        variables = [f"{name}={environ[name]}" if name in environ else name for name in OF_CALL]
+        texts = [self.started, str(len(self.words)), *self.words, os.getcwd(), *variables, directory]
+        return os.fsencode("\0".join([*texts, ""]))
 
 
-def find(
-    key: str,
-    arguments: Sequence[str],
-    environ: Mapping[str, str],
-    cache: Store,
-    ask: Callable[[str, str], str],
-) -> CallResult | None:
-    """What the call would give, if it is sure to give the same again. `ask`: see machine_facts.py."""
-    record = cache.find_record(store.REPLAY, key)
-    if record is None:
-        return None
-    try:
-        values = _RECORD.decode(record)
-        if not _holds(values, environ, ask):
-            return None
-        answer = _answer(values)
-    except (ValueError, IndexError):
-        cache.remove_damaged(store.REPLAY, key)
-        return None
-    if not names_its_files(answer, arguments, os.fsdecode(b"\0".join(values["paths"])).split("\0")):
-        return None
-    if answer.rule is not None and not output_names.is_plain_rule(answer.rule):
-        return None
-    return answer
-
-
-def _holds(values: Mapping[str, Any], environ: Mapping[str, str], ask: Callable[[str, str], str]) -> bool:
-    digest, recorded_for, *names = values["variables"]
-    if environment.digest_of_all(names, environ) != digest or recorded_for != reader():
-        return False
-    now = signatures.all_of(values["paths"])
-    if now is None or signatures.to_bytes(now) != values["signatures"]:
-        return False
-    for path in values["absent"]:
-        if os.access(path, os.F_OK):
-            return False
-    for expected in values["present"]:
-        if state_of(expected[1:]) != expected[0]:
-            return False
-    for path in values["plain"]:
-        if os.path.islink(path):
-            return False
-    for directory, digest in values["listings"]:
-        if digest_of_listing(directory) != digest:
-            return False
-    for link, led_to in values["links"]:
-        if os.path.realpath(link) != led_to:
-            return False
-    if identities(path for path, _ in values["identities"]) != values["identities"]:
-        return False
-    return not values["machine"] or _is_same_machine(values["machine"], ask)
-
-
-def _is_same_machine(recorded: list[str], ask: Callable[[str, str], str]) -> bool:
-    """Without a look at the processor as long as the machine has not been started anew."""
-    boot, *answers = recorded
-    is_as_started = boot and boot == signatures.of_boot()
-    return all(
-        (is_as_started and topic not in _OF_PROCESS) or (answer and ask(topic, subject) == answer)
-        for topic, subject, answer in sections.in_tuples(answers, 3)
-    )
-
-
-def _answer(values: Mapping[str, Any]) -> CallResult:
-    answer = CallResult()
-    for destination, digest, unlink_first in values["products"]:
-        answer.products.append((destination, digest, unlink_first == "1"))
-    answer.dependency_file = values["dependency_file"]
-    answer.rule = values["rule"] if answer.dependency_file else None
-    answer.stdout, answer.stderr = values["stdout"], values["stderr"]
-    answer.seconds_saved = values["seconds_saved"]
-    answer.stages, answer.wall_seconds = values["stages"], values["wall_seconds"]
-    answer.sources = values["sources"]
-    answer.take_intermediates(values["intermediates"])
-    return answer
+def call_of_process(nvcc: str, arguments: Sequence[str]) -> Call | None:
+    """The call that the launcher was started for; None where there is no launcher that reads records."""
+    name = sys._xoptions.get("nvccache-replay")
+    return Call(name, sys.argv[0], sys.argv[1:], nvcc, arguments) if isinstance(name, str) else None
 
 
 def add(
-    key: str,
+    call: Call | None,
     input_record: InputRecord,
     answer: CallResult,
-    arguments: Sequence[str],
+    config: Config,
     environ: Mapping[str, str],
     cache: Store,
+    terminal: str = "",
 ) -> bool:
-    """Record a call; False if one of its files may still change without showing it."""
-    if signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures):
+    """Record a call; False if the launcher could not answer it, or one of its files may change unseen."""
+    if not call or not _can_be_answered(input_record, answer, config, environ, terminal):
         return False
-    if len(input_record.cache_signatures) < len(input_record.caches) or not names_its_files(
-        answer, arguments, input_record.files
-    ):
+    from nvccache.files import keys
+    from nvccache.records import replay_layout
+
+    if keys.digest_bytes(call.block(environ, config.dir)) != call.name:
         return False
-    if not _dates_only_what_it_reads(input_record):
+    if not names_its_files(answer, call.arguments, input_record.files):
         return False
-    variables = [environment.digest_of_all(input_record.asked, environ), reader(), *input_record.asked]
-    values = {
-        **_values_of_files(input_record),
-        "links": input_record.links,
-        "plain": input_record.plain,
-        "listings": input_record.listings,
-        "identities": input_record.identities,
-        "variables": variables,
-        "machine": _value_of_machine(input_record),
-        **_values_of_answer(answer),
+    found = _Looks(input_record)
+    if not found.add_way_to_nvcc(call, config, environ) or not found.add_settings_file(config, environ):
+        return False
+    strings = replay_layout.Strings()
+    products = _products(answer, strings, cache)
+    if products is None:
+        return False
+    decide, prefixes = _variables([*input_record.asked, *found.variables], environ)
+    numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
+    sections = {
+        **found.sections(strings),
+        "variables": strings.add_all(decide),
+        "prefixes": strings.add_all(prefixes),
+        "reader": b"".join(number.to_bytes(4, sys.byteorder) for number in numbers),
+        "products": products,
     }
+    head = _head(call, input_record, answer, config, strings)
+    head |= {"call": bytes.fromhex(call.name), "environment": _digest_of_values(decide, environ)}
+    sections["strings"] = bytes(strings.content)
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
-    cache.add_record(store.REPLAY, key, _RECORD.encode(values), lock=False)
+    cache.add_record(store.REPLAY, call.name, replay_layout.joined(head, sections), lock=False)
     return True
 
 
-def _values_of_answer(answer: CallResult) -> dict[str, Any]:
-    return {
-        "products": [
-            (destination, digest, "1" if unlink_first else "0")
-            for destination, digest, unlink_first in answer.products
-        ],
-        "dependency_file": answer.dependency_file,
-        "rule": answer.rule or b"",
-        "stdout": answer.stdout,
-        "stderr": answer.stderr,
-        "seconds_saved": answer.seconds_saved,
-        "intermediates": answer.intermediates,
-        "stages": answer.stages,
-        "wall_seconds": answer.wall_seconds,
-        "sources": answer.sources,
-    }
+def _can_be_answered(
+    input_record: InputRecord,
+    answer: CallResult,
+    config: Config,
+    environ: Mapping[str, str],
+    terminal: str,
+) -> bool:
+    """Whether the launcher asks and does all that this call needs."""
+    asks_process = any(topic in _OF_PROCESS for topic, _, _ in input_record.machine)
+    wants_more = config.log or config.readonly or config.recache or config.disable
+    return not (
+        signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures)
+        or len(input_record.cache_signatures) < len(input_record.caches)
+        or not _dates_only_what_it_reads(input_record)
+        or input_record.listings
+        or asks_process
+        or (input_record.machine and not signatures.of_boot())
+        or answer.intermediates  # they are not yet what the call gives
+        or answer.is_of_query  # whose streams are looked at first
+        or (terminal and answer.stderr)
+        or wants_more
+        or not _is_private(config)
+        or real_nvcc.TRIED_VARIABLE in environ
+        or tight_limits()
+    )
 
 
-def _values_of_files(input_record: InputRecord) -> dict[str, Any]:
-    """Paths and signatures; a directory whose signature would not last is looked at name by name."""
-    paths = [*input_record.files, *input_record.caches]
-    numbers = [*input_record.signatures, *input_record.cache_signatures]
-    absent: list[str] = []
-    present: list[str] = []
-    for directory, signature, names in zip(
-        input_record.directories, input_record.directory_signatures, input_record.names, strict=True
-    ):
-        if signature != signatures.UNKNOWN:
-            paths.append(directory)
-            numbers.append(signature)
-            continue
-        for name in names:
-            path = os.path.join(directory, name[1:])
-            if name[0] == ABSENT:
-                absent.append(path)
-            else:
-                present.append(name[0] + path)
-    signed = signatures.to_bytes(numbers)
-    return {"paths": paths, "signatures": signed, "absent": absent, "present": present}
-
-
-def _value_of_machine(input_record: InputRecord) -> list[str]:
-    if not input_record.machine:
-        return []
-    answers = [part for question in input_record.machine for part in question]
-    return [signatures.of_boot(), *answers]
+def _is_private(config: Config) -> bool:
+    """Whether nobody else may put anything into the cache, and calls are counted somewhere."""
+    try:
+        status = os.stat(config.dir)
+        os.stat(config.journal_root)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
@@ -255,21 +176,205 @@ def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
 def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence[str]) -> bool:
     """Whether an answer writes all files that the command line names as outputs, and no others.
 
-    Otherwise a record that somebody tampered with could write anywhere. Calls whose outputs are named in
-    other ways are answered by what they mean (direct.py), which costs a parse. `read` are the files that
-    the record says were read.
+    Calls whose outputs are named in other ways are answered by what they mean (direct.py), which costs a
+    parse. The launcher checks the same of a record. `read` are the files that were read.
     """
     made = [destination for destination, _, _ in answer.products]
     dependency_file = "" if answer.rule is None else answer.dependency_file
-    if made == [output_names.STANDARD_OUTPUT] and not dependency_file:
-        return output_names.may_be_query(arguments)
-    names = output_names.of_argv(arguments, is_linked=bool(answer.intermediates))
-    return names.are_given(made, dependency_file) and not output_names.are_read(
-        [*made, dependency_file], read
+    return (
+        output_names.of_argv(arguments).are_given(made, dependency_file)
+        and not output_names.are_read([*made, dependency_file], read)
+        and (answer.rule is None or output_names.is_plain_rule(answer.rule))
     )
 
 
-def blobs_in(record: bytes) -> list[str]:
-    """The digests of what a record gives or has linked; raises ValueError."""
-    answer = _answer(_RECORD.decode(record))
-    return [digest for _, digest, _ in answer.products] + [digest for _, digest in answer.intermediates]
+class _Looks:
+    """What is looked at, each thing with what is expected there, and further variables that decide."""
+
+    __slots__ = ("_absent", "_files", "_input_record", "_links", "_present", "variables")
+
+    def __init__(self, input_record: InputRecord) -> None:
+        self._input_record = input_record
+        self._files: dict[str, Signature] = dict(
+            zip(input_record.files, input_record.signatures, strict=True)
+        )
+        self._files.update(zip(input_record.caches, input_record.cache_signatures, strict=True))
+        self._absent: list[str] = []
+        self._present: list[tuple[str, str]] = []  # path, state
+        self._links = [(path, led_to) for path, led_to in input_record.links]
+        self.variables = [*_OF_SETTINGS]
+        self._add_directories()
+
+    def _add_directories(self) -> None:
+        """A directory whose signature would not last is looked at name by name."""
+        made = self._input_record
+        for directory, signature, names in zip(
+            made.directories, made.directory_signatures, made.names, strict=True
+        ):
+            if signature != signatures.UNKNOWN:
+                self._files[directory] = signature
+                continue
+            for name in names:
+                self._expect(os.path.join(directory, name[1:]), name[0])
+
+    def _expect(self, path: str, state: str) -> None:
+        if state == ABSENT:
+            self._absent.append(path)
+        else:
+            self._present.append((path, state))
+
+    def add_way_to_nvcc(self, call: Call, config: Config, environ: Mapping[str, str]) -> bool:
+        """Add what was found where nvcc was looked for; False where that does not lead to this nvcc now."""
+        words = [word for word in call.words[: call.first] if "/" in word]
+        looked_at, is_by_path = real_nvcc.way_to(call.nvcc, call.typed, config.nvcc, environ)
+        if is_by_path:
+            self.variables.append("PATH")
+        for path in dict.fromkeys([*words, *looked_at]):
+            state = state_of(path)
+            if state != EXECUTABLE:
+                self._expect(path, state)
+            elif not self._add_file(path):
+                return False
+            else:
+                self._links.append((path, os.path.realpath(path)))
+        return real_nvcc.find(call.typed, config.nvcc, environ) == call.nvcc
+
+    def add_settings_file(self, config: Config, environ: Mapping[str, str]) -> bool:
+        """Add the file with the user's settings; False where other settings are in force by now."""
+        from nvccache import config as configs
+
+        path = configs.config_file(environ)
+        if not os.path.lexists(path):
+            self._absent.append(path)
+            return configs.FILE not in config.origins.values()
+        if not self._add_file(path):
+            return False
+        now = configs.load(environ)
+        return all(getattr(now, name) == getattr(config, name) for name in configs.SETTINGS)
+
+    def _add_file(self, path: str) -> bool:
+        """Add the signature of a file; False if it could change without showing that."""
+        if path in self._files:
+            return True
+        found = signatures.of(path)
+        if found is None or not signatures.is_settled(found, time.time_ns()):
+            return False
+        self._files[path] = found
+        return True
+
+    def sections(self, strings: Strings) -> dict[str, bytes]:
+        from nvccache.records.replay_layout import FORMATS
+
+        paths = [path for path, _ in self._input_record.identities]
+        identities = [(path, paths.index(first)) for path, first in self._input_record.identities]
+        links = [part for pair in dict.fromkeys(self._links) for part in pair]
+        return {
+            **self._sections_of_files(strings),
+            "absent": strings.add_all(_raw(dict.fromkeys(self._absent))),
+            "present": b"".join(
+                FORMATS["present"].pack(strings.add(os.fsencode(path)), ord(state))
+                for path, state in self._present
+            ),
+            "plain": strings.add_all(_raw(self._input_record.plain)),
+            "links": strings.add_all(_raw(links)),
+            "identities": b"".join(
+                FORMATS["identity"].pack(strings.add(os.fsencode(path)), first) for path, first in identities
+            ),
+        }
+
+    def _sections_of_files(self, strings: Strings) -> dict[str, bytes]:
+        from nvccache.records.replay_layout import FORMATS
+
+        places = sorted((*_split(os.fsencode(path)), found) for path, found in self._files.items())
+        directories: dict[bytes, int] = {}
+        files = [
+            FORMATS["file"].pack(
+                *found, strings.add(name), directories.setdefault(directory, len(directories))
+            )
+            for directory, name, found in places
+        ]
+        return {"files": b"".join(files), "directories": strings.add_all(directories)}
+
+
+def _raw(texts: Iterable[str]) -> list[bytes]:
+    return list(map(os.fsencode, texts))
+
+
+def _split(path: bytes) -> tuple[bytes, bytes]:
+    """A directory, and a name that leads from there to the same as the path."""
+    directory, slash, name = path.rpartition(b"/")
+    return (directory or slash or b"."), name or b"."
+
+
+def _variables(asked: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
+    """The names of the variables that decide, sorted; and how others begin that must not be set."""
+    prefixes = [name[:-1] for name in asked if name[-1:] == WHOLE]
+    names = {name for name in asked if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
+    names |= {
+        name for name in environ if name.startswith(tuple(prefixes)) and not environment.is_ignored(name)
+    }
+    names |= {name for name in environ if name.startswith(environment.OWN)}
+    return sorted(_raw(names)), _raw(prefixes)
+
+
+def _digest_of_values(names: Iterable[bytes], environ: Mapping[str, str]) -> bytes:
+    from nvccache.files import keys
+
+    values = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+    texts = [b"%s=%s" % (name, values[name]) if name in values else name for name in names]
+    return bytes.fromhex(keys.digest_bytes(b"\0".join([*texts, b""])))
+
+
+def _products(answer: CallResult, strings: Strings, cache: Store) -> bytes | None:
+    """The files that are given, the dependency file first; None where the cache has no file to give."""
+    from nvccache.files import keys
+    from nvccache.records.replay_layout import FORMATS, SUM
+
+    pack = FORMATS["product"].pack
+    packed = []
+    if answer.rule is not None:
+        path = strings.add(os.fsencode(answer.dependency_file))
+        packed.append(pack(bytes(SUM), len(answer.rule), path, 0, strings.add(answer.rule), 0))
+    for destination, digest, unlink_first in answer.products:
+        content = cache.read_raw_blob(digest)
+        if content is None:
+            return None
+        path, blob = (strings.add(os.fsencode(text)) for text in (destination, digest))
+        packed.append(pack(keys.sum_bytes(content), len(content), path, blob, 0, unlink_first))
+    return b"".join(packed)
+
+
+def _head(
+    call: Call, input_record: InputRecord, answer: CallResult, config: Config, strings: Strings
+) -> dict[str, int | bytes]:
+    quote = event_line.quote
+    product = os.path.abspath(answer.products[0][0]) if answer.products else ""
+    sources = event_line.text_of_sources(answer.sources)
+    event = "\t".join([outcomes.DIRECT_HIT, "", quote(os.getcwd()), quote(product), sources, ""])
+    stages = "".join(f"\t{text}" for text in event_line.whole_texts(answer.stages))
+    texts = {
+        "boot": signatures.of_boot() if input_record.machine else "",
+        "journal": config.journal_root,
+        "event": event,
+        "wrong_settings": config.wrong_settings,
+        "tool_saved": f"{answer.seconds_saved:.6f}",
+        "stages": stages,
+    }
+    return {
+        **{name: strings.add(os.fsencode(text)) for name, text in texts.items()},
+        "wall_saved": round(answer.wall_seconds * 1e6),
+        "log_mode": _log_mode(config),
+        "first": call.first,
+        "rule": answer.rule is not None,
+        "output": strings.add(answer.stdout),
+        "output_size": len(answer.stdout),
+        "messages": strings.add(answer.stderr),
+        "messages_size": len(answer.stderr),
+    }
+
+
+def _log_mode(config: Config) -> int:
+    """The permissions that a log has which the launcher has to make."""
+    permissions = untrusted.Permissions(config.umask)
+    permissions.learn_from(os.stat(config.journal_root))
+    return permissions.of_lock()[0]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = "CACHEDIR.TAG"
-_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
+SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 _ON_ITS_WAY = ".nvccache-tag-"  # followed by something random, until it is renamed
 _OF_FILE_SYSTEMS = ("lost+found",)  # what an empty directory may hold
 _SCRATCH = "nvccache-"  # what calls make where TMPDIR is the directory, up to 16 hexadecimal digits
@@ -37,7 +37,7 @@ def is_in(folder: int) -> bool:
         return False
     try:
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return is_file and os.read(descriptor, len(_SIGNATURE)) == _SIGNATURE
+        return is_file and os.read(descriptor, len(SIGNATURE)) == SIGNATURE
     finally:
         os.close(descriptor)
 
@@ -76,7 +76,7 @@ def _names_in(folder: int) -> Iterator[str]:
 def add(folder: int, mode: int, is_exact: bool) -> None:
     """Make a directory ours; another call may do so at the same time. Raises OSError."""
     fresh = _ON_ITS_WAY + os.urandom(8).hex()
-    untrusted.write_new(fresh, _SIGNATURE, folder, mode, is_exact)
+    untrusted.write_new(fresh, SIGNATURE, folder, mode, is_exact)
     try:
         os.rename(fresh, NAME, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:

@@ -27,8 +27,9 @@ LOCAL = "local"  # where a stage ran that ran here
 # Of a stage that ran on another machine, with blanks between them: seconds in the queue, of sending, running
 # and fetching; bytes sent and fetched; whether the engine had the result, 1 or 0.
 AWAY = ("queue", "send", "run", "fetch", "sent_bytes", "fetched_bytes", "is_cached")
-_APPEND_TRIES = 5
-_TAIL = 1 << 13  # bytes of log: some calls
+APPEND_TRIES = 5
+TAIL = 1 << 13  # bytes of log: some calls
+BUILD_FIELD = 14  # of a line, counted from 0; the next one is that of its jobs
 _LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
 _MOST_SOURCES = 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F"}
@@ -179,7 +180,7 @@ def append(place: str | Directory, event: Event) -> None:
     line = line_of(event)
     try:
         root.prepare()
-        for _ in range(_APPEND_TRIES):
+        for _ in range(APPEND_TRIES):
             if _append_line(root, line):
                 return
     except OSError:
@@ -191,14 +192,14 @@ def jobs_seen(place: str | Directory, build: str) -> int:
     try:
         descriptor, status = directory.at(place).open(f"{FOLDER}/{LOG}")
         try:
-            tail = os.pread(descriptor, _TAIL, max(0, status.st_size - _TAIL))
+            tail = os.pread(descriptor, TAIL, max(0, status.st_size - TAIL))
         finally:
             os.close(descriptor)
     except OSError:
         return 0
     lines = (line.split(b"\t") for line in tail.split(b"\n") if line.endswith(b"\t."))
     wanted = build.encode()
-    told = (line[15][:9] for line in lines if line[14:15] == [wanted])
+    told = (line[BUILD_FIELD + 1][:9] for line in lines if line[BUILD_FIELD : BUILD_FIELD + 1] == [wanted])
     return max((int(jobs) for jobs in told if jobs.isdigit()), default=0)
 
 
@@ -233,7 +234,7 @@ def line_of(event: Event) -> bytes:
         event.reason,
         quote(event.directory),
         quote(event.product),
-        SEPARATOR.join(map(quote, event.sources[:_MOST_SOURCES])),
+        text_of_sources(event.sources),
         quote(event.cause[:_LONGEST_CLAUSE]),
         str(event.pid),
         event.store_fault,
@@ -245,8 +246,17 @@ def line_of(event: Event) -> bytes:
         str(event.jobs),
     ]
     fields += map(_text_of_stage, event.stages)
-    fields += [text for text in event.replayed if "\t" not in text and "\n" not in text]
+    fields += whole_texts(event.replayed)
     return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
+
+
+def text_of_sources(sources: list[str]) -> str:
+    return SEPARATOR.join(map(quote, sources[:_MOST_SOURCES]))
+
+
+def whole_texts(stages: list[str]) -> list[str]:
+    """Stages as texts, without what would be no field of a line."""
+    return [text for text in stages if "\t" not in text and "\n" not in text]
 
 
 def text_of_hit(stage: StageEvent) -> str:

@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v8/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      replay-v9/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
       manifest-v5/ab/<key>       the input records of a command, newest first
       input-record-v8/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
@@ -60,20 +60,22 @@ if TYPE_CHECKING:
 
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v3", "stage-v6", "manifest-v5", "tool-v2"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v8", "input-record-v8", "object-v4", "digest-v3"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v9", "input-record-v8", "object-v4", "digest-v3"
 BASIS = "basis-v2"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"
-_SECRET = frozenset((OBJECT,))  # they tell how a user compiles, and are read by that user alone
-_LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
+# They tell how a user compiles, or hold values of variables, and are read by that user alone.
+_SECRET = frozenset((OBJECT, REPLAY))
+_SUMMED_BY_THEMSELVES = frozenset((REPLAY,))  # the launcher reads them: records/replay_layout.py
+LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _SHARED = frozenset((STAGE, MANIFEST, INPUT_RECORD))  # records that other machines may have a use for
 # Bytes of an output or an intermediate from which its file ends with a sum, which is checked in place of the
 # digest; XXH3 takes a fifth of the time of BLAKE3, but has to be loaded.
 SUMMED_FROM = 1 << 21
-_TAIL = keys.LENGTH + 34  # bytes: the digest, a blank, the sum and a newline
-_REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
+TAIL = keys.LENGTH + 34  # bytes: the digest, a blank, the sum and a newline
+REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
 
 
 class Store:
@@ -109,15 +111,20 @@ class Store:
         self._memos: dict[str, str] = {}  # those that were found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
-        """A record's body, if its first line, the checksum of the body under its key, is right."""
+        """A record's body, if its first line, the checksum of the body under its key, is right.
+
+        Who reads a replay record has to check it.
+        """
         name = self.name(bucket, key)
         try:
-            content, status = self.directory.read(name, _LARGEST_RECORD)
+            content, status = self.directory.read(name, LARGEST_RECORD)
         except OSError:
             return None
         self.is_stale |= _is_old(status)
         checksum, _, body = content.partition(b"\n")
-        if checksum != _checksum(key, body):
+        if bucket in _SUMMED_BY_THEMSELVES:
+            body = content
+        elif checksum != _checksum(key, body):
             self.remove_damaged(bucket, key)
             return None
         self.used[name] = None
@@ -129,8 +136,8 @@ class Store:
         """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
         if bucket in _SHARED and not is_received:
             self.published[bucket, key] = None
-        content = _checksum(key, body) + b"\n" + body
-        if len(content) <= _LARGEST_RECORD:
+        content = body if bucket in _SUMMED_BY_THEMSELVES else _checksum(key, body) + b"\n" + body
+        if len(content) <= LARGEST_RECORD:
             mode = 0o600 if bucket in _SECRET else 0o666
             self._publish(self.name(bucket, key), content, key[0] if lock else "", True, mode)
 
@@ -175,6 +182,14 @@ class Store:
         content, compress = received
         self.add_blob(digest, content, compress, is_received=True)
         return content
+
+    def read_raw_blob(self, digest: str) -> bytes | None:
+        """The same of what this cache has uncompressed, for a record that says so."""
+        name = self.name(BLOB, digest)
+        try:
+            return raw_blob(self.directory, name, digest)[0]
+        except OSError:
+            return None
 
     def add_blob(self, digest: str, content: bytes, compress: bool, is_received: bool = False) -> None:
         if not is_received:
@@ -255,8 +270,8 @@ def _whole(descriptor: int, size: int, digest: str) -> bytes | None:
     if size < SUMMED_FROM:
         content = untrusted.read_all(descriptor, size)
         return content if keys.digest_bytes(content) == digest else None
-    length = size - _TAIL
-    tail = os.pread(descriptor, _TAIL, max(0, length))
+    length = size - TAIL
+    tail = os.pread(descriptor, TAIL, max(0, length))
     # Looked at first: nobody's gigabytes of nothing are taken into memory.
     if length > _LARGEST_BLOB or not tail.startswith(digest.encode()):
         return None
@@ -266,7 +281,7 @@ def _whole(descriptor: int, size: int, digest: str) -> bytes | None:
 
 def without_tail(stored: bytes, digest: str) -> bytes | None:
     """What stands before the tail of a file that has one, if its sum is right."""
-    content, tail = stored[:-_TAIL], stored[-_TAIL:]
+    content, tail = stored[:-TAIL], stored[-TAIL:]
     return content if tail_of(digest, content) == tail else None
 
 
@@ -284,7 +299,7 @@ def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | No
 
 
 def _is_old(status: os.stat_result) -> bool:
-    return time.time() - status.st_mtime > _REFRESHED_AFTER
+    return time.time() - status.st_mtime > REFRESHED_AFTER
 
 
 def _checksum(key: str, body: bytes) -> bytes:

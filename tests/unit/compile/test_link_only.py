@@ -82,8 +82,8 @@ def linked(place: Path, given: CallResult, lines: str = LINK) -> Report | None:
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(place.parent)}
     call = parse(list(LINE), environ)
     assert isinstance(call, Invocation)
-    request = Request(str(nvcc), LINE, call, environ, environ, "", "", given)
     settings = config.load({"NVCCACHE_DIR": str(place.parent / "cache")})
+    request = Request(str(nvcc), LINE, call, environ, environ, settings, "", given)
     return link_only.carry_out(request, given, settings)
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache import environment
+from nvccache import config, environment
 from nvccache.commandline import invocation
 from nvccache.compile import miss_reason, object_record
 from nvccache.compile.miss_reason import Case
@@ -47,7 +47,7 @@ def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **env
     arguments = tuple(line.split())
     call = invocation.parse(arguments, environ)
     assert isinstance(call, invocation.Invocation)
-    request = Request(nvcc, arguments, call, environ, environ, "", "")
+    request = Request(nvcc, arguments, call, environ, environ, config.load(environ), "")
     return Case(request, [call.output or "a.o"], is_recaching)
 
 

@@ -256,6 +256,7 @@ def test_a_log_that_grows_too_long(run, program, tmp_path):
     assert os.path.getsize(tmp_path / "watched" / "log") < observer_log.LIMIT
 
 
+OBSERVER = installations.NATIVE / "observer"
 SCRIPTS = {
     "sh": '#!/bin/sh\nhere=$(dirname "$0")\n. "$here/site"\n'
     '[ -e "$here/none" ] || cat "$here/file" | sed s/a/b/\n',
@@ -344,5 +345,5 @@ def test_it_is_part_of_what_is_built(wheel, tmp_path):
     (sources,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sources) as archive:
         names = {re.sub("^[^/]*/", "", name) for name in archive.getnames()}
-    assert {f"observer/{path.name}" for path in (installations.ROOT / "observer").iterdir()} <= names
-    assert {"hatch_build.py", "launcher/nvccache.c"} <= names
+    assert {f"src/native/observer/{path.name}" for path in OBSERVER.iterdir()} <= names
+    assert {"hatch_build.py", "src/native/launcher/nvccache.c"} <= names

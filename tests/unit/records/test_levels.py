@@ -60,9 +60,12 @@ def answer(place, argv=LINE, **settings: str) -> Outcome:
     return levels.answer("nvcc", list(argv), config.load(environ), {})
 
 
-def replay_record(place, argv=LINE) -> bytes | None:
-    key = replay.key_of("nvcc", argv, os.getcwd(), {}, "")
-    return Store(str(place.parent / "cache")).find_record(store.REPLAY, key)
+@pytest.fixture
+def recorded(monkeypatch) -> list[tuple[InputRecord, CallResult]]:
+    """What is to be recorded for the launcher."""
+    found: list[tuple[InputRecord, CallResult]] = []
+    monkeypatch.setattr(replay, "add", lambda _, made, given, *others: found.append((made, given)))
+    return found
 
 
 def settle() -> None:
@@ -70,15 +73,13 @@ def settle() -> None:
     time.sleep(0.15)
 
 
-def test_a_call_is_answered_by_its_meaning_and_then_as_it_was_typed(place, monkeypatch):
+def test_a_call_is_answered_by_its_meaning_and_recorded_as_it_was_typed(place, recorded):
     settle()
-    assert answer(place).answer.products == [("a.o", keys.digest_bytes(OBJECT), True)]
+    given = [("a.o", keys.digest_bytes(OBJECT), True)]
+    assert answer(place).answer.products == given
     assert (place / "a.o").read_bytes() == OBJECT
-    assert replay_record(place)
-    monkeypatch.setattr(levels, "_answer_by_meaning", lambda *_: pytest.fail("the replay was enough"))
-    (place / "a.o").unlink()
-    assert answer(place).answer.seconds_saved == 1.5
-    assert (place / "a.o").read_bytes() == OBJECT
+    ((made, answered),) = recorded
+    assert (made.files, made.signatures, answered.products) == (["a.cu"], [signatures.of("a.cu")], given)
 
 
 def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(place):
@@ -92,10 +93,10 @@ def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(plac
     assert outcome.invocation.inputs == ("a.cu",)
 
 
-def test_a_file_changed_a_moment_ago_is_not_replayed(place):
+def test_a_file_changed_a_moment_ago_has_no_signature(place, recorded):
     os.utime("a.cu")
     assert answer(place).answer
-    assert replay_record(place) is None
+    assert recorded[0][0].signatures == [signatures.UNKNOWN]
 
 
 def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
@@ -120,28 +121,28 @@ def test_a_product_that_was_evicted_is_no_answer_at_any_level(place):
     assert (place / "a.o").read_text() == "old"
 
 
-@pytest.mark.parametrize("is_replay", [False, True])
-def test_a_product_that_cannot_be_written_is_left_to_nvcc(place, is_replay):
+def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
     settle()
-    if is_replay:
-        answer(place)
-        (place / "a.o").unlink()
     (place / "a.o").mkdir()
     outcome = answer(place)
     assert (outcome.answer, outcome.bypass.reason) == (None, "unwritable_output")
 
 
-def test_of_a_program_nothing_is_given_before_it_is_linked(place):
+def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
     """The record names what the link reads; the call asks for more than that."""
     settle()
     given = CallResult()
     given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
     given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
-    made = input_record_of_source()
-    made.signatures = [signatures.of("a.cu")]
     line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
-    key = replay.key_of("nvcc", line, os.getcwd(), {}, "")
-    replay.add(key, made, given, line, {}, Store(str(place.parent / "cache")))
+    call, nowhere = parse(line, {}), Relocation("", os.getcwd())
+    assert isinstance(call, Invocation)
+    attached = direct.attach(given, [("a.cu", False)], call, nowhere)
+    assert attached
+    found = Found(keys.digest_bytes(b"program"), input_record_of_source(), attached)
+    cache = Store(str(place.parent / "cache"))
+    key = direct.key_of(direct.PLACED, "nvcc", call, nowhere, {})
+    manifest.add(key, found, cache, nowhere, time.time_ns())
     outcome = answer(place, line)
     assert outcome.answer is None
     assert outcome.program.intermediates == given.intermediates
@@ -149,14 +150,9 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place):
     assert os.listdir(place) == ["a.cu"]
 
 
-@pytest.mark.parametrize("is_replay", [False, True])
-def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch, is_replay):
+def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch):
     """nvcc may fail by them."""
-    if is_replay:
-        settle()
-        assert answer(place).answer
-    for module in (replay, direct):
-        monkeypatch.setattr(module, "tight_limits", lambda: ("stack size 100000",))
+    monkeypatch.setattr(direct, "tight_limits", lambda: ("stack size 100000",))
     assert (answer(place).answer, answer(place).bypass) == (None, None)
 
 
@@ -177,8 +173,9 @@ def test_recaching_asks_no_record(place):
 
 def test_a_readonly_cache_answers_and_takes_nothing(place):
     settle()
+    before = sorted((place.parent / "cache").rglob("*"))
     assert answer(place, NVCCACHE_READONLY="1").answer
-    assert replay_record(place) is None
+    assert sorted((place.parent / "cache").rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -190,13 +187,13 @@ def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
     assert (outcome.answer, outcome.invocation, outcome.bypass.reason) == (None, None, reason)
 
 
-def test_another_output_of_a_known_call_is_answered(place):
+def test_another_output_of_a_known_call_is_answered(place, recorded):
     settle()
     argv = ["-c", "a.cu", "-o", "b.o"]
     assert answer(place, argv).answer.products[0][0] == "b.o"
     assert (place / "b.o").read_bytes() == OBJECT
     assert not (place / "a.o").exists()
-    assert replay_record(place, argv) and not replay_record(place)
+    assert [given.products[0][0] for _, given in recorded] == ["b.o"]
 
 
 def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(place):

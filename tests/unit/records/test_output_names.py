@@ -112,7 +112,7 @@ def test_names_follow_from_the_call(line, expected):
     ],
 )
 def test_names_follow_from_words_that_can_mean_only_one_thing(line, expected):
-    assert named(output_names.of_argv(line.split(), is_linked=False)) == expected
+    assert named(output_names.of_argv(line.split())) == expected
 
 
 @pytest.mark.parametrize("word", sorted(COMPLETE))
@@ -130,19 +130,19 @@ def test_whether_a_file_with_other_names_is_replaced_is_found_by_parsing(tmp_pat
     monkeypatch.chdir(tmp_path)
     line = ["-c", "a.cu", "-o", "a.o"]
     (tmp_path / "a.o").write_text("")
-    assert output_names.of_argv(line, is_linked=False).is_known
+    assert output_names.of_argv(line).is_known
     os.link("a.o", "other")
-    assert not output_names.of_argv(line, is_linked=False).is_known
+    assert not output_names.of_argv(line).is_known
     os.unlink("a.o")
     os.symlink("other", "a.o")
-    assert not output_names.of_argv(line, is_linked=False).is_known
+    assert not output_names.of_argv(line).is_known
 
 
 @pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
 def test_words_of_variables_may_name_the_product(monkeypatch, name):
-    assert output_names.of_argv(["-c", "a.cu"], is_linked=False).is_known
+    assert output_names.of_argv(["-c", "a.cu"]).is_known
     monkeypatch.setenv(name, "-o b.o")
-    assert not output_names.of_argv(["-c", "a.cu"], is_linked=False).is_known
+    assert not output_names.of_argv(["-c", "a.cu"]).is_known
 
 
 @pytest.mark.parametrize("word", sorted(output_names.SPELLINGS_OF_MODES))
@@ -180,26 +180,25 @@ def test_words_never_say_more_than_the_parsed_call():
     known = unnamed = 0
     for _ in range(30000):
         line = choose.choices(WORDS, k=choose.randint(1, 8))
-        for is_linked in (False, True):
-            found = output_names.of_argv(line, is_linked)
-            if not found.is_known:
-                continue
-            arguments = tokens.scan(line)
-            if isinstance(arguments, tokens.UnknownOption):
-                continue  # such a call is left to nvcc, and nothing of it is recorded
-            known += 1
-            if tokens.last_value(arguments, "output-file") is None:
-                call = invocation.parse(line, {})
-                if isinstance(call, Invocation) and not is_linked:
-                    assert named(output_names.of_call(call)) == named(found), line
-                    unnamed += 1
-                continue
-            assert found.products in ([], [tokens.last_value(arguments, "output-file")]), line
-            given = tokens.last_value(arguments, "dependency-output")
-            beside = output_names.beside_output(tokens.last_value(arguments, "output-file"))
-            asks = {"generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"}
-            is_asked = not asks.isdisjoint(argument.name for argument in arguments)
-            assert found.dependency_file == ((given or beside) if is_asked else ""), line
+        found = output_names.of_argv(line)
+        if not found.is_known:
+            continue
+        arguments = tokens.scan(line)
+        if isinstance(arguments, tokens.UnknownOption):
+            continue  # such a call is left to nvcc, and nothing of it is recorded
+        known += 1
+        if tokens.last_value(arguments, "output-file") is None:
+            call = invocation.parse(line, {})
+            if isinstance(call, Invocation):
+                assert named(output_names.of_call(call)) == named(found), line
+                unnamed += 1
+            continue
+        assert found.products in ([], [tokens.last_value(arguments, "output-file")]), line
+        given = tokens.last_value(arguments, "dependency-output")
+        beside = output_names.beside_output(tokens.last_value(arguments, "output-file"))
+        asks = {"generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"}
+        is_asked = not asks.isdisjoint(argument.name for argument in arguments)
+        assert found.dependency_file == ((given or beside) if is_asked else ""), line
     assert known > 500 and unnamed > 20
 
 

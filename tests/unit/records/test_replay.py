@@ -1,115 +1,90 @@
-"""Replay: a record holds while nothing that the call read was touched, and not a moment longer."""
+"""Replay: a record holds while nothing that the call read was touched, and not a moment longer.
+
+What Python writes, the compiled launcher reads.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import replay
-from nvccache.records.call_result import CallResult
-from nvccache.records.input_records import LIBRARIES, InputRecord
-from nvccache.store import store
+from nvccache.store import events
 from nvccache.store.store import Store
-
-ARGUMENTS = ["-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"]
-KEY = replay.key_of("/usr/bin/nvcc", ARGUMENTS, "/work", {})
-DIGEST = keys.digest_bytes(b"object")
-ENVIRON = {"ASKED": "1", "GROUP_A": "2", "PATH": "/usr/bin:/bin", "OTHER": "3"}
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """The working directory, with the files of a call; all of them have been there for a while."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("late/a.h", "early/other.h", "listed/b.h", "listed/tool", "parts/one", "a.cu", "caches"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
-    (tmp_path / "listed" / "tool").chmod(0o755)
-    (tmp_path / "listed" / "folder").mkdir()
-    (tmp_path / "listed" / "loop").symlink_to("loop")
-    (tmp_path / "listed" / "same").symlink_to("../early")
-    (tmp_path / "nvcc").symlink_to("a.cu")
-    return tmp_path
+from recorded_call import (
+    ARGUMENTS,
+    DIGEST,
+    ENVIRON,
+    OBJECT,
+    answer_of_call,
+    holds,
+    input_record_of_call,
+    launcher,
+    nvcc,
+    place,
+    recorded,
+    stored,
+)
+from replays import Launcher
 
 
-def input_record_of_call() -> InputRecord:
-    """`early` and `late` have signatures that last, `listed` has not."""
-    made = InputRecord()
-    made.files, made.kinds = ["a.cu", "late/a.h"], "ss"
-    made.digests = [keys.digest_file(path) for path in made.files]
-    made.signatures = [signatures.of(path) for path in made.files]
-    made.directories = ["early", "late", "listed"]
-    made.directory_signatures = [signatures.of("early"), signatures.of("late"), signatures.UNKNOWN]
-    made.names = [["-a.h"], ["+a.h"], ["!loop", "+b.h", "-a.h", "-sub", "dfolder", "xtool"]]
-    made.links = [("nvcc", os.path.realpath("nvcc"))]
-    made.plain = ["late"]
-    made.listings = [("parts", presence.digest_of_listing("parts"))]
-    made.identities = [("early", "early"), ("listed/folder", "listed/folder"), ("listed/same", "early")]
-    made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ("ASKED", "UNSET", "GROUP_*")]
-    made.sought, made.search_path = ["nvcc"], ENVIRON["PATH"]
-    made.machine = [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")]
-    made.cache_signatures = [signatures.of("caches")]
-    return made
+def test_what_was_recorded_is_given(recorded):
+    found = recorded.ask(ARGUMENTS)
+    given = answer_of_call()
+    assert (found.is_answer, found.stdout, found.stderr) == (True, given.stdout, given.stderr)
+    assert Path("out/a.o").read_bytes() == OBJECT
+    assert Path("out/a.d").read_bytes() == given.rule
+    assert sorted(os.listdir("out")) == ["a.d", "a.o", "keep"]
 
 
-def answer_of_call() -> CallResult:
-    given = CallResult()
-    given.products = [("out/a.o", DIGEST, True)]
-    given.dependency_file, given.rule = "out/a.d", b"out/a.o : a.cu \\\n    late/a.h\n"
-    given.stdout, given.stderr = b"out\0\n", b"\xff warning\n"
-    given.seconds_saved = 12.5
-    return given
+def test_the_event_is_as_python_would_have_it(recorded, place, cache):
+    recorded.ask(ARGUMENTS)
+    *_, event = events.read(cache.root)
+    assert (event.outcome, event.directory, event.product) == (
+        "direct_hit",
+        str(place),
+        str(place / "out/a.o"),
+    )
+    assert (event.sources, event.tool_saved, event.cause, event.reason) == (["a.cu"], 12.5, "", "")
+    assert 0 < event.seconds < 5 and abs(event.started - time.time()) < 60
+    assert [(stage.kind, stage.seconds, stage.is_hit) for stage in event.stages] == [("cicc", 1.5, True)]
+    assert event.wall_saved == pytest.approx((7.25 - event.seconds) / event.jobs, abs=1e-5)
 
 
-def find(cache: Store, processor: str = "this one", environ=ENVIRON) -> CallResult | None:
-    answers = {"native": processor, LIBRARIES: "x"}
-    return replay.find(KEY, ARGUMENTS, environ, cache, lambda topic, _: answers[topic])
-
-
-def add(cache: Store, made: InputRecord, given: CallResult, arguments=ARGUMENTS) -> bool:
-    return replay.add(KEY, made, given, arguments, ENVIRON, cache)
-
-
-@pytest.fixture
-def recorded(place, cache) -> Store:
-    assert add(cache, input_record_of_call(), answer_of_call())
-    return cache
-
-
-def test_what_was_recorded_is_found(recorded):
-    found = find(recorded)
-    for name in CallResult.__slots__:
-        assert getattr(found, name) == getattr(answer_of_call(), name)
-
-
-def test_an_answer_without_a_dependency_file_has_none(place, cache):
+def test_an_answer_without_a_dependency_file_has_none(launcher, nvcc):
     given = answer_of_call()
     given.dependency_file, given.rule = "", None
-    line = ARGUMENTS[:4]
-    assert add(cache, input_record_of_call(), given, line)
-    assert replay.find(KEY, line, ENVIRON, cache, lambda: "this one").rule is None
+    assert launcher.record(nvcc, ARGUMENTS[:4], input_record_of_call(), given)
+    assert launcher.ask(ARGUMENTS[:4]).is_answer
+    assert not os.path.exists("out/a.d")
 
 
-def test_an_answer_has_the_dependency_file_that_is_asked_for_and_no_other(place, cache):
+def test_an_answer_has_the_dependency_file_that_is_asked_for_and_no_other(launcher, nvcc):
     given = answer_of_call()
-    assert not add(cache, input_record_of_call(), given, ARGUMENTS[:4])
+    assert not launcher.record(nvcc, ARGUMENTS[:4], input_record_of_call(), given)
     given.dependency_file, given.rule = "", None
-    assert not add(cache, input_record_of_call(), given)
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
 
 
-def test_an_empty_dependency_file_is_one(place, cache):
+def test_an_empty_dependency_file_is_one(launcher, nvcc):
     given = answer_of_call()
     given.rule = b""
-    assert add(cache, input_record_of_call(), given)
-    assert find(cache).rule == b""
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+    assert holds(launcher)
+    assert Path("out/a.d").read_bytes() == b""
 
 
-def test_an_unknown_call_has_no_answer(place, cache):
-    assert find(cache) is None
+def test_an_unknown_call_has_no_answer(recorded):
+    assert not recorded.ask([*ARGUMENTS, "-g"]).is_answer
+
+
+__all__ = ["launcher", "nvcc", "place", "recorded", "stored"]  # fixtures
 
 
 def _touch(place):
@@ -150,6 +125,11 @@ def _become_link(directory: str, other: str) -> None:
         os.rmdir(other)
 
 
+def _write_settings(place) -> None:
+    (place / "home/nvccache").mkdir(parents=True)
+    (place / "home/nvccache/config.toml").write_text("")
+
+
 CHANGES = {
     "touched": _touch,
     "rewritten": _rewrite,
@@ -178,61 +158,80 @@ CHANGES = {
         os.symlink("../early", "listed/folder"),
     ),
     "a directory is another one no longer": lambda place: (os.unlink("listed/same"), os.mkdir("listed/same")),
-    "a name appears in a directory that was listed": lambda place: _write("parts/two"),
-    "a name vanishes from a directory that was listed": lambda place: os.unlink("parts/one"),
-    "a directory that was listed is gone": lambda place: os.rename("parts", "elsewhere"),
+    "the compiler is another one": lambda place: (place / "compiler/nvcc").write_text("compiler/NVCC"),
+    "the compiler is gone": lambda place: os.unlink("compiler/nvcc"),
+    "the compiler is led to": lambda place: _become_link("compiler", "moved"),
+    "settings": _write_settings,
+    "the product is a link": lambda place: os.symlink("keep", "out/a.o"),
+    "the product has another name": lambda place: os.link("out/keep", "out/a.o"),
+    "the product is a directory": lambda place: os.mkdir("out/a.o"),
+    "the product is a FIFO": lambda place: os.mkfifo("out/a.o"),
+    "the dependency file is a FIFO": lambda place: os.mkfifo("out/a.d"),
+    "the dependency file leads nowhere": lambda place: os.symlink("nowhere", "out/a.d"),
+    "no directory for the product": lambda place: os.rename("out", "elsewhere"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_record_does_not_hold_when_anything_is_not_as_it_was(recorded, place, change):
+def test_a_record_does_not_hold_when_anything_is_not_as_it_was(recorded, place, nvcc, change):
+    """`out` has one file that stays whatever happens to it."""
+    recorded.environ["XDG_CONFIG_HOME"] = str(place / "home")
+    assert recorded.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+    (record,) = recorded.records()
     time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
     CHANGES[change](place)
-    assert find(recorded) is None
-    assert os.path.exists(recorded.path(store.REPLAY, KEY)), "it may hold again"
+    assert not recorded.ask(ARGUMENTS).is_answer
+    assert record.exists(), "it may hold again"
+    for directory in ("out", "elsewhere"):
+        kept = place / directory / "keep"
+        assert not kept.exists() or kept.read_text() == "out/keep"
 
 
 def test_what_nobody_asked_for_makes_no_difference(recorded, place):
     (place / "listed" / "z.h").write_text("")
     (place / "z.h").write_text("")
-    assert find(recorded)
+    assert holds(recorded)
 
 
-def test_another_processor_makes_a_difference_only_where_it_counts(recorded, place, monkeypatch):
+def test_a_record_that_held_no_longer_holds_again(recorded, place):
+    os.rename("listed/b.h", "b.h")
+    assert not holds(recorded)
+    os.rename("b.h", "listed/b.h")
+    assert holds(recorded)
+
+
+@pytest.mark.parametrize("topic", ["host", "caller"])
+def test_what_a_process_was_given_is_not_the_launchers_to_ask(launcher, nvcc, topic):
+    made = input_record_of_call()
+    made.machine.append((topic, "", "x"))
+    assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+
+
+def test_the_machine_must_not_have_been_started_anew(launcher, nvcc, monkeypatch):
     monkeypatch.setattr(signatures, "of_boot", lambda: "another start")
-    assert find(recorded, "another") is None
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+    assert not holds(launcher)
     made = input_record_of_call()
     made.machine, made.cache_signatures = [], []
-    assert add(recorded, made, answer_of_call())
-    assert find(recorded, "another")
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher)
 
 
-@pytest.mark.parametrize("boot", ["another start", ""])
-def test_the_machine_is_looked_at_once_it_has_been_started_anew(recorded, monkeypatch, boot):
-    """In between, or where nothing tells, a processor cannot have become another one."""
-    assert find(recorded, "not asked for")
-    monkeypatch.setattr(signatures, "of_boot", lambda: boot)
-    assert find(recorded)
-    assert find(recorded, "another") is None
-
-
-def test_the_machine_is_looked_at_where_nothing_tells_its_start(place, cache, monkeypatch):
+def test_where_nothing_tells_its_start_the_machine_is_pythons_to_ask(launcher, nvcc, monkeypatch):
     monkeypatch.setattr(signatures, "of_boot", lambda: "")
-    assert add(cache, input_record_of_call(), answer_of_call())
-    assert find(cache)
-    assert find(cache, "another") is None
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
 
 
 def test_what_the_loader_keeps_of_directories_makes_a_difference_once_written(recorded, place):
     (place / "caches").write_text("caches")
-    assert find(recorded) is None
+    assert not holds(recorded)
 
 
-def test_what_the_loader_keeps_of_directories_must_not_be_too_new(place, cache):
+def test_what_the_loader_keeps_of_directories_must_not_be_too_new(launcher, nvcc):
     for known in ([], [signatures.UNKNOWN]):
         made = input_record_of_call()
         made.cache_signatures = known
-        assert not add(cache, made, answer_of_call())
+        assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
 
 
 @pytest.mark.parametrize(
@@ -240,141 +239,227 @@ def test_what_the_loader_keeps_of_directories_must_not_be_too_new(place, cache):
     [
         {"ASKED": "2"},
         {"ASKED": ""},
+        {"ASKED": "11"},
+        {"ASKED": None},
         {"UNSET": ""},
         {"GROUP_A": "3"},
+        {"GROUP_A": None},
         {"GROUP_B": "2"},
+        {"GROUP_": "2"},
         {"PATH": "/bin:/usr/bin"},
+        {"PATH": None},
+        {"NVCCACHE_STRICT": "1"},
+        {"NVCCACHE_NO_SUCH_SETTING": ""},
+        {"_NVCCACHE_X": "1"},
+        {"_NVCCACHE_TRIED": "/x/nvcc"},
+        {"XDG_CONFIG_HOME": "/elsewhere"},
+        {"XDG_CACHE_HOME": "/elsewhere"},
+        {"HOME": "/elsewhere"},
+        {"PWD": "/elsewhere"},
+        {"NVCC_APPEND_FLAGS": "-g"},
+        {"NVCC_PREPEND_FLAGS": ""},
+        {"TMPDIR": "/dev/null/none"},
+        {"TMPDIR": ""},
     ],
     ids=str,
 )
 def test_a_variable_that_was_asked_for_makes_a_difference(recorded, changed):
-    assert find(recorded, environ={**ENVIRON, **changed}) is None
-    without = {name: value for name, value in ENVIRON.items() if name not in changed}
-    assert bool(find(recorded, environ=without)) == ("UNSET" in changed or "GROUP_B" in changed)
-    assert find(recorded)
-
-
-@pytest.mark.parametrize("changed", [{"OTHER": "4"}, {"NEW": "1"}, {"GROUP": "x"}], ids=str)
-def test_a_variable_that_nobody_asked_for_makes_no_difference(recorded, changed):
-    assert find(recorded, environ={**ENVIRON, **changed})
-
-
-def test_path_counts_only_where_something_was_looked_for_on_it(place, cache):
-    made = input_record_of_call()
-    made.sought, made.search_path = [], ""
-    assert add(cache, made, answer_of_call())
-    assert find(cache, environ={**ENVIRON, "PATH": "/elsewhere"})
-
-
-def test_the_plain_directory_is_noticed_where_its_signature_is_not(place, cache):
-    made = input_record_of_call()
-    for name in ("directories", "directory_signatures", "names"):
-        delattr(made, name)
-        setattr(made, name, [])
-    made.files, made.kinds = ["a.cu"], "s"
-    made.digests, made.signatures = made.digests[:1], made.signatures[:1]
-    assert add(cache, made, answer_of_call())
-    assert find(cache)
-    _become_link("late", "moved")
-    assert find(cache) is None
-
-
-def test_a_date_of_what_nobody_reads_is_not_recorded(place, cache):
-    made = input_record_of_call()
-    made.dates = [("a.cu", presence.date_and_size("a.cu"))]
-    assert add(cache, made, answer_of_call())
-    made.dates.append(("named.cu", ""))
-    assert not add(cache, made, answer_of_call())
-
-
-def test_a_file_that_may_still_change_unseen_is_not_recorded(place, cache):
-    for index in range(2):
-        made = input_record_of_call()
-        made.signatures[index] = signatures.UNKNOWN
-        assert not add(cache, made, answer_of_call())
-    assert find(cache) is None
-
-
-def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(place, cache):
-    given = answer_of_call()
-    given.products.append(("/elsewhere/b.o", DIGEST, False))
-    assert not add(cache, input_record_of_call(), given)
-    assert find(cache) is None
-
-
-def test_a_readonly_cache_takes_no_record_and_still_answers(recorded):
-    readonly = Store(recorded.root, is_readonly=True)
-    other = replay.key_of("other", ARGUMENTS, "/work", {})
-    replay.add(other, input_record_of_call(), answer_of_call(), ARGUMENTS, ENVIRON, readonly)
-    assert replay.find(other, ARGUMENTS, ENVIRON, recorded, lambda: "") is None
-    assert find(readonly)
-
-
-def key(nvcc="/usr/bin/nvcc", arguments=("-c", "a.cu"), cwd="/work", environ=None, base_dir="") -> str:
-    return replay.key_of(nvcc, arguments, cwd, environ or {}, base_dir)
-
-
-def test_a_call_has_one_key():
-    assert key() == key()
-    assert key(environ={"A": "1", "PATH": "/bin"}) == key(environ={"PATH": "/bin", "B": "2"})
+    assert not holds(recorded, **changed)
+    assert holds(recorded)
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        {"nvcc": "/opt/bin/nvcc"},
-        {"nvcc": "nvcc"},
-        {"arguments": ("-c", "b.cu")},
-        {"arguments": ("-ca.cu",)},
-        {"arguments": ("a.cu", "-c")},
-        {"arguments": ("-c", "a.cu", "")},
-        {"arguments": ("-c", "", "a.cu")},
-        {"cwd": "/elsewhere/x"},
-        {"environ": {"PWD": "/link"}},
-        {"base_dir": "/work"},
-        {"nvcc": "/usr/bin/nvcc2:-c"},
-    ],
+    "changed",
+    [{"OTHER": "4"}, {"NEW": "1"}, {"GROUP": "x"}, {"TMPDIR": "/tmp/."}, {"A" * 5000: "b" * 5000}],
+    ids=lambda changed: next(iter(changed))[:10],
 )
-def test_each_part_of_a_call_is_in_its_key(call):
-    assert key(**call) != key()
+def test_a_variable_that_nobody_asked_for_makes_no_difference(recorded, changed):
+    assert holds(recorded, **changed)
 
 
-def test_where_words_end_is_in_the_key():
-    assert key(arguments=("-I", "-O2")) != key(arguments=("-I-O2",))
+def test_what_nothing_can_depend_on_is_not_in_a_group(launcher, nvcc):
+    made = input_record_of_call()
+    made.variables = [("*", environment.digest_of("*", launcher.environ))]
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher, OLDPWD="/x", MAKEFLAGS="-j", SHLVL="7", _="x", TMP="/x")
+    assert not holds(launcher, UNKNOWN_YET="1")
 
 
-def test_directories_do_not_stand_in_for_one_another():
-    keys_of_places = {
-        key(cwd="/a", environ={"PWD": "/b"}),
-        key(cwd="/b", environ={"PWD": "/a"}),
-        key(cwd="/a", base_dir="/b"),
-        key(cwd="/b", base_dir="/a"),
-        key(cwd="/a", environ={"PWD": "/b"}, base_dir="/a"),
-    }
-    assert len(keys_of_places) == 5
+def test_path_counts_only_where_something_was_looked_for_on_it(launcher, nvcc):
+    made = input_record_of_call()
+    made.sought, made.search_path = [], ""
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher, PATH="/elsewhere")
 
 
-@pytest.mark.parametrize("name", sorted(environment.OF_ARGUMENTS))
-def test_each_variable_whose_words_are_arguments_is_in_the_key(name):
-    values = [{}, {name: ""}, {name: "1"}, {name: "2"}]
-    assert len({key(environ=environ) for environ in values}) == len(values)
+def test_the_plain_directory_is_noticed_where_its_signature_is_not(launcher, nvcc):
+    made = input_record_of_call()
+    for name in ("directories", "directory_signatures", "names"):
+        setattr(made, name, [])
+    made.files, made.kinds = ["a.cu"], "s"
+    made.digests, made.signatures = made.digests[:1], made.signatures[:1]
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher)
+    _become_link("late", "moved")
+    assert not holds(launcher)
 
 
-def test_a_variable_does_not_stand_in_for_another():
-    one, other = sorted(environment.OF_ARGUMENTS)
-    assert key(environ={one: "-O2"}) != key(environ={other: "-O2"})
+def test_a_date_of_what_nobody_reads_is_not_recorded(launcher, nvcc):
+    made = input_record_of_call()
+    made.dates = [("a.cu", presence.date_and_size("a.cu"))]
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    made.dates.append(("named.cu", ""))
+    assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
 
 
-@pytest.mark.parametrize("name", ["HOME", "LANG", "PATH", "TMPDIR", "CPATH", "LD_LIBRARY_PATH", "MAKEFLAGS"])
-def test_other_variables_are_not_in_the_key(name):
-    """A record says which of them were asked for."""
-    assert key(environ={name: "1"}) == key()
+def test_a_listing_is_pythons_to_compare(launcher, nvcc):
+    made = input_record_of_call()
+    made.listings = [("parts", presence.digest_of_listing("parts"))]
+    assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
 
 
-@pytest.mark.parametrize("name", sorted(variable for variable, _ in config.SETTINGS.values()))
-def test_our_own_settings_are_not_in_the_key(name):
-    assert key(environ={name: "1"}) == key()
+def test_a_file_that_may_still_change_unseen_is_not_recorded(launcher, nvcc):
+    for index in range(2):
+        made = input_record_of_call()
+        made.signatures[index] = signatures.UNKNOWN
+        assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    os.utime(nvcc)
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
 
 
-def test_words_that_are_no_text_have_a_key():
-    assert key(arguments=("\udcff",), environ={"NVCC_APPEND_FLAGS": "\udc80"}) != key(arguments=("\udcfe",))
+def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(launcher, nvcc):
+    given = answer_of_call()
+    given.products.append(("/elsewhere/b.o", DIGEST, False))
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+
+
+def test_a_query_is_left_to_python(launcher, nvcc):
+    given = answer_of_call()
+    given.stages = []
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+
+
+def test_what_has_still_to_be_linked_is_not_recorded(launcher, nvcc):
+    given = answer_of_call()
+    given.intermediates = [("a_dlink.o", DIGEST)]
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+
+
+@pytest.mark.parametrize(
+    "name", ["NVCCACHE_READONLY", "NVCCACHE_RECACHE", "NVCCACHE_LOG", "NVCCACHE_DISABLE"]
+)
+def test_settings_that_want_more_than_an_answer_are_left_to_python(launcher, nvcc, place, name):
+    launcher.environ[name] = "1" if name != "NVCCACHE_LOG" else str(place / "log")
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_a_cache_that_others_may_write_to_is_left_to_python(recorded, nvcc, cache, mode):
+    os.chmod(cache.root, mode)
+    assert not holds(recorded)
+    assert not recorded.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+
+
+def test_what_was_said_on_a_terminal_is_not_recorded(launcher, nvcc):
+    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call(), terminal="xterm")
+    given = answer_of_call()
+    given.stderr = b""
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given, terminal="xterm")
+    assert holds(launcher)
+
+
+def test_tight_limits_are_left_to_python(recorded, launcher):
+    limited = ["sh", "-c", 'ulimit -t 100; exec "$@"', "sh", *launcher.front]
+    assert (
+        not Launcher(Path("/bin/sh"), launcher.environ["NVCCACHE_DIR"], ENVIRON, limited).ask(ARGUMENTS).name
+    )
+    assert holds(recorded)
+
+
+def test_a_log_is_made_where_there_is_none_and_its_folder_by_python(recorded, cache):
+    log = Path(f"{cache.root}/journal/calls-v6.log")
+    log.unlink()
+    assert holds(recorded)
+    assert (log.stat().st_mode & 0o777, len(list(events.read(cache.root)))) == (0o600, 1)
+    shutil.rmtree(log.parent)
+    assert not holds(recorded)
+
+
+def test_a_log_with_another_name_elsewhere_is_left_alone(recorded, cache, place):
+    os.link(f"{cache.root}/journal/calls-v6.log", place / "backup")
+    assert not holds(recorded)
+
+
+def test_a_large_log_is_pythons_to_fold(recorded, cache):
+    with open(f"{cache.root}/journal/calls-v6.log", "ab") as stream:
+        stream.write(b"\n" * 2**20)
+    assert not holds(recorded)
+
+
+@pytest.mark.parametrize("which", ["replay", "blob"])
+def test_what_has_not_been_used_for_long_is_pythons_to_mark(recorded, cache, which):
+    (path,) = Path(cache.root).glob(f"{which}-*/*/*")
+    os.utime(path, (1, time.time() - 7 * 3600))
+    assert not holds(recorded)
+    os.utime(path, (1, time.time() - 5 * 3600))
+    assert holds(recorded)
+    assert path.stat().st_mtime > time.time() - 60, "it is marked as used"
+
+
+def test_a_product_that_was_evicted_or_damaged_is_no_answer(recorded, cache):
+    (path,) = Path(cache.root).glob("blob-*/*/*")
+    content = path.read_bytes()
+    for other in (content[:-1], content + b"x", b"X" + content[1:], b""):
+        path.write_bytes(other)
+        assert not holds(recorded)
+    path.unlink()
+    assert not holds(recorded)
+
+
+def test_the_object_that_lies_there_is_replaced_and_the_dependency_file_written_into(recorded):
+    Path("out/a.o").write_text("old object")
+    Path("out/a.d").write_text("old rule, which is longer than the one that takes its place" * 20)
+    os.chmod("out/a.d", 0o640)
+    before = os.stat("out/a.o"), os.stat("out/a.d")
+    assert recorded.ask(ARGUMENTS).is_answer
+    after = os.stat("out/a.o"), os.stat("out/a.d")
+    assert (after[0].st_ino != before[0].st_ino, after[1].st_ino) == (True, before[1].st_ino)
+    assert Path("out/a.o").read_bytes() == OBJECT
+    assert Path("out/a.d").read_bytes() == answer_of_call().rule
+    assert after[1].st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("size", [0, 1, (2 << 20) - 1, 2 << 20, (3 << 20) + 5])
+def test_products_of_any_size(launcher, nvcc, cache, size):
+    """Those of 2 MiB and more have a sum behind them in the cache."""
+    content = os.urandom(size)
+    cache.add_blob(keys.digest_bytes(content), content, compress=False)
+    given = answer_of_call()
+    given.products = [("out/a.o", keys.digest_bytes(content), True)]
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+    assert launcher.ask(ARGUMENTS).is_answer
+    assert Path("out/a.o").read_bytes() == content
+
+
+def test_a_readonly_cache_takes_no_record(launcher, nvcc, cache):
+    name = launcher.ask(ARGUMENTS).name
+    readonly = Store(cache.root, is_readonly=True)
+    readonly.add_record("replay-v9", name, b"x")
+    assert not launcher.records()
+
+
+def test_words_that_are_no_text(launcher, nvcc):
+    arguments = [*ARGUMENTS, "-DX=\udcff"]
+    launcher.environ["NVCC_APPEND_FLAGS"] = "\udc80"
+    assert launcher.record(nvcc, arguments, input_record_of_call(), answer_of_call())
+    assert launcher.ask(arguments).is_answer
+    assert not launcher.ask([*ARGUMENTS, "-DX=\udcfe"]).is_answer
+
+
+def test_what_another_launcher_looked_for_is_not_recorded(launcher, nvcc, cache):
+    call = launcher.call(nvcc, ARGUMENTS)
+    assert call.name
+    call.name = "0" * 64
+    settings = config.load(launcher.environ)
+    assert not replay.add(call, input_record_of_call(), answer_of_call(), settings, launcher.environ, cache)
+    assert not replay.add(None, input_record_of_call(), answer_of_call(), settings, launcher.environ, cache)

@@ -1,278 +1,389 @@
-"""Replay records that are damaged, of another version, or written by somebody hostile: always a miss."""
+"""Replay records that are damaged, of another version, or written by somebody hostile: left to Python.
+
+The launcher is compiled with the sanitizers of addresses and of undefined behaviour, which end it with a
+status that fails the test.
+"""
 
 from __future__ import annotations
 
 import os
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from damage import changed, shuffled, torn
-from nvccache import environment
-from nvccache.files import keys, presence, signatures
-from nvccache.records import call_result, replay
-from nvccache.records.call_result import CallResult
-from nvccache.records.input_records import InputRecord
-from nvccache.store import sections, store
+from damage import shuffled, torn
+from nvccache.files import keys, signatures
+from nvccache.records import replay_layout
 from nvccache.store.store import Store
+from recorded_call import (
+    ARGUMENTS,
+    DIGEST,
+    ENVIRON,
+    OBJECT,
+    answer_of_call,
+    input_record_of_call,
+    nvcc,
+    place,
+    stored,
+)
+from replays import Launcher, add_string, edited, put, stand_alone, with_sum
 
-ARGUMENTS = ["-c", "a.cu", "-o", "a.o"]
-KEY = replay.key_of("nvcc", ARGUMENTS, "/work", {})
-OTHER = replay.key_of("nvcc", ["-c"], "/work", {})
-DIGEST = keys.digest_bytes(b"object")
-SECTIONS = 20
-PRODUCTS = 10
-RULE_FILE = 11
-SECONDS = 15
-INTERMEDIATES = 16
+__all__ = ["nvcc", "place", "stored"]  # fixtures
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0:exitcode=77", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=77"}
+ROUNDS = 150
+PRODUCTS = [name for name, _ in replay_layout.PRODUCT]
+Sections = dict[str, bytearray]
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Store:
-    """A store with a record that holds, beside a file that must survive all of this."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    (tmp_path / "outside").write_text("precious")
-    (tmp_path / "work" / "a.cu").write_text("")
-    (tmp_path / "work" / "absent").mkdir()
-    (tmp_path / "work" / "absent" / "tool").write_text("")
-    (tmp_path / "work" / "absent" / "tool").chmod(0o755)
-    cache = Store(str(tmp_path / "cache"))
-    made = InputRecord()
-    made.files, made.kinds, made.digests = ["a.cu"], "s", [keys.digest_bytes(b"")]
-    made.signatures = [signatures.of("a.cu")]
-    made.directories, made.names = ["absent"], [["-x.h", "-y.h", "xtool"]]
-    made.directory_signatures = [signatures.UNKNOWN]
-    made.links, made.plain = [("a.cu", os.path.realpath("a.cu"))], ["absent"]
-    made.listings = [("absent", presence.digest_of_listing("absent"))]
-    made.variables = [(name, environment.digest_of(name, {})) for name in ("HOME", "BASH_FUNC_*")]
-    given = CallResult()
-    given.products = [("a.o", DIGEST, True)]
-    given.seconds_saved = 1.0
-    assert replay.add(KEY, made, given, ARGUMENTS, {}, cache)
-    return cache
+def launcher(place: Path, nvcc: str, stored: Store, workers_base: Path) -> Launcher:
+    """One with sanitizers, and a record that holds, beside a file that must survive all of this."""
+    (place.parent / "outside").write_text("precious")
+    program = stand_alone(workers_base, *SANITIZERS)
+    launcher = Launcher(program, stored.root, {**ENVIRON, **OPTIONS}, [str(program), nvcc])
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+    return launcher
 
 
-def find(cache: Store, key: str = KEY) -> CallResult | None:
-    return replay.find(key, ARGUMENTS, {}, cache, lambda topic, subject: "")
+@pytest.fixture
+def record(launcher: Launcher) -> Path:
+    (path,) = launcher.records()
+    return path
 
 
-def body(cache: Store) -> bytes:
-    found = cache.find_record(store.REPLAY, KEY)
-    assert found
-    return found
+def seen(place: Path) -> dict[str, bytes]:
+    found = [place.parent / "outside", *place.rglob("*")]
+    return {str(path.relative_to(place.parent)): path.read_bytes() for path in found if path.is_file()}
 
 
-def put(cache: Store, record: bytes, key: str = KEY) -> None:
-    """With the right checksum, as somebody hostile would."""
-    cache.add_record(store.REPLAY, key, record, lock=False)
+def is_answered(launcher: Launcher, place: Path) -> bool:
+    """Whether the call is answered; what is written then is what the call makes, and nothing else."""
+    for name in ("a.o", "a.d"):
+        (place / "out" / name).unlink(missing_ok=True)
+    before = seen(place)
+    found = launcher.ask(ARGUMENTS)
+    after = seen(place)
+    made = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert made == ({"work/out/a.o", "work/out/a.d"} if found.is_answer else set())
+    assert not found.is_answer or (place / "out/a.o").read_bytes() == OBJECT
+    return found.is_answer
 
 
-def put_part(cache: Store, index: int, part: bytes) -> None:
-    parts = sections.unpack("replay-8", body(cache), SECTIONS)
-    parts[index] = part
-    put(cache, sections.pack("replay-8", parts))
+def mangled(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """Records with some bytes of them others, more often in the head and the table behind it."""
+    choose = random.Random(seed)
+    for _ in range(count):
+        record = bytearray(whole)
+        for _ in range(choose.choice((1, 1, 2, 8))):
+            at = choose.randrange(choose.choice((220, len(record))))
+            record[at] = choose.choice((0, 255, choose.randrange(256), record[at] ^ 1 << choose.randrange(8)))
+        yield bytes(record[: choose.randrange(24, len(record))] if choose.random() < 0.1 else record)
 
 
-def test_every_damage_to_the_file_is_a_miss_and_removes_it(cache):
-    path = cache.path(store.REPLAY, KEY)
-    with open(path, "rb") as stream:
-        whole = stream.read()
-    assert find(cache)
-    for content in (*torn(whole), *changed(whole), *shuffled(whole, 300)):
-        if content == whole:
-            continue
-        with open(path, "wb") as stream:
-            stream.write(content)
-        assert find(cache) is None
-        assert not os.path.exists(path)
+def test_the_record_holds(launcher: Launcher, place: Path) -> None:
+    assert is_answered(launcher, place)
 
 
-def test_every_mangled_record_is_a_miss_or_names_files_of_the_call(cache):
-    whole = body(cache)
-    for record in (*torn(whole), *changed(whole), *changed(whole, seed=2), *shuffled(whole, 1000)):
-        put(cache, record)
-        found = find(cache)
-        if found:
-            written = [destination for destination, _, _ in found.products]
-            written += [name for name, _ in found.intermediates]
-            assert all("/" not in path and path not in ("", ".", "..") for path in written)
+def test_every_damage_to_the_file_is_left_to_python(launcher: Launcher, record: Path, place: Path) -> None:
+    whole = record.read_bytes()
+    choose = random.Random(1)
+    for content in choose.sample([*torn(whole), *mangled(whole, 500, 2), *shuffled(whole, 200)], ROUNDS):
+        if content != whole:
+            put(record, content)
+            assert not is_answered(launcher, place)
+    put(record, whole)
+    assert is_answered(launcher, place)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"nvccache replay-3",
-        b"nvccache replay-",
-        b"nvccache reading-2",
-        b"ccache replay-8",
-        b"nvccache  replay-8",
-    ],
-)
-def test_a_record_of_another_version_is_a_miss(cache, header):
-    put(cache, body(cache).replace(b"nvccache replay-8", header, 1))
-    assert find(cache) is None
+def check_mangled(launcher: Launcher, record: Path, place: Path, count: int, seed: int) -> None:
+    whole = record.read_bytes()
+    records = [*mangled(whole, count, seed), *shuffled(whole, count // 10, seed)]
+    for content in records:
+        put(record, with_sum(content))
+        is_answered(launcher, place)
 
 
-def test_a_record_with_a_section_more_or_less_is_a_miss(cache):
-    parts = sections.unpack("replay-8", body(cache), SECTIONS)
-    for others in (parts[:-1], [*parts, b""]):
-        put(cache, sections.pack("replay-8", others))
-        assert find(cache) is None
+def test_no_mangled_record_has_a_file_written_that_is_not_the_calls(
+    launcher: Launcher, record: Path, place: Path
+) -> None:
+    check_mangled(launcher, record, place, ROUNDS, 3)
 
 
-def test_a_record_under_another_key_is_a_miss(cache):
-    with open(cache.path(store.REPLAY, KEY), "rb") as stream:
-        content = stream.read()
-    path = cache.path(store.REPLAY, OTHER)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as stream:
-        stream.write(content)
-    assert find(cache, OTHER) is None
-    assert find(cache)
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(10, 20))
+def test_no_mangled_record_of_many(launcher: Launcher, record: Path, place: Path, seed: int) -> None:
+    check_mangled(launcher, record, place, 10 * ROUNDS, seed)
 
 
-@pytest.mark.parametrize("content", ["directory", "link to itself", "empty", "unreadable link"])
-def test_what_is_no_file_is_a_miss(cache, content):
-    path = cache.path(store.REPLAY, KEY)
-    os.unlink(path)
-    if content == "directory":
-        os.mkdir(path)
-    elif content == "empty":
-        open(path, "wb").close()
-    else:
-        os.symlink(os.path.basename(path) if "itself" in content else "/nowhere", path)
-    assert find(cache) is None
+@pytest.mark.parametrize("magic", [b"replay-8", b"replay-:", b"nvccache", bytes(8)])
+def test_a_record_of_another_version_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, magic: bytes
+) -> None:
+    put(record, magic + record.read_bytes()[len(magic) :])
+    assert not is_answered(launcher, place)
+
+
+def test_a_record_under_another_name_is_left_to_python(launcher: Launcher, record: Path) -> None:
+    arguments = [*ARGUMENTS, "-g"]
+    name = launcher.ask(arguments).name
+    put(record.parents[1] / name[:2] / name, record.read_bytes())
+    assert not launcher.ask(arguments).is_answer
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+def test_a_record_that_others_may_touch_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, mode: int
+) -> None:
+    record.chmod(mode)
+    assert not is_answered(launcher, place)
+
+
+def _second_name(path: Path) -> None:
+    os.link(path, path.with_name("0" * 32))
+
+
+def _of_others(path: Path) -> None:
+    os.chown(path, 12345, -1)
+
+
+def _linked_folder(path: Path) -> None:
+    path.parent.rename(path.parents[1] / "elsewhere")
+    path.parent.symlink_to("elsewhere")
+
+
+def _linked_bucket(path: Path) -> None:
+    path.parents[1].rename(path.parents[2] / "elsewhere")
+    path.parents[1].symlink_to("elsewhere")
+
+
+def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return change
+
+
+STRANGE = {
+    "a directory": _instead(lambda path: path.mkdir()),
+    "a link to itself": _instead(lambda path: path.symlink_to(path.name)),
+    "a link to a record": lambda path: (path.rename(path.with_name("x")), path.symlink_to("x")),
+    "empty": _instead(lambda path: put(path, b"")),
+    "a FIFO": _instead(os.mkfifo),
+    "a sparse giant": lambda path: os.truncate(path, 1 << 40),
+    "a second name": _second_name,
+    "a folder that is a link": _linked_folder,
+    "a bucket that is a link": _linked_bucket,
+    "no tag": lambda path: (path.parents[2] / "CACHEDIR.TAG").unlink(),
+    "another tag": lambda path: (path.parents[2] / "CACHEDIR.TAG").write_text("Signature: 8a"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_what_is_no_record_of_ours_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, kind: str
+) -> None:
+    STRANGE[kind](record)
+    assert not is_answered(launcher, place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("which", ["record", "bucket", "cache"])
+def test_what_belongs_to_others_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, which: str
+) -> None:
+    os.chown({"record": record, "bucket": record.parents[1], "cache": record.parents[2]}[which], 12345, -1)
+    assert not is_answered(launcher, place)
+
+
+def patched(index: int, name: str, value: int | bytes) -> Callable[[dict[str, int], Sections], None]:
+    """A product with another value in a field; of text, where that stands."""
+
+    def change(_: dict[str, int], sections: Sections) -> None:
+        product = replay_layout.FORMATS["product"]
+        values = list(product.unpack_from(sections["products"], index * product.size))
+        number = add_string(sections, value) if isinstance(value, bytes) else value
+        values[PRODUCTS.index(name)] = number
+        product.pack_into(sections["products"], index * product.size, *values)
+
+    return change
 
 
 @pytest.mark.parametrize(
     "destination",
     [
-        "/etc/passwd",
-        "/x",
-        "../x",
-        "../../x",
-        "../.x",
-        "/home/other/.bashrc",
-        "sub/x",
-        ".",
-        "..",
-        "",
-        "/",
-        "//x",
-        "/.x.y",
-        "../outside",
-        "/tmp/a.o/../../etc/passwd",
+        *(
+            "/etc/passwd",
+            "/x",
+            "../x",
+            "../../x",
+            "../.x",
+            "/home/other/.bashrc",
+            "sub/x",
+            ".",
+            "..",
+            "",
+            "/",
+        ),
+        *("//x", "../outside", "/tmp/a.o/../../etc/passwd", "a.cu", "late/a.h", "Makefile", ".envrc"),
+        *("out/a.ptx", "./out/a.o", "out/a.o.o", "out/./a.o", "out//a.o", "out/keep"),
     ],
 )
-@pytest.mark.parametrize("index", [PRODUCTS, RULE_FILE])
-def test_a_record_that_names_a_file_which_the_call_does_not_is_a_miss(cache, destination, index):
-    assert find(cache)
-    if index == PRODUCTS:
-        put_part(cache, index, sections.join([destination, DIGEST, "0"]))
-    elif destination:  # an empty name says that there is no dependency file
-        put_part(cache, index, destination.encode())
-    else:
-        return
-    assert find(cache) is None
-
-
-@pytest.mark.parametrize(
-    "destination",
-    [
-        pytest.param("a.cu", id="the source"),
-        pytest.param("Makefile", id="a file of the directory"),
-        pytest.param(".envrc", id="a file of the directory"),
-        pytest.param("a.d", id="a dependency file, which is not asked for"),
-        pytest.param("a.ptx", id="what another mode would make"),
-        pytest.param("./a.o", id="another spelling"),
-        pytest.param("a.o.o", id="a name that begins alike"),
-        pytest.param("", id="no name"),
-        pytest.param("a.o\0", id="a name with an end in it"),
-    ],
-)
-@pytest.mark.parametrize("is_beside", [False, True])
-def test_a_record_that_names_what_the_call_does_not_make_is_a_miss(cache, destination, is_beside):
-    right = ["a.o", DIGEST, "1"] * is_beside
-    put_part(cache, PRODUCTS, os.fsencode("\0".join([*right, destination, DIGEST, "1", ""])))
-    assert find(cache) is None
-
-
-def test_a_record_without_the_product_or_with_it_twice_is_a_miss(cache):
-    for count in (0, 2):
-        put_part(cache, PRODUCTS, sections.join(["a.o", DIGEST, "1"] * count))
-        assert find(cache) is None
-    # A program's, beside the product of a compile.
-    put_part(cache, INTERMEDIATES, sections.join(["a.o", DIGEST]))
-    assert find(cache) is None
-
-
-def test_what_was_read_is_not_written(cache):
-    """Whatever the command line says."""
-    parts = sections.unpack("replay-8", body(cache), SECTIONS)
-    assert parts[0] == b"a.cu\0"
-    line = ["-c", "b.cu", "-o", "a.cu"]
-    parts[PRODUCTS] = sections.join(["a.cu", DIGEST, "1"])
-    put(cache, sections.pack("replay-8", parts))
-    assert replay.find(KEY, line, {}, cache, lambda *_: "") is None
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_record_that_names_a_file_which_the_call_does_not_make_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, destination: str, index: int
+) -> None:
+    put(record, edited(record.read_bytes(), patched(index, "path", destination.encode())))
+    assert not is_answered(launcher, place)
 
 
 @pytest.mark.parametrize(
     "digest",
     [
-        "../../outside",
-        "../" * 10 + "xx",
-        "/" * 64,
-        "." * 64,
-        "0" * 63,
-        "0" * 65,
-        "",
-        "0" * 63 + "/",
-        "é" * 64,
+        *(b"../../outside", b"../" * 10 + b"xx", b"/" * 64, b"." * 64, b"0" * 63, b"0" * 65, b""),
+        *(b"0" * 63 + b"/", b"%s" % DIGEST.upper().encode(), b"0" * 64),
     ],
 )
-def test_a_digest_never_leads_out_of_the_cache(cache, tmp_path, digest):
-    put_part(cache, PRODUCTS, sections.join(["a.o", digest, "1"]))
-    found = find(cache)
-    assert found is None or call_result.give(found, cache) == call_result.LOST
-    assert not os.path.exists("a.o")
-    assert os.path.realpath(cache.path(store.BLOB, digest)).startswith(
-        os.path.realpath(cache.root) + f"/{store.BLOB}/"
-    )
-    assert (tmp_path / "outside").read_text() == "precious"
+def test_a_blob_never_lies_outside_of_the_cache(
+    launcher: Launcher, record: Path, place: Path, digest: bytes
+) -> None:
+    put(record, edited(record.read_bytes(), patched(1, "blob", digest)))
+    assert not is_answered(launcher, place)
+
+
+def _twice(_: dict[str, int], sections: Sections) -> None:
+    sections["products"] += sections["products"][-replay_layout.size_of("product") :]
+
+
+def _none(_: dict[str, int], sections: Sections) -> None:
+    sections["products"].clear()
+
+
+def _no_rule(head: dict[str, int], _: Sections) -> None:
+    head["rule"] = 0
+
+
+def _only_rule(_: dict[str, int], sections: Sections) -> None:
+    del sections["products"][replay_layout.size_of("product") :]
+
+
+def _without_sum(_: dict[str, int], sections: Sections) -> None:
+    at = replay_layout.size_of("product")
+    sections["products"][at : at + replay_layout.SUM] = bytes(replay_layout.SUM)
+
+
+SENSELESS = {
+    "the product twice": _twice,
+    "no product": _none,
+    "no dependency file": _no_rule,
+    "only a dependency file": _only_rule,
+    "a product that is a text": patched(1, "blob", 0),
+    "a dependency file that is a blob": patched(0, "blob", DIGEST.encode()),
+    "an endless rule": patched(0, "size", 1 << 63),
+    "a rule that is too long": patched(0, "size", 1 << 20),
+    "a rule from elsewhere": patched(0, "content", (1 << 32) - 1),
+    "an endless product": patched(1, "size", (1 << 64) - 1),
+    "a product that is longer": patched(1, "size", len(OBJECT) + 1),
+    "another sum": _without_sum,
+    "words of nvcc's that are not": lambda head, _: head.update(first=2),
+    "an endless output": lambda head, _: head.update(output_size=(1 << 32) - 1),
+    "messages from elsewhere": lambda head, _: head.update(messages=(1 << 32) - 1),
+    "a journal elsewhere": lambda head, _: head.update(journal=(1 << 32) - 1),
+    "a start from elsewhere": lambda head, _: head.update(boot=(1 << 32) - 1),
+}
+
+
+@pytest.mark.parametrize("kind", SENSELESS)
+def test_a_record_that_makes_no_sense_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, kind: str
+) -> None:
+    put(record, edited(record.read_bytes(), SENSELESS[kind]))
+    assert not is_answered(launcher, place)
+
+
+@pytest.mark.parametrize("name", ["a.o", "a.d"])
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_what_was_read_is_not_written(
+    launcher: Launcher, record: Path, place: Path, name: str, is_absolute: bool
+) -> None:
+    """Whatever the command line says: the file is as it was when it was read."""
+    path = place / "out" / name
+    path.write_text("precious")
+
+    def change(_: dict[str, int], sections: Sections) -> None:
+        directory = add_string(sections, bytes(path.parent) if is_absolute else b"out")
+        number = len(sections["directories"]) // 4
+        sections["directories"] += struct.pack("=I", directory)
+        signature = signatures.of(str(path)) or signatures.UNKNOWN
+        at = add_string(sections, name.encode())
+        sections["files"] += replay_layout.FORMATS["file"].pack(*signature, at, number)
+
+    put(record, edited(record.read_bytes(), change))
+    assert not launcher.ask(ARGUMENTS).is_answer
+    assert path.read_text() == "precious"
 
 
 @pytest.mark.parametrize(
-    ("index", "part"),
+    "rule",
     [
-        (0, b"a.cu"),
-        (1, b""),
-        (1, b"1 2 3"),
-        (1, b"\xff"),
-        (1, b"9" * 5000),
-        (2, b"x.h"),
-        (3, b"absent/tool\0"),
-        (3, b"\0"),
-        (4, b"a.cu\0"),
-        (5, b"absent"),
-        (6, b"absent\0"),
-        (7, b"absent\0"),
-        (8, b""),
-        (8, b"\0"),
-        (8, b"HOME\0"),
-        (9, b"\xff\xfe"),
-        (PRODUCTS, b"a.o\0"),
-        (PRODUCTS, b"a.o"),
-        (RULE_FILE, b"a.d\0x"),
-        (SECONDS, b""),
-        (SECONDS, b"many"),
-        (SECONDS, b"\xff"),
-        (INTERMEDIATES, b"a.o"),
-        (INTERMEDIATES, b"a.o\0"),
-        (INTERMEDIATES, b"../a.o\0" + DIGEST.encode() + b"\0"),
-        (INTERMEDIATES, b"..\0" + DIGEST.encode() + b"\0"),
-        (INTERMEDIATES, b"\0" + DIGEST.encode() + b"\0"),
+        *(b"out/a.o : a.cu\n\techo\n", b"out/a.o : a.cu ; echo\n", b"X = 1\n", b"$(shell echo) : a.cu\n"),
+        *(b"include x : y\n", b"include : y\n", b"-include x\n", b"out/a.o\n", b"export : a\n", b": a\n"),
+        *(b"a b : c\n", b"out/a.o : a.cu\0\n", b"out/a.o : a.cu \\\r\n", b"define : x\nx\nendef : y\n"),
     ],
 )
-def test_a_section_that_makes_no_sense_is_a_miss(cache, index, part):
-    put_part(cache, index, part)
-    assert find(cache) is None
+def test_a_rule_that_has_make_do_something_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, rule: bytes
+) -> None:
+    def change(head: dict[str, int], sections: Sections) -> None:
+        patched(0, "content", rule)(head, sections)
+        patched(0, "size", len(rule))(head, sections)
+
+    put(record, edited(record.read_bytes(), change))
+    assert not is_answered(launcher, place)
+
+
+@pytest.mark.parametrize("rule", [b"out/a.o : a.cu \\\n  b\\ c.h\n", b"\n \na\\ b : c\nincludes : y", b""])
+def test_a_plain_rule_is_given(launcher: Launcher, record: Path, place: Path, rule: bytes) -> None:
+    def change(head: dict[str, int], sections: Sections) -> None:
+        patched(0, "content", rule)(head, sections)
+        patched(0, "size", len(rule))(head, sections)
+
+    put(record, edited(record.read_bytes(), change))
+    assert is_answered(launcher, place)
+    assert (place / "out/a.d").read_bytes() == rule
+
+
+@pytest.mark.parametrize("section", replay_layout.SECTIONS)
+@pytest.mark.parametrize("number", [0, 1, 3, 7, 8, 1 << 20, (1 << 31) - 1, (1 << 32) - 1])
+def test_no_section_leads_out_of_the_record(
+    launcher: Launcher, record: Path, place: Path, section: str, number: int
+) -> None:
+    """Neither where it begins nor how long it is."""
+    whole = record.read_bytes()
+    at = replay_layout.FORMATS["head"].size + 8 * list(replay_layout.SECTIONS).index(section)
+    for offset in (at, at + 4):
+        put(record, with_sum(whole[:offset] + struct.pack("=I", number) + whole[offset + 4 :]))
+        is_answered(launcher, place)
+
+
+def test_python_finds_the_blobs_of_a_record_and_what_is_none(record: Path) -> None:
+    whole = record.read_bytes()
+    assert replay_layout.blobs_in(whole) == [DIGEST]
+    for content in (b"", whole[:-1], whole + b"x", b"replay-8" + whole[8:], whole[:50]):
+        with pytest.raises(ValueError):
+            replay_layout.blobs_in(content)
+    for content in (*mangled(whole, 300, 5), *shuffled(whole, 100)):
+        try:
+            replay_layout.blobs_in(with_sum(content))
+        except ValueError:
+            continue
+
+
+def test_a_record_of_nobodys_sum_is_told_from_one_that_has_it(record: Path) -> None:
+    whole = record.read_bytes()
+    assert with_sum(whole) == whole
+    assert keys.sum_bytes(whole[replay_layout.SUMMED_FROM :]) == whole[8:24]

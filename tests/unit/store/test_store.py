@@ -10,14 +10,14 @@ import pytest
 import unprivileged
 from nvccache.files import keys, untrusted
 from nvccache.store import store
-from nvccache.store.store import BLOB, BUCKETS, STAGE, TOOL, Store
+from nvccache.store.store import BLOB, BUCKETS, REPLAY, STAGE, TOOL, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 DIGEST = keys.digest_bytes(CONTENT)
 BODY = b"a body\nof two lines\xff"
-RECORDS = [bucket for bucket in BUCKETS if bucket != BLOB]
+RECORDS = [bucket for bucket in BUCKETS if bucket not in (BLOB, REPLAY)]  # these have sums of their own
 DAMAGES = {
     "emptied": lambda content: b"",
     "cut": lambda content: content[:-1],

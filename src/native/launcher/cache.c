@@ -1,0 +1,155 @@
+/* The cache directory, in which nothing is trusted (src/nvccache/store/directory.py), and the record in it. */
+
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define OF_OTHERS (S_IWGRP | S_IWOTH)
+
+static int has_tag(int top)
+{
+    static const char tag[] = TAG;
+    char found[sizeof tag];
+    struct stat status;
+    int file = openat(top, TAG_NAME, O_RDONLY | FILE_FLAGS), has_it;
+
+    if (file < 0)
+        return 0;
+    has_it = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+             read(file, found, sizeof tag - 1) == sizeof tag - 1 && memcmp(found, tag, sizeof tag - 1) == 0;
+    close(file);
+    return has_it;
+}
+
+/* A descriptor of a directory that is ours, or -1; where it `is_private`, nobody else may put anything into it. */
+int open_cache(const char *path, int is_private)
+{
+    struct stat status;
+    int top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (top < 0)
+        return -1;
+    if (fstat(top, &status) == 0 && (!is_private || (status.st_uid == geteuid() && !(status.st_mode & OF_OTHERS))) &&
+        has_tag(top))
+        return top;
+    close(top);
+    return -1;
+}
+
+/* Whether the owner of what has this status is trusted: this user, root, and the owner of the directory; where
+   group or others may write into that, everybody is. */
+static int is_trusted(int top, const struct stat *status)
+{
+    struct stat above;
+
+    return fstat(top, &above) == 0 && (above.st_mode & OF_OTHERS || status->st_uid == geteuid() ||
+                                       status->st_uid == 0 || status->st_uid == above.st_uid);
+}
+
+/* A regular file in a folder, `BUCKET/SHARD` or `FOLDER`, each entered from the one above; or -1, and errno is
+   ENOENT only if the folder has no such file. */
+int open_in(int top, const char *folder, const char *name, int flags, struct stat *status)
+{
+    char first[64];
+    const char *slash = strchr(folder, '/');
+    int length = (int)(slash ? slash - folder : (long)strlen(folder)), outer, inner, file = -1, error = EINVAL;
+
+    if (snprintf(first, sizeof first, "%.*s", length, folder) >= (int)sizeof first)
+        return -1;
+    outer = openat(top, first, FOLDER_FLAGS);
+    if (outer < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    inner = slash ? openat(outer, slash + 1, FOLDER_FLAGS) : outer;
+    if (inner >= 0 && fstat(outer, status) == 0 && is_trusted(top, status))
+        file = openat(inner, name, flags | FILE_FLAGS), error = errno;
+    if (slash && inner >= 0)
+        close(inner);
+    close(outer);
+    if (file >= 0 && !(fstat(file, status) == 0 && S_ISREG(status->st_mode) && is_trusted(top, status))) {
+        close(file);
+        file = -1, error = EINVAL;
+    }
+    errno = error;
+    return file;
+}
+
+/* Whether a file has not been marked as used for so long that what lies below it is to be marked as well, which
+   Python does. */
+int is_stale(const struct stat *status, const struct timespec *now)
+{
+    return now->tv_sec - status->st_mtim.tv_sec > REFRESHED_AFTER;
+}
+
+const void *section(const struct record *record, int number, uint32_t *count)
+{
+    *count = record->head->sections[number].count;
+    return record->start + record->head->sections[number].at;
+}
+
+/* A string of the record; an empty one, which fits nothing, for a place outside. */
+const char *string(const struct record *record, uint32_t at)
+{
+    return at < record->strings_size ? record->strings + at : "";
+}
+
+/* Whether all sections and all that is told by its length lie within the record. */
+static int is_sound(struct record *record, uint64_t size)
+{
+    static const uint32_t sizes[] = ELEMENT_SIZES;
+    const struct replay_head *head = record->head;
+
+    for (int index = 0; index < SECTIONS; index++) {
+        const struct replay_section *one = &head->sections[index];
+
+        if (one->at % 8 || (uint64_t)one->at + (uint64_t)one->count * sizes[index] > size)
+            return 0;
+    }
+    record->strings = section(record, IN_STRINGS, &record->strings_size);
+    return record->strings_size && !record->strings[0] && !record->strings[record->strings_size - 1] &&
+           (uint64_t)head->output + head->output_size < record->strings_size &&
+           (uint64_t)head->messages + head->messages_size < record->strings_size;
+}
+
+/* Whether it is a whole record, and that of this call. */
+static int is_of_call(struct record *record, uint64_t size, const struct call *call)
+{
+    unsigned char sum[SUM];
+
+    record->head = (const struct replay_head *)record->start;
+    if (memcmp(record->head->magic, REPLAY_MAGIC, sizeof record->head->magic) != 0 || record->head->size != size)
+        return 0;
+    sum_of(record->start + SUMMED_AFTER, size - SUMMED_AFTER, sum);
+    if (memcmp(sum, record->head->sum, SUM) != 0 || !is_sound(record, size))
+        return 0;
+    return memcmp(record->head->call, call->digest, DIGEST) == 0 && record->head->first == (uint32_t)call->first;
+}
+
+int find_record(int top, const struct call *call, struct record *record)
+{
+    char folder[sizeof REPLAY_BUCKET + 3];
+    struct stat status;
+    uint64_t size;
+    int file, is_found = 0;
+
+    sprintf(folder, "%s/%.2s", REPLAY_BUCKET, call->name);
+    file = open_in(top, folder, call->name, O_RDONLY, &status);
+    if (file < 0)
+        return 0;
+    size = (uint64_t)status.st_size;
+    if (status.st_uid == geteuid() && status.st_nlink == 1 && !(status.st_mode & 077) &&
+        size >= sizeof *record->head && size <= LARGEST_RECORD && !is_stale(&status, &call->began)) {
+        record->start = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
+        is_found = record->start != MAP_FAILED && is_of_call(record, size, call);
+    }
+    if (is_found)
+        futimens(file, NULL);
+    close(file);
+    return is_found;
+}

@@ -1,0 +1,161 @@
+/* The call as it was typed, and which cache it is for, as far as that can be told without Python.
+
+   Both are in the digest that names a record. So the directory of the cache is only guessed: where Python finds
+   another one it makes no record under this name. */
+
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONGEST_CALL (1 << 18) /* bytes; a call with more words is Python's */
+#define LONGEST_SETTINGS (1 << 14)
+
+static char block[LONGEST_CALL];
+static size_t block_size;
+
+static int add(const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    if (size > sizeof block - block_size)
+        return 0;
+    memcpy(block + block_size, text, size);
+    block_size += size;
+    return 1;
+}
+
+/* A path from the root without `.`, `..` and further slashes, as os.path.abspath makes it. */
+int make_absolute(const char *path, const char *cwd, char *absolute)
+{
+    char joined[2 * PATH_MAX], *end = absolute;
+    int length = snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : cwd, path);
+
+    if (length >= PATH_MAX || (path[0] == '/' && path[1] == '/' && path[2] != '/')) /* Python keeps these two */
+        return 0;
+    for (char *part = strtok(joined, "/"); part; part = strtok(NULL, "/")) {
+        if (strcmp(part, ".") == 0)
+            continue;
+        if (strcmp(part, "..") == 0) {
+            while (end > absolute && *--end != '/')
+                ;
+            continue;
+        }
+        end += sprintf(end, "/%s", part);
+    }
+    strcpy(end, end == absolute ? "/" : "");
+    return 1;
+}
+
+/* The value of a variable that names a directory from the root, or HOME with this below it. */
+static int find_base(const char *variable, const char *below, char *path)
+{
+    const char *base = getenv(variable), *home = getenv("HOME");
+
+    if (base && *base == '/')
+        return snprintf(path, PATH_MAX, "%s", base) < PATH_MAX;
+    return home && *home == '/' && snprintf(path, PATH_MAX, "%s/%s", home, below) < PATH_MAX;
+}
+
+/* The directory that a settings file names; 0 where there is a file that does not say it plainly. */
+static int take_from_settings(char *named)
+{
+    static char text[LONGEST_SETTINGS];
+    char path[PATH_MAX + 32], *line, *end;
+    int size;
+
+    if (!find_base("XDG_CONFIG_HOME", ".config", path))
+        return 0;
+    strcat(path, "/nvccache/config.toml");
+    size = read_file(path, text, sizeof text);
+    if (size < 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    for (line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, "dir", 3) != 0 || line[3 + strspn(line + 3, " ")] != '=')
+            continue;
+        line += 3 + strspn(line + 3, " =");
+        end = *line == '"' || *line == '\'' ? strchr(line + 1, *line) : NULL;
+        if (!end || end - line > PATH_MAX - 2)
+            return 0;
+        sprintf(named, "%.*s", (int)(end - line - 1), line + 1);
+        return 1;
+    }
+    return 1;
+}
+
+static int guess_cache(struct call *call)
+{
+    const char *variable = getenv("NVCCACHE_DIR"), *home = getenv("HOME");
+    char named[PATH_MAX] = "", path[2 * PATH_MAX];
+
+    if (variable && strlen(variable) >= sizeof named)
+        return 0;
+    if (variable && *variable)
+        strcpy(named, variable);
+    else if (!take_from_settings(named))
+        return 0;
+    if (!*named) {
+        if (!find_base("XDG_CACHE_HOME", ".cache", path))
+            return 0;
+        strcat(path, "/nvccache");
+    } else if (named[0] == '~' && (named[1] == '/' || !named[1]) && home && *home == '/') {
+        snprintf(path, sizeof path, "%s%s", home, named + 1);
+    } else {
+        strcpy(path, named);
+    }
+    return make_absolute(path, call->cwd, call->cache);
+}
+
+/* How many words come before nvcc's arguments; 0 under the name nvcc. */
+static int words_before(const struct call *call)
+{
+    static const char *const own[] = OWN_NAMES;
+    const char *name = name_of(call->started);
+    int index = 1;
+
+    if (strncmp(name, "nvcc", 4) == 0 && strncmp(name, "nvccache", 8) != 0)
+        return 0;
+    while (index < call->argc && is_one_of(name_of(call->argv[index]), own))
+        index++;
+    return index;
+}
+
+int describe_call(struct call *call)
+{
+    static const char *const variables[] = VARIABLES_OF_CALL;
+    char text[32];
+
+    call->first = words_before(call);
+    if (call->first >= call->argc || !getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
+        return 0;
+    sprintf(text, "%d", call->argc - 1);
+    if (!add(call->started) || !add(text))
+        return 0;
+    for (int index = 1; index < call->argc; index++)
+        if (!add(call->argv[index]))
+            return 0;
+    if (!add(call->cwd))
+        return 0;
+    for (const char *const *name = variables; *name; name++) {
+        const char *value = getenv(*name);
+
+        if (!add(*name))
+            return 0;
+        if (value) {
+            block[block_size - 1] = '=';
+            if (!add(value))
+                return 0;
+        }
+    }
+    if (!add(call->cache))
+        return 0;
+    digest_of(block, block_size, call->digest);
+    for (int index = 0; index < DIGEST; index++)
+        sprintf(call->name + 2 * index, "%02x", call->digest[index]);
+    return 1;
+}

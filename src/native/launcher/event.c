@@ -1,0 +1,144 @@
+/* The line of the event log, appended with one write and without a lock (src/nvccache/store/event_line.py). */
+
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Make a log where there is none, as after a fold. */
+static void make_log(int top, mode_t mode)
+{
+    int folder = openat(top, JOURNAL, FOLDER_FLAGS), log;
+
+    if (folder < 0)
+        return;
+    log = openat(folder, LOG, O_WRONLY | O_CREAT | O_EXCL | FILE_FLAGS, 0600);
+    if (log >= 0) {
+        fchmod(log, mode);
+        close(log);
+    }
+    close(folder);
+}
+
+static int open_log(int top, mode_t mode, struct stat *status)
+{
+    int log = open_in(top, JOURNAL, LOG, O_RDWR | O_APPEND, status);
+
+    if (log < 0 && errno == ENOENT) {
+        make_log(top, mode);
+        log = open_in(top, JOURNAL, LOG, O_RDWR | O_APPEND, status);
+    }
+    if (log >= 0 && status->st_nlink != 1) { /* perhaps a file of somebody's outside the cache */
+        close(log);
+        return -1;
+    }
+    return log;
+}
+
+/* Open the log of the directory in which calls are counted; one that is large is folded, by Python. */
+int open_journal(const struct record *record, struct journal *journal)
+{
+    struct stat status;
+
+    journal->top = open_cache(string(record, record->head->journal), 0);
+    if (journal->top < 0)
+        return 0;
+    journal->mode = record->head->log_mode & 0666;
+    journal->log = open_log(journal->top, journal->mode, &status);
+    return journal->log >= 0 && status.st_size < LARGE_LOG;
+}
+
+/* The most jobs that the last calls of a build have seen; 0 where the log does not tell. */
+static uint64_t jobs_seen(const struct journal *journal, const char *build)
+{
+    static char tail[LOG_TAIL + 1];
+    off_t size = lseek(journal->log, 0, SEEK_END);
+    ssize_t length = pread(journal->log, tail, LOG_TAIL, size > LOG_TAIL ? size - LOG_TAIL : 0);
+    uint64_t most = 0;
+    char *next;
+
+    if (length <= 0)
+        return 0;
+    tail[length] = '\0';
+    for (char *line = tail; line; line = next) {
+        char *field = line;
+        size_t end;
+
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        end = strlen(line);
+        if (end < 2 || strcmp(line + end - 2, "\t.") != 0)
+            continue;
+        for (int index = 0; field && index < LOG_BUILD_FIELD; index++)
+            field = strchr(field, '\t') ? strchr(field, '\t') + 1 : NULL;
+        if (field && strncmp(field, build, strlen(build)) == 0 && field[strlen(build)] == '\t') {
+            uint64_t jobs = strtoull(field + strlen(build) + 1, NULL, 10);
+
+            if (jobs > most && jobs < 1000000000)
+                most = jobs;
+        }
+    }
+    return most;
+}
+
+/* Whether the log was closed by a fold before the line got into it. */
+static int is_too_late(const struct journal *journal, size_t length)
+{
+    struct stat ours, named;
+    int folder, is_gone = 1;
+    off_t start;
+    char *before;
+
+    if (fstat(journal->log, &ours) != 0)
+        return 0;
+    folder = openat(journal->top, JOURNAL, FOLDER_FLAGS);
+    if (folder >= 0) {
+        is_gone = fstatat(folder, LOG, &named, AT_SYMLINK_NOFOLLOW) != 0 || named.st_ino != ours.st_ino ||
+                  named.st_dev != ours.st_dev;
+        close(folder);
+    }
+    start = is_gone ? lseek(journal->log, 0, SEEK_CUR) - (off_t)length : 0; /* a fold renames before it closes */
+    before = start > 0 ? malloc((size_t)start) : NULL;
+    is_gone = before && pread(journal->log, before, (size_t)start, 0) == start &&
+              memmem(before, (size_t)start, LOG_CLOSED, sizeof LOG_CLOSED - 1);
+    free(before);
+    return is_gone;
+}
+
+static double seconds_since(const struct timespec *began)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
+}
+
+/* Record the call; a log that cannot be written is not worth a word. */
+void note_event(struct journal *journal, const struct call *call, const struct record *record)
+{
+    const struct replay_head *head = record->head;
+    const char *build = build_name();
+    uint64_t jobs = jobs_of_build(*build ? jobs_seen(journal, build) : 0);
+    double seconds = seconds_since(&call->since);
+    struct stat status;
+    double saved = ((double)head->wall_saved / 1e6 - seconds) / (double)jobs;
+    char *line;
+    int length = asprintf(&line, "\n%lld.%06ld\t%.6f\t%s\t%d\t\t%s\t%.6f\t%s\t\t%s\t%llu%s\t.\n",
+                          (long long)call->began.tv_sec, call->began.tv_nsec / 1000, seconds, string(record, head->event),
+                          (int)getpid(), string(record, head->wrong_settings), saved, string(record, head->tool_saved),
+                          build, (unsigned long long)jobs, string(record, head->stages));
+
+    for (int try = 0; length > 0 && try < APPEND_TRIES; try++) {
+        if (write(journal->log, line, (size_t)length) != length || !is_too_late(journal, (size_t)length))
+            break;
+        close(journal->log);
+        journal->log = open_log(journal->top, journal->mode, &status);
+        if (journal->log < 0)
+            break;
+    }
+}

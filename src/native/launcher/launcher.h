@@ -1,0 +1,121 @@
+/* The executable `nvccache`: answers a call that was typed before, where nothing has changed since, and becomes
+   Python for all others.
+
+   nvccache.c   what is done in which order
+   replay.c     the answer, from the record to the streams
+   call.c       the call as it was typed, and which cache it is for
+   cache.c      the cache directory, in which nothing is trusted: tag, folders, files, record
+   same.c       whether all that the record names is as it was: environment, files, machine
+   outputs.c    the files that the command line names as outputs, the only ones that are written
+   products.c   giving them
+   event.c      the line of the event log
+   build.c      which build the call belongs to, and how many jobs that has
+   xxh3.c       sums, which tell what was damaged
+   blake3.c     digests, which name a call and the values of variables
+   python.c     finding and starting Python
+   compiler.c   running the compiler where there is no Python
+
+   A function that returns int says whether it succeeded, unless it says otherwise. Where one does not, the call
+   is Python's: nothing may have been written by then, or it is written again. */
+
+#ifndef LAUNCHER_H
+#define LAUNCHER_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "shared.h"
+
+#define SCRIPT "nvccache-python"
+#define ROOM (PATH_MAX + 64)
+#define NAME_ROOM (2 * DIGEST + 1)
+/* What lies in the cache is opened without following links, without waiting, and not as our terminal. */
+#define FILE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+#define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* The call, and the record of it as far as it has been found; `first` words come before nvcc's arguments. */
+struct call {
+    int argc;
+    char **argv;
+    const char *started;
+    unsigned char digest[DIGEST];
+    char cwd[PATH_MAX];
+    char cache[PATH_MAX];
+    char name[NAME_ROOM];
+    int first;
+    struct timespec began; /* by the clock on the wall, and by the one that nobody sets */
+    struct timespec since;
+};
+
+struct record {
+    const unsigned char *start;
+    const struct replay_head *head;
+    const char *strings;
+    uint32_t strings_size;
+};
+
+/* nvccache.c */
+const char *name_of(const char *path);
+int is_one_of(const char *word, const char *const *words);
+
+/* replay.c: returns if the call is Python's; NAME_ROOM characters then name the record, or are empty. */
+void answer_by_record(struct call *call);
+
+/* call.c */
+int describe_call(struct call *call);
+int make_absolute(const char *path, const char *cwd, char *absolute);
+
+/* cache.c */
+int open_cache(const char *path, int is_private);
+int open_in(int top, const char *folder, const char *name, int flags, struct stat *status);
+int find_record(int top, const struct call *call, struct record *record);
+const void *section(const struct record *record, int number, uint32_t *count);
+const char *string(const struct record *record, uint32_t at);
+int is_stale(const struct stat *status, const struct timespec *now);
+
+/* same.c */
+int is_same_environment(const struct record *record);
+int is_same_reader(const struct record *record);
+int are_same_files(const struct record *record);
+int is_same_machine(const struct record *record);
+int has_room_for_temporary_files(void);
+int has_tight_limits(void);
+
+/* outputs.c */
+int names_its_files(const struct call *call, const struct record *record);
+
+/* products.c */
+int give_products(int top, const struct call *call, const struct record *record);
+int write_all(int file, const char *content, uint64_t size);
+
+/* event.c */
+struct journal { int top, log; mode_t mode; };
+int open_journal(const struct record *record, struct journal *journal);
+void note_event(struct journal *journal, const struct call *call, const struct record *record);
+
+/* build.c */
+void find_build(void);
+const char *build_name(void); /* empty for a call of none */
+uint64_t jobs_of_build(uint64_t seen);
+int read_file(const char *path, char *room, size_t size);
+
+/* xxh3.c: SUM bytes of a sum, in canonical form */
+void sum_of(const void *content, size_t size, unsigned char *sum);
+
+/* blake3.c: DIGEST bytes */
+void digest_of(const void *content, size_t size, unsigned char *digest);
+
+/* python.c: return if it cannot be started */
+int find_folder(const char *started, char *folder);
+void start_python(const char *folder, const struct call *call);
+
+/* compiler.c: returns if none can be started */
+void run_compiler(const char *started, char **argv);
+
+#endif

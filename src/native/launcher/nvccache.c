@@ -1,0 +1,64 @@
+/* The executable `nvccache`: answers a call that was typed before, or starts Python isolated, with the environment
+   exactly as it came.
+
+   A script cannot do that. pip leaves no options on a script's first line, so PYTHONHOME, PYTHONPATH and the
+   like would have their say, and a shell in between adds PWD and more to what nvcc gets.
+
+   Where no Python can be started, the compiler is: the one that the call names, or an nvcc further on PATH.
+   So it is where Python starts and cannot load nvccache: nvccache-python then executes this program once more,
+   with the reason in FAULT. */
+
+#include "launcher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define FAULT "_NVCCACHE_FAULT" /* nvccache-python's */
+
+const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+int is_one_of(const char *word, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
+            return 1;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct call call;
+    const char *started = (const char *)getauxval(AT_EXECFN);
+    char folder[PATH_MAX] = "", *fault = getenv(FAULT);
+
+    clock_gettime(CLOCK_REALTIME, &call.began);
+    clock_gettime(CLOCK_MONOTONIC, &call.since);
+    if (!started)
+        started = argc > 0 ? argv[0] : "nvccache";
+    call.argc = argc, call.argv = argv, call.started = started;
+    if (fault && argc > 0) {
+        fault = strdup(fault);
+        unsetenv(FAULT);
+        run_compiler(started, argv);
+        fprintf(stderr, "nvccache: %s\n", fault ? fault : "cannot be loaded");
+        return 127;
+    }
+    answer_by_record(&call);
+    if (!find_folder(started, folder)) {
+        fprintf(stderr, "nvccache: cannot find out where `%s` is\n", started);
+        return 127;
+    }
+    start_python(folder, &call);
+    if (argc > 0)
+        run_compiler(started, argv);
+    fprintf(stderr, "nvccache: no Python to start: neither `%s/python3` nor the one that `%s/" SCRIPT "` names\n", folder,
+            folder);
+    return 127;
+}

@@ -1,0 +1,225 @@
+/* Giving products, as src/nvccache/records/products.py does: each appears whole under its name.
+
+       nothing there       written without a name (O_TMPFILE), then linked to its own
+       unlinked first      the same, the old one being unlinked just before
+       written into        in place, after its blocks have been reserved
+
+   Nothing can be seen of any before all are written, or have room. What is no regular file, and file systems
+   without files that have no name, are left to Python. */
+
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MOST_PRODUCTS 2 /* those that `names_its_files` admits */
+#define CLONE 0x40049409 /* FICLONE of <linux/fs.h> */
+
+struct pending {
+    const char *path;
+    const char *content;
+    uint64_t size;
+    int unlink_first;
+    int blob; /* a descriptor, or -1 */
+    int file;
+    int is_in_place;
+    int is_torn;
+    struct stat before; /* of a file that is going to be written into */
+};
+
+int write_all(int file, const char *content, uint64_t size)
+{
+    while (size) {
+        ssize_t written = write(file, content, size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return 0;
+        content += written;
+        size -= (uint64_t)written;
+    }
+    return 1;
+}
+
+/* Whether nothing but digits and letters: a name that leads nowhere else. */
+static int is_key(const char *name)
+{
+    return strlen(name) == KEY_LENGTH && strspn(name, "0123456789abcdef") == KEY_LENGTH;
+}
+
+/* The content of a blob, if its sum is right; it is marked as used. */
+static int take_blob(int top, const char *name, const struct replay_product *product, const struct timespec *now,
+                     struct pending *one)
+{
+    char folder[sizeof BLOB_BUCKET + 3];
+    unsigned char sum[SUM];
+    struct stat status;
+    uint64_t size;
+
+    if (!is_key(name))
+        return 0;
+    sprintf(folder, "%s/%.2s", BLOB_BUCKET, name);
+    one->blob = open_in(top, folder, name, O_RDONLY, &status);
+    if (one->blob < 0)
+        return 0;
+    size = (uint64_t)status.st_size;
+    if (status.st_uid != geteuid() || status.st_mode & (S_IWGRP | S_IWOTH) || is_stale(&status, now) ||
+        size != (size < BLOB_SUMMED_FROM ? product->size : product->size + BLOB_TAIL))
+        return 0;
+    one->content = product->size ? mmap(NULL, product->size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, one->blob, 0) : "";
+    if (one->content == MAP_FAILED)
+        return 0;
+    sum_of(one->content, product->size, sum);
+    if (memcmp(sum, product->sum, SUM) != 0)
+        return 0;
+    if (status.st_nlink == 1)
+        futimens(one->blob, NULL);
+    return 1;
+}
+
+static int take(int top, const struct call *call, const struct record *record, const struct replay_product *product,
+                struct pending *one)
+{
+    one->path = string(record, product->path);
+    one->size = product->size;
+    one->unlink_first = product->unlink_first != 0;
+    if (product->blob)
+        return take_blob(top, string(record, product->blob), product, &call->began, one);
+    one->content = string(record, product->content);
+    return product->size < record->strings_size && product->content < record->strings_size - product->size;
+}
+
+/* Have the content in an empty file, as a clone of the blob where the file system can. */
+static int fill(struct pending *one)
+{
+    if (one->blob >= 0 && one->size >= WORTH_CLONING && ioctl(one->file, CLONE, one->blob) == 0)
+        return ftruncate(one->file, (off_t)one->size) == 0;
+    return write_all(one->file, one->content, one->size);
+}
+
+static int write_new(struct pending *one)
+{
+    char directory[PATH_MAX];
+    size_t length = (size_t)(name_of(one->path) - one->path);
+
+    if (length >= sizeof directory)
+        return 0;
+    memcpy(directory, one->path, length);
+    directory[length] = '\0';
+    one->file = open(length ? directory : ".", O_RDWR | O_CLOEXEC | O_TMPFILE, 0666);
+    return one->file >= 0 && fill(one);
+}
+
+/* Open the file as nvcc's tools do, so that the kernel refuses what it would refuse them. */
+static int open_existing(struct pending *one)
+{
+    one->file = open(one->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (one->file < 0 || fstat(one->file, &one->before) != 0 || !S_ISREG(one->before.st_mode))
+        return 0;
+    one->is_in_place = 1;
+    if ((off_t)one->size <= one->before.st_size && (off_t)one->size <= (off_t)one->before.st_blocks * BLOCK)
+        return 1;
+    return posix_fallocate(one->file, 0, (off_t)one->size) == 0;
+}
+
+static int prepare(struct pending *one)
+{
+    struct stat found;
+
+    if (stat(one->path, &found) != 0)
+        return errno == ENOENT && lstat(one->path, &found) != 0 && write_new(one);
+    if (!S_ISREG(found.st_mode))
+        return 0;
+    if (!one->unlink_first || !found.st_size) /* the condition of binutils */
+        return open_existing(one);
+    if (write_new(one))
+        return 1;
+    return one->file < 0 && errno == EACCES && open_existing(one);
+}
+
+/* Give the file its name. */
+static int link_new(struct pending *one)
+{
+    char path[64];
+
+    futimens(one->file, NULL); /* what is given later must not be older */
+    sprintf(path, "/proc/self/fd/%d", one->file);
+    for (int try = 0; try < LINK_TRIES; try++) {
+        if (one->unlink_first)
+            unlink(one->path);
+        if (linkat(AT_FDCWD, path, AT_FDCWD, one->path, AT_SYMLINK_FOLLOW) == 0)
+            return 1;
+        if (errno != EEXIST || !one->unlink_first)
+            return 0;
+    }
+    return 0;
+}
+
+static int commit(struct pending *one)
+{
+    if (!one->is_in_place)
+        return link_new(one);
+    one->is_torn = 1;
+    if (!write_all(one->file, one->content, one->size) || ftruncate(one->file, (off_t)one->size) != 0)
+        return 0;
+    one->is_in_place = one->is_torn = 0;
+    return 1;
+}
+
+/* Let go of what was not given: a file that was going to be written into is as it was; where that is lost there
+   must be none, for make to see it. */
+static void let_go(struct pending *one)
+{
+    struct stat now;
+
+    if (one->is_torn)
+        unlink(one->path);
+    else if (one->is_in_place && fstat(one->file, &now) == 0 &&
+             (now.st_size == one->before.st_size || ftruncate(one->file, one->before.st_size) == 0))
+        futimens(one->file, (struct timespec[]){one->before.st_atim, one->before.st_mtim});
+    if (one->file >= 0)
+        close(one->file);
+    if (one->blob >= 0)
+        close(one->blob);
+}
+
+static int give(int top, const struct call *call, const struct record *record, struct pending *pending)
+{
+    uint32_t count;
+    const struct replay_product *products = section(record, IN_PRODUCTS, &count);
+
+    if (count > MOST_PRODUCTS)
+        return 0;
+    for (uint32_t index = 0; index < count; index++)
+        if (!take(top, call, record, &products[index], &pending[index]))
+            return 0;
+    for (uint32_t index = 0; index < count; index++)
+        if (!prepare(&pending[index]))
+            return 0;
+    for (uint32_t index = 0; index < count; index++)
+        if (!commit(&pending[index]))
+            return 0;
+    return 1;
+}
+
+int give_products(int top, const struct call *call, const struct record *record)
+{
+    struct pending pending[MOST_PRODUCTS];
+    int is_given;
+
+    memset(pending, 0, sizeof pending);
+    for (size_t index = 0; index < MOST_PRODUCTS; index++)
+        pending[index].blob = pending[index].file = -1;
+    is_given = give(top, call, record, pending);
+    for (size_t index = 0; index < MOST_PRODUCTS; index++)
+        let_go(&pending[index]);
+    return is_given;
+}

@@ -1,0 +1,286 @@
+/* Finding and starting Python.
+
+       PYTHON -IS -X nvccache=AS-STARTED [-X nvccache-replay=NAME] [-X nvccache-interrupts=held]
+              FOLDER/nvccache-python ARGUMENTS...
+
+   FOLDER is where this file really lies, links resolved. PYTHON is `python3` in FOLDER if that is a virtual
+   environment's, wherever it was moved; else the one whose path the installer wrote into the first lines of
+   nvccache-python; else `python3` in FOLDER. AS-STARTED is the path that was executed, as a script would be
+   told it: under the name `nvcc` this is a masquerade. NAME is that of the record that was looked for.
+
+   What stops Python before that script runs leaves nobody to run the compiler. Where it might happen, Python is
+   tried first, and SIGINT is held until the script can end by it as nvcc would. */
+
+#include "launcher.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LAST_WORDS "sys.exit(main())\n" /* nvccache-python's */
+
+/* The directory of this executable, without a slash at its end; false if it cannot be told. */
+int find_folder(const char *started, char *folder)
+{
+    char *slash;
+
+    if (!realpath("/proc/self/exe", folder) && !realpath(started, folder))
+        return 0;
+    slash = strrchr(folder, '/');
+    if (!slash)
+        return 0;
+    *slash = '\0';
+    return 1;
+}
+
+static int exists_in(const char *folder, const char *name)
+{
+    char path[ROOM];
+
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* Keep the word that `text` begins with. Quotation marks surround it where it holds blanks. */
+static char *first_word(char *text)
+{
+    char mark = *text;
+
+    if (mark != '"' && mark != '\'')
+        mark = ' ';
+    else
+        text++;
+    text[strcspn(text, (char[]){mark, '\0'})] = '\0';
+    return text;
+}
+
+/* The interpreter that the script's first lines name, or NULL. Installers write one of
+
+       #!/path/python                      perhaps with options; the path may hold blanks all the same
+
+       #!/bin/sh                           where the path has blanks or is long
+       '''exec' "/path/python" "$0" "$@"
+*/
+static char *named_interpreter(const char *script)
+{
+    static char first[ROOM], second[ROOM];
+    static const char by_shell[] = "'''exec' ";
+    char *lines[] = {first, second};
+    FILE *stream = fopen(script, "re");
+    int complete = 0;
+
+    if (!stream)
+        return NULL;
+    while (complete < 2 && fgets(lines[complete], ROOM, stream)) {
+        lines[complete][strcspn(lines[complete], "\r\n")] = '\0';
+        complete++;
+    }
+    fclose(stream);
+    if (complete < 2 || strncmp(first, "#!", 2) != 0)
+        return NULL;
+    if (strncmp(second, by_shell, sizeof by_shell - 1) == 0)
+        return first_word(second + sizeof by_shell - 1);
+    return access(first + 2, X_OK) == 0 ? first + 2 : first_word(first + 2);
+}
+
+/* Whether the script can be read to its end: one that was cut off might do nothing, and call that success. */
+static int is_whole(const char *script)
+{
+    char last[sizeof LAST_WORDS - 1];
+    int descriptor = open(script, O_RDONLY | O_CLOEXEC), is_whole;
+
+    if (descriptor < 0)
+        return 0;
+    is_whole = lseek(descriptor, -(off_t)sizeof last, SEEK_END) > 0 &&
+               read(descriptor, last, sizeof last) == (ssize_t)sizeof last &&
+               memcmp(last, LAST_WORDS, sizeof last) == 0;
+    close(descriptor);
+    return is_whole;
+}
+
+/* What a line of pyvenv.cfg gives this name, or NULL. */
+static char *value_of(const char *name, char *line)
+{
+    size_t length = strlen(name);
+
+    if (strncmp(line, name, length) != 0)
+        return NULL;
+    line += length + strspn(line + length, " \t");
+    if (*line++ != '=')
+        return NULL;
+    line += strspn(line, " \t");
+    line[strcspn(line, "\r\n")] = '\0';
+    return line;
+}
+
+/* Where an interpreter's library should be: beside `home`, in a directory of this name. */
+static void find_library(const char *python, char *home, char *name)
+{
+    char path[ROOM], line[ROOM];
+    int length = (int)(strrchr(python, '/') - python);
+    char *value, *version;
+    FILE *stream;
+
+    *home = *name = '\0';
+    snprintf(path, sizeof path, "%.*s/../pyvenv.cfg", length, python);
+    stream = fopen(path, "re");
+    while (stream && fgets(line, sizeof line, stream)) {
+        value = value_of("home", line);
+        if (value)
+            snprintf(home, PATH_MAX, "%s", value);
+        value = value_of("version", line);
+        if (!value)
+            value = value_of("version_info", line);
+        if (value && strncmp(value, "3.", 2) == 0)
+            sprintf(name, "python3.%d", atoi(value + 2));
+    }
+    if (stream)
+        fclose(stream);
+    else if (realpath(python, home)) {
+        version = strstr(strrchr(home, '/'), "python3.");
+        if (version)
+            snprintf(name, NAME_MAX, "%s", version);
+        *strrchr(home, '/') = '\0';
+    }
+}
+
+/* Whether there is what Python loads before it runs a line of anybody's. */
+static int has_library(const char *python)
+{
+    static const char *const folders[] = {"lib", "lib64"}, *const modules[] = {"__init__", "aliases", "utf_8"};
+    char home[PATH_MAX], name[NAME_MAX], path[ROOM + NAME_MAX];
+
+    find_library(python, home, name);
+    for (size_t folder = 0; *home && *name && folder < 2; folder++) {
+        size_t found = 0;
+
+        for (; found < 3; found++) {
+            snprintf(path, sizeof path, "%s/../%s/%s/encodings/%s.py", home, folders[folder], name, modules[found]);
+            if (access(path, R_OK) != 0)
+                break;
+        }
+        if (found == 3)
+            return 1;
+    }
+    return 0;
+}
+
+static int has_room(void)
+{
+    static const struct {
+        int resource;
+        rlim_t enough;
+    } needs[] = {{RLIMIT_AS, 1 << 30}, {RLIMIT_DATA, 1 << 30}, {RLIMIT_NOFILE, 64}};
+    struct rlimit limit;
+
+    for (size_t index = 0; index < sizeof needs / sizeof *needs; index++)
+        if (getrlimit(needs[index].resource, &limit) == 0 && limit.rlim_cur < needs[index].enough)
+            return 0;
+    return 1;
+}
+
+/* Whether the interpreter runs a line of Python; nothing that it says is seen. */
+static int runs(const char *python)
+{
+    int ends[2], null, said;
+    char answer;
+    pid_t child;
+
+    if (pipe(ends) != 0)
+        return 0;
+    child = fork();
+    if (child == 0) {
+        dup2(ends[1], 1);
+        null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 2);
+        execl(python, python, "-ISc", "print(1)", (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    said = child > 0 && read(ends[0], &answer, 1) == 1;
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+    return said;
+}
+
+/* Hold SIGINT back, or let it through again; whether it was the other way before. */
+static int hold_interrupts(int how)
+{
+    sigset_t interrupt, before;
+
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    return sigprocmask(how, &interrupt, &before) == 0 && !sigismember(&before, SIGINT);
+}
+
+/* The words before the arguments of the call, of which NULL ends them. */
+static void add_options(char **words, const char *python, const struct call *call, int is_held)
+{
+    const char *no_cache = getenv("PYTHONDONTWRITEBYTECODE"); /* -I ignores it */
+    static char replay[sizeof "nvccache-replay=" + NAME_ROOM];
+    char *name = NULL;
+
+    *words++ = (char *)python;
+    *words++ = no_cache && *no_cache ? "-ISB" : "-IS";
+    if (asprintf(&name, "nvccache=%s", call->started) > 0) {
+        *words++ = "-X";
+        *words++ = name;
+    }
+    if (*call->name) {
+        sprintf(replay, "nvccache-replay=%s", call->name);
+        *words++ = "-X";
+        *words++ = replay;
+    }
+    if (is_held) {
+        *words++ = "-X";
+        *words++ = "nvccache-interrupts=held";
+    }
+    *words = NULL;
+}
+
+/* Become the interpreter; returns only if it cannot be started. */
+static void start(const char *python, const char *script, const struct call *call)
+{
+    char **words;
+    int count = 0, is_held;
+
+    if (!is_whole(script) || access(python, X_OK) != 0)
+        return;
+    if (!(strchr(python, '/') && has_library(python) && has_room()) && !runs(python))
+        return;
+    words = calloc((size_t)call->argc + 10, sizeof *words);
+    if (!words)
+        return;
+    is_held = hold_interrupts(SIG_BLOCK);
+    add_options(words, python, call, is_held);
+    while (words[count])
+        count++;
+    words[count++] = (char *)script;
+    for (int index = 1; index < call->argc; index++)
+        words[count++] = call->argv[index];
+    execv(python, words);
+    if (is_held)
+        hold_interrupts(SIG_UNBLOCK);
+    free(words);
+}
+
+void start_python(const char *folder, const struct call *call)
+{
+    char script[ROOM], beside[ROOM], *named;
+    int is_environment = exists_in(folder, "../pyvenv.cfg");
+
+    snprintf(script, sizeof script, "%s/" SCRIPT, folder);
+    snprintf(beside, sizeof beside, "%s/python3", folder);
+    if (is_environment)
+        start(beside, script, call);
+    named = named_interpreter(script);
+    if (named && strcmp(named, beside) != 0)
+        start(named, script, call);
+    if (!is_environment)
+        start(beside, script, call);
+}

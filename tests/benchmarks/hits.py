@@ -1,0 +1,246 @@
+"""What a hit costs in CPU and wall time, beside the least that a process costs, ccache and sccache.
+
+    python tests/benchmarks/hits.py [--rounds N] [--sccache PATH] [--only small|thrust]
+
+The contenders take turns in every round, each with a cache and a directory of its own; CPU is that of the
+whole process tree, user and system. Printed are the least and the median, and the ratio of medians to
+ccache's. The same is measured beside busy loops, two for each core, and of sources that were touched; then
+1,000 hits, 16 at once; what the launcher adds to a call that it leaves to Python; and the system calls of a
+hit.
+
+Fails when a call gave other bytes than the first compile. A missed target is only printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contenders import CCACHE, FLOOR, LAUNCHER, SCCACHE, Contender, contenders
+from direct_hits import GENERATE_CODE, SOURCES
+
+from nvccache.toolkit import discovery
+
+sys.path.append(str(Path(__file__).parents[1]))
+from replays import stand_alone
+
+TRUE = "floor: /bin/true"
+NAMES = (TRUE, FLOOR, LAUNCHER, CCACHE, SCCACHE)
+MOST_CPU = {"small": 2.0, "thrust": 6.0}  # ms
+MOST_OF_CCACHE = 0.3
+MOST_BEFORE_PYTHON = 0.3  # ms
+SETTLED = 1.2  # seconds; a cache does not trust files that are as young as its own record of them
+
+
+@dataclass
+class Lane:
+    """One contender on one unit, with the milliseconds of its hits."""
+
+    contender: Contender
+    directory: Path
+    command: list[str]
+    first: bytes = b""
+    cpu: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)
+
+    def hit(self) -> None:
+        """Delete the object, have it made, and compare it with the first."""
+        product = self.directory / "a.o"
+        if self.first:
+            product.unlink()
+        cpu, wall = timed(self.command, self.contender.environ, self.directory)
+        self.cpu.append(cpu)
+        self.wall.append(wall)
+        if self.contender.hits and product.read_bytes() != (self.first or product.read_bytes()):
+            raise SystemExit(f"{self.contender.name}: other bytes than the first compile")
+
+    def prepare(self) -> None:
+        for _ in range(3):
+            self.hit()
+            time.sleep(SETTLED if self.contender.hits and not self.first else 0)
+            self.first = (self.directory / "a.o").read_bytes() if self.contender.hits else b""
+        self.cpu.clear()
+        self.wall.clear()
+
+
+def timed(command: list[str], environ: dict[str, str], directory: Path) -> tuple[float, float]:
+    """CPU and wall milliseconds of a process tree, from before it is spawned until it has been waited for."""
+    os.chdir(directory)
+    actions = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
+    started = time.perf_counter()
+    process = os.posix_spawn(command[0], command, environ, file_actions=actions)
+    _, status, usage = os.wait4(process, 0)
+    wall = time.perf_counter() - started
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with {status}")
+    return (usage.ru_utime + usage.ru_stime) * 1000, wall * 1000
+
+
+def lanes_of(unit: str, present: list[Contender], work: Path) -> list[Lane]:
+    source = work / f"{unit}.cu"
+    source.write_text(SOURCES[unit])
+    time.sleep(SETTLED)
+    lanes = []
+    for contender in present:
+        directory = work / unit / contender.name.replace("/", "_")
+        directory.mkdir(parents=True)
+        argv = [*GENERATE_CODE, "-O2", "-c", str(source), "-o", "a.o"] if contender.hits else []
+        lanes.append(Lane(contender, directory, [*contender.argv, *argv]))
+    for lane in lanes:
+        lane.prepare()
+    return lanes
+
+
+def take_turns(lanes: list[Lane], rounds: int, before: Callable[[], object] = lambda: None) -> None:
+    for number in range(rounds):
+        start = number % len(lanes)  # nobody always follows the same neighbour
+        for lane in lanes[start:] + lanes[:start]:
+            if number % lane.contender.every == 0:
+                before()
+                lane.hit()
+
+
+def report(title: str, lanes: list[Lane], most: float | None = None) -> None:
+    """Print one table, and forget its times."""
+    print(f"{title}, {max(len(lane.cpu) for lane in lanes)} rounds")
+    print(f"  {'':28}{'CPU ms min':>11}{'median':>9}{'wall min':>10}{'median':>9}{'x ccache':>10}{'wall':>8}")
+    peer = next((lane for lane in lanes if lane.contender.name == CCACHE), None)
+    for lane in lanes:
+        numbers = [min(lane.cpu), statistics.median(lane.cpu), min(lane.wall), statistics.median(lane.wall)]
+        row = "".join(f"{number:{width}.2f}" for number, width in zip(numbers, (11, 9, 10, 9), strict=True))
+        if peer:
+            row += f"{numbers[1] / statistics.median(peer.cpu):10.2f}"
+            row += f"{numbers[3] / statistics.median(peer.wall):8.2f}"
+        if lane.contender.name == LAUNCHER and most:
+            is_met = min(lane.cpu) <= most and (
+                not peer or numbers[1] <= MOST_OF_CCACHE * statistics.median(peer.cpu)
+            )
+            row += f"  {'met' if is_met else 'missed'}: {most} ms of CPU, {MOST_OF_CCACHE} x ccache"
+        print(f"  {lane.contender.name:28}{row}")
+    print(flush=True)
+    for lane in lanes:
+        lane.cpu.clear()
+        lane.wall.clear()
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def many(lanes: list[Lane], count: int) -> None:
+    """Have so many hits made, 16 at once."""
+    print(f"{count} hits, 16 at once: seconds of wall time, and of CPU")
+    for lane in lanes:
+        if lane.contender.every > 1:
+            continue
+        argv = ["xargs", "-P16", "-I@", *lane.command]
+        before, started = os.times(), time.perf_counter()
+        text = "x\n" * count
+        subprocess.run(argv, input=text.encode(), cwd=lane.directory, env=lane.contender.environ, check=True)
+        wall, now = time.perf_counter() - started, os.times()
+        cpu = now.children_user + now.children_system - before.children_user - before.children_system
+        print(f"  {lane.contender.name:28}{wall:8.2f}{cpu:8.2f}")
+    print(flush=True)
+
+
+def before_python(rounds: int, work: Path) -> None:
+    """What looking for a record adds, beside a call for which none is looked for."""
+    program = str(stand_alone(work, "-O2"))
+    environ = {"NVCCACHE_DIR": str(work / "cache of nvccache, launcher"), "PATH": os.environ["PATH"]}
+    shown: dict[str, list[float]] = {"looked for": [], "not looked for": []}
+    for _ in range(rounds):
+        for name, variables in (("looked for", {}), ("not looked for", {"_NVCCACHE_TRIED": "x"})):
+            started = time.perf_counter()
+            process = os.posix_spawn(
+                program,
+                [program, "/usr/bin/nvcc", "-c", "none.cu", "-o", "none.o"],
+                {**environ, **variables},
+                file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
+            )
+            os.waitpid(process, 0)
+            shown[name].append((time.perf_counter() - started) * 1000)
+    least, median = (
+        pick(shown["looked for"]) - pick(shown["not looked for"]) for pick in (min, statistics.median)
+    )
+    verdict = "met" if least <= MOST_BEFORE_PYTHON else "missed"
+    print(f"a record that is not there adds {least:.2f} ms at least, {median:.2f} median ({verdict})\n")
+
+
+def system_calls(lane: Lane) -> None:
+    if not shutil.which("strace"):
+        return
+    trace = lane.directory / "trace"
+    subprocess.run(
+        ["strace", "-f", "-o", trace, *lane.command],
+        cwd=lane.directory,
+        env=lane.contender.environ,
+        check=True,
+    )
+    lines = [line for line in trace.read_text().splitlines() if "(" in line]
+    print(
+        f"a hit: {len(lines)} system calls, {len({line.split()[0] for line in lines})} process\n", flush=True
+    )
+
+
+def measure(unit: str, present: list[Contender], rounds: int, work: Path) -> None:
+    lanes = lanes_of(unit, present, work)
+    ours = next(lane for lane in lanes if lane.contender.name == LAUNCHER)
+    system_calls(ours)
+    take_turns(lanes, rounds)
+    report(f"{unit}, hit", lanes, MOST_CPU[unit])
+    loops = 2 * (os.cpu_count() or 1)
+    with busy_loops(loops):
+        take_turns(lanes, rounds)
+    report(f"{unit}, hit beside {loops} busy loops", lanes)
+    source = work / f"{unit}.cu"
+    compiling = [lane for lane in lanes if lane.contender.hits and lane.contender.every == 1]
+    take_turns(compiling, rounds // 2, lambda: (os.utime(source), time.sleep(0.3)))
+    report(f"{unit}, source touched", compiling)
+    if unit == "small":
+        os.utime(source, (1, 1))
+        for lane in lanes:
+            lane.prepare()
+        many(lanes, 1000)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--only", choices=sorted(SOURCES))
+    parser.add_argument("--sccache", metavar="PATH", help="an sccache that is not on PATH")
+    options = parser.parse_args()
+    nvcc = discovery.find_nvcc(os.environ)
+    if not nvcc:
+        raise SystemExit("there is no nvcc")
+    with tempfile.TemporaryDirectory(prefix="nvccache-hits-") as folder:
+        work = Path(folder)
+        with contenders(work, nvcc, options.sccache) as found:
+            floor = found[0]
+            true = Contender(TRUE, (shutil.which("true") or "/bin/true",), floor.environ)
+            present = [true, *(one for one in found if one.name in NAMES)]
+            for unit in [options.only] if options.only else SOURCES:
+                measure(unit, present, options.rounds, work)
+            before_python(10 * options.rounds, work)
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Replay records written by Python and read by the compiled launcher, behind which there is no real Python.
+
+What is started as Python tells its arguments and ends with a status of its own, so that a test sees who
+answered; and under which name the launcher has looked for a record.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from installations import compile_launcher, launcher_of_tree, shared
+from nvccache import config
+from nvccache.files import keys
+from nvccache.records import replay, replay_layout
+from nvccache.records.call_result import CallResult
+from nvccache.records.input_records import InputRecord
+from nvccache.records.replay import Call
+from nvccache.store import store
+from nvccache.store.store import Store
+
+LEFT_TO_PYTHON = 99
+SANITIZED = 77  # what the sanitizers end with
+_PYTHON = f"#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit {LEFT_TO_PYTHON}\n"
+_SCRIPT = 'if __name__ == "__main__":\n    sys.exit(main())\n'
+_NAME = re.compile(r"nvccache-replay=([0-9a-f]{64})\n")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the launcher did: whether it answered itself, or which name it gave Python."""
+
+    is_answer: bool
+    name: str
+    stdout: bytes
+    stderr: bytes
+
+
+class Launcher:
+    """A launcher, with the environment and the command line of one call, in the working directory.
+
+    `front` are the words before nvcc's arguments, the launcher included.
+    """
+
+    def __init__(self, program: Path, cache: str, environ: Mapping[str, str], front: Sequence[str]) -> None:
+        self.program = program
+        self.environ = {"NVCCACHE_DIR": cache, "HOME": "/dev/null", **environ}
+        self.front = list(front)
+        self.become: dict[str, object] = {}  # whom it is started as: arguments of subprocess.run
+
+    def ask(self, arguments: Sequence[str], **changed: str | None) -> Reply:
+        """Start the launcher; None takes a variable away."""
+        environ = {**self.environ, **changed}
+        argv = [self.front[0], *self.front[1:], *arguments]
+        done = subprocess.run(
+            argv,
+            executable=self.program if "/" not in self.front[0] else None,
+            env={name: value for name, value in environ.items() if value is not None},
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            **self.become,
+        )
+        assert done.returncode in (0, LEFT_TO_PYTHON), done.stderr.decode(errors="replace")
+        name = _NAME.search(done.stdout.decode(errors="replace"))
+        is_answer = done.returncode == 0
+        return Reply(is_answer, name[1] if name and not is_answer else "", done.stdout, done.stderr)
+
+    def call(self, nvcc: str, arguments: Sequence[str], **changed: str | None) -> Call:
+        """The call as Python is told it by the launcher, which must not have a record of it."""
+        name = self.ask(arguments, **changed).name
+        return Call(name, self.front[0], [*self.front[1:], *arguments], nvcc, arguments)
+
+    def record(
+        self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: CallResult, terminal: str = ""
+    ) -> bool:
+        """Record a call, as is done at the end of a compile; whether there is a record then."""
+        cache = Store(self.environ["NVCCACHE_DIR"])
+        self.forget()
+        settings = config.load(self.environ)
+        cache.directory.prepare()
+        return replay.add(self.call(nvcc, arguments), made, given, settings, self.environ, cache, terminal)
+
+    def records(self) -> list[Path]:
+        return sorted(Path(self.environ["NVCCACHE_DIR"]).glob(f"{store.REPLAY}/*/*"))
+
+    def forget(self) -> None:
+        for path in self.records():
+            path.unlink()
+
+
+def stand_alone(base: Path, *options: str) -> Path:
+    """A launcher without a real Python; with options of the compiler, such as those for sanitizers."""
+    return shared(
+        base, "launcher" + "".join(options).replace("/", "_"), lambda folder: _make(folder, options)
+    ) / ("bin/nvccache")
+
+
+def _make(folder: Path, options: Sequence[str]) -> None:
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("")
+    (folder / "bin/nvccache-python").write_text(_SCRIPT)
+    (folder / "bin/python3").write_text(_PYTHON)
+    (folder / "bin/python3").chmod(0o755)
+    if options:
+        compile_launcher(folder / "bin", *options)
+    else:
+        shutil.copy(launcher_of_tree(), folder / "bin/nvccache")
+
+
+def prepare_journal(cache: str) -> None:
+    """Have a log to append to, which the launcher leaves to Python to make."""
+    from nvccache.store import event_line
+    from nvccache.store.event_line import Event
+
+    event_line.append(cache, Event("direct_hit"))
+
+
+def sections_of(record: bytes) -> dict[str, bytes]:
+    """The sections of a record, as they are."""
+    head = replay_layout.FORMATS["head"].size
+    found = {}
+    for index, (name, element) in enumerate(replay_layout.SECTIONS.items()):
+        at = int.from_bytes(record[head + 8 * index : head + 8 * index + 4], sys.byteorder)
+        count = int.from_bytes(record[head + 8 * index + 4 : head + 8 * index + 8], sys.byteorder)
+        found[name] = record[at : at + count * replay_layout.size_of(element)]
+    return found
+
+
+def head_of(record: bytes) -> dict[str, Any]:
+    names = [name for name, _ in replay_layout.HEAD]
+    return dict(zip(names, replay_layout.FORMATS["head"].unpack_from(record), strict=True))
+
+
+def edited(record: bytes, change: Callable[[dict[str, Any], dict[str, bytearray]], None]) -> bytes:
+    """The record with another head or other sections, and the right checksum."""
+    head, sections = head_of(record), {name: bytearray(part) for name, part in sections_of(record).items()}
+    change(head, sections)
+    return replay_layout.joined(head, {name: bytes(part) for name, part in sections.items()})
+
+
+def add_string(sections: dict[str, bytearray], text: bytes) -> int:
+    """Where a further string begins."""
+    at = len(sections["strings"])
+    sections["strings"] += text + b"\0"
+    return at
+
+
+def with_sum(record: bytes) -> bytes:
+    """The record with its checksum made right, as somebody hostile would."""
+    summed = record[replay_layout.SUMMED_FROM :]
+    return replay_layout.MAGIC + keys.sum_bytes(summed) + summed
+
+
+def put(path: Path, record: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(record)
+    os.chmod(path, 0o600)

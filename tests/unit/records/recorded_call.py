@@ -1,0 +1,109 @@
+"""A call in a directory of its own, recorded by hand, which the launcher is asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from nvccache import environment
+from nvccache.files import keys, signatures
+from nvccache.records.call_result import CallResult
+from nvccache.records.input_records import LIBRARIES, InputRecord
+from nvccache.store import event_line
+from nvccache.store.event_line import StageEvent
+from nvccache.store.store import Store
+from replays import Launcher, prepare_journal, stand_alone
+
+ARGUMENTS = ["-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"]
+OBJECT = b"\x7fELF object"
+DIGEST = keys.digest_bytes(OBJECT)
+ENVIRON = {"ASKED": "1", "GROUP_A": "2", "PATH": "/usr/bin:/bin", "OTHER": "3", "GROUP_IGNORED": "x"}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the files of a call; all of them have been there for a while."""
+    (tmp_path / "work").mkdir()
+    place = tmp_path / "work"
+    monkeypatch.chdir(place)
+    for name in (
+        *("late/a.h", "early/other.h", "listed/b.h", "listed/tool", "parts/one", "a.cu", "caches"),
+        *("out/keep", "compiler/nvcc"),
+    ):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(name)
+    for name in ("listed/tool", "compiler/nvcc"):
+        (place / name).chmod(0o755)
+    (place / "listed" / "folder").mkdir()
+    (place / "listed" / "loop").symlink_to("loop")
+    (place / "listed" / "same").symlink_to("../early")
+    (place / "nvcc").symlink_to("a.cu")
+    time.sleep(0.15)
+    return place
+
+
+@pytest.fixture
+def nvcc(place: Path) -> str:
+    return str(place / "compiler/nvcc")
+
+
+@pytest.fixture
+def stored(cache: Store) -> Store:
+    """A cache that has the product, and in which calls are counted."""
+    cache.add_blob(DIGEST, OBJECT, compress=False)
+    prepare_journal(cache.root)
+    return cache
+
+
+@pytest.fixture
+def launcher(place: Path, nvcc: str, workers_base: Path, stored: Store) -> Launcher:
+    program = stand_alone(workers_base)
+    return Launcher(program, stored.root, ENVIRON, [str(program), nvcc])
+
+
+def input_record_of_call() -> InputRecord:
+    """`early` and `late` have signatures that last, `listed` has not."""
+    made = InputRecord()
+    made.files, made.kinds = ["a.cu", "late/a.h"], "ss"
+    made.digests = [keys.digest_file(path) for path in made.files]
+    made.signatures = [signatures.of(path) for path in made.files]
+    made.directories = ["early", "late", "listed"]
+    made.directory_signatures = [signatures.of("early"), signatures.of("late"), signatures.UNKNOWN]
+    made.names = [["-a.h"], ["+a.h"], ["!loop", "+b.h", "-a.h", "-sub", "dfolder", "xtool"]]
+    made.links = [("nvcc", os.path.realpath("nvcc"))]
+    made.plain = ["late"]
+    made.identities = [("early", "early"), ("listed/folder", "listed/folder"), ("listed/same", "early")]
+    made.variables = [(name, environment.digest_of(name, ENVIRON)) for name in ("ASKED", "UNSET", "GROUP_*")]
+    made.sought, made.search_path = ["nvcc"], ENVIRON["PATH"]
+    made.machine = [("native", "", "this one"), (LIBRARIES, "caches:libm.so.6", "x")]
+    made.cache_signatures = [signatures.of("caches")]
+    return made
+
+
+def answer_of_call() -> CallResult:
+    given = CallResult()
+    given.products = [("out/a.o", DIGEST, True)]
+    given.dependency_file, given.rule = "out/a.d", b"out/a.o : a.cu \\\n    late/a.h\n"
+    given.stdout, given.stderr = b"out\0\n", b"\xff warning\n"
+    given.seconds_saved, given.wall_seconds = 12.5, 7.25
+    given.sources, given.stages = ["a.cu"], [event_line.text_of_hit(StageEvent("cicc", "ran", 1.5))]
+    return given
+
+
+@pytest.fixture
+def recorded(launcher: Launcher, nvcc: str) -> Launcher:
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+    return launcher
+
+
+def holds(launcher: Launcher, **changed: str | None) -> bool:
+    """Whether the record answers the call; where it does not, nothing is written."""
+    made = [Path("out/a.o"), Path("out/a.d")]
+    for path in made:
+        path.unlink(missing_ok=True)
+    found = launcher.ask(ARGUMENTS, **changed)
+    assert [path.exists() for path in made] == [found.is_answer] * 2
+    return found.is_answer

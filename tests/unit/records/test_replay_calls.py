@@ -1,0 +1,293 @@
+"""As what and from where a call may be typed: each way has a replay record of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from nvccache import config
+from nvccache.records import output_names, replay
+from nvccache.records.call_result import CallResult
+from nvccache.records.input_records import InputRecord
+from nvccache.store.store import Store
+from recorded_call import (
+    ARGUMENTS,
+    DIGEST,
+    ENVIRON,
+    OBJECT,
+    answer_of_call,
+    holds,
+    input_record_of_call,
+    launcher,
+    nvcc,
+    place,
+    recorded,
+    stored,
+)
+from replays import LEFT_TO_PYTHON, Launcher
+from unit.records.test_output_names import WORDS
+
+__all__ = ["launcher", "nvcc", "place", "recorded", "stored"]  # fixtures
+
+
+def record(launcher: Launcher, nvcc: str, arguments: Sequence[str] = ARGUMENTS) -> bool:
+    return launcher.record(nvcc, arguments, input_record_of_call(), answer_of_call())
+
+
+def with_path(launcher: Launcher, path: str, front: list[str]) -> Launcher:
+    cache = launcher.environ["NVCCACHE_DIR"]
+    return Launcher(launcher.program, cache, {**ENVIRON, "PATH": path}, front)
+
+
+def shim(launcher: Launcher, place: Path, name: str = "shims/nvcc") -> Launcher:
+    """The launcher under the name nvcc, before the real one on PATH."""
+    link = place / name
+    link.parent.mkdir()
+    link.symlink_to(launcher.program)
+    path = f"/nowhere:{link.parent}:{place}/parts:{place}/compiler:/usr/bin"
+    time.sleep(0.15)
+    return Launcher(
+        launcher.program, launcher.environ["NVCCACHE_DIR"], {**ENVIRON, "PATH": path}, [str(link)]
+    )
+
+
+def test_a_masquerade(launcher: Launcher, place: Path, nvcc: str) -> None:
+    masquerade = shim(launcher, place)
+    assert record(masquerade, nvcc)
+    assert holds(masquerade)
+    assert not holds(masquerade, PATH=f"{masquerade.environ['PATH']}:/bin")
+
+
+@pytest.mark.parametrize("change", ["appears", "appears as a link", "is executable now"])
+def test_another_nvcc_before_the_one_on_path(launcher: Launcher, place: Path, nvcc: str, change: str) -> None:
+    (place / "parts/nvcc").write_text("no program")
+    masquerade = shim(launcher, place)
+    if change.startswith("appears"):
+        (place / "parts/nvcc").unlink()
+    assert record(masquerade, nvcc)
+    assert holds(masquerade)
+    if change == "appears":
+        shutil.copy(nvcc, place / "parts/nvcc")
+    elif change == "appears as a link":
+        (place / "parts/nvcc").symlink_to(nvcc)
+    else:
+        (place / "parts/nvcc").chmod(0o755)
+    assert not holds(masquerade)
+
+
+def test_a_bare_name(launcher: Launcher, place: Path, nvcc: str) -> None:
+    path = f"{place}/parts:{place}/compiler"
+    bare = Launcher(
+        launcher.program, launcher.environ["NVCCACHE_DIR"], {**ENVIRON, "PATH": path}, launcher.front
+    )
+    bare.front[1:] = ["nvcc"]
+    assert record(bare, nvcc)
+    assert holds(bare)
+    assert not holds(bare, PATH=f"{place}/compiler")
+    shutil.copy(nvcc, place / "parts/nvcc")
+    assert not holds(bare)
+
+
+def test_a_launcher_that_is_set_twice(launcher: Launcher, nvcc: str) -> None:
+    launcher.front[1:1] = ["nvccache", str(launcher.program)]
+    assert record(launcher, nvcc)
+    assert holds(launcher)
+
+
+def test_roles_do_not_share_a_record(launcher: Launcher, place: Path, nvcc: str) -> None:
+    names = {launcher.ask(ARGUMENTS).name, shim(launcher, place).ask(ARGUMENTS).name}
+    assert len(names) == 2 and "" not in names
+
+
+def test_settings_in_a_file(launcher: Launcher, place: Path, nvcc: str) -> None:
+    settings = place / "home/.config/nvccache/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'max_size = "5G"\ndir = "{launcher.environ["NVCCACHE_DIR"]}"\n')
+    time.sleep(0.15)
+    del launcher.environ["NVCCACHE_DIR"]
+    launcher.environ["HOME"] = str(place / "home")
+    assert launcher_records(launcher, nvcc, place)
+    assert holds(launcher)
+    settings.write_text(settings.read_text() + "readonly = true\n")
+    assert not holds(launcher)
+
+
+def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
+    """They were read before the compile, and their file is looked at when it is over."""
+    settings = place / "home/.config/nvccache/config.toml"
+    settings.parent.mkdir(parents=True)
+    launcher.environ["HOME"] = str(place / "home")
+    call, before = launcher.call(nvcc, ARGUMENTS), config.load(launcher.environ)
+    settings.write_text("max_size = '1G'\n")
+    time.sleep(0.15)
+    others = (launcher.environ, Store(launcher.environ["NVCCACHE_DIR"]))
+    assert not replay.add(call, input_record_of_call(), answer_of_call(), before, *others)
+    now = config.load(launcher.environ)
+    assert replay.add(call, input_record_of_call(), answer_of_call(), now, *others)
+
+
+def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
+    """It was put there during the compile, by which it was not found."""
+    masquerade = shim(launcher, place)
+    shutil.copy(nvcc, place / "parts/nvcc")
+    time.sleep(0.15)
+    assert not record(masquerade, nvcc)
+    assert record(masquerade, str(place / "parts/nvcc"))
+
+
+def launcher_records(launcher: Launcher, nvcc: str, place: Path) -> bool:
+    settings = config.load(launcher.environ)
+    call = launcher.call(nvcc, ARGUMENTS)
+    cache = Store(settings.dir)
+    return replay.add(call, input_record_of_call(), answer_of_call(), settings, launcher.environ, cache)
+
+
+@pytest.mark.parametrize("spelling", ["{cache}/", "{cache}/../cache/.", "~/cache", "cache"])
+def test_spellings_of_the_directory(launcher: Launcher, nvcc: str, place: Path, spelling: str) -> None:
+    cache = launcher.environ["NVCCACHE_DIR"]
+    launcher.environ["HOME"] = os.path.dirname(cache)
+    if spelling == "cache":
+        (place / "cache").symlink_to(cache)
+    launcher.environ["NVCCACHE_DIR"] = spelling.format(cache=cache)
+    assert launcher_records(launcher, nvcc, place)
+    assert holds(launcher)
+
+
+def test_the_default_directory(launcher: Launcher, nvcc: str, place: Path, stored: Store) -> None:
+    del launcher.environ["NVCCACHE_DIR"]
+    cases = (("XDG_CACHE_HOME", "xdg", "xdg"), ("HOME", "h", "h/.cache"))
+    for name, value, where in cases:
+        launcher.environ[name] = f"{place}/{value}"
+        shutil.copytree(stored.root, place / where / "nvccache")
+        assert launcher_records(launcher, nvcc, place)
+        assert holds(launcher)
+        del launcher.environ[name]
+
+
+def test_another_working_directory_has_another_record(recorded: Launcher, place: Path, monkeypatch) -> None:
+    name = recorded.ask([*ARGUMENTS, "-g"]).name
+    monkeypatch.chdir(place / "out")
+    assert recorded.ask([*ARGUMENTS, "-g"]).name not in ("", name)
+
+
+def test_where_words_end_counts(recorded: Launcher) -> None:
+    lines = (["-I", "-O2"], ["-I-O2"], ["-I", "-O2", ""], ["", "-I", "-O2"])
+    names = {recorded.ask(line).name for line in lines}
+    assert len(names) == 4 and "" not in names
+
+
+def test_a_call_that_is_too_long_is_left_to_python(recorded: Launcher) -> None:
+    assert recorded.ask([*ARGUMENTS, *["-DX=" + "x" * 100_000] * 3]).name == ""
+
+
+def on_terminal(launcher: Launcher) -> int:
+    ours, terminal = pty.openpty()
+    done = subprocess.run(
+        [*launcher.front, *ARGUMENTS],
+        env=launcher.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        check=False,
+    )
+    os.close(terminal)
+    os.close(ours)
+    return done.returncode
+
+
+def test_on_a_terminal_only_what_has_no_diagnostics(launcher: Launcher, nvcc: str) -> None:
+    assert record(launcher, nvcc)
+    assert on_terminal(launcher) == LEFT_TO_PYTHON
+    given = answer_of_call()
+    given.stderr = b""
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+    assert on_terminal(launcher) == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_left_to_python(launcher: Launcher, nvcc: str, place: Path, closed: str) -> None:
+    """What is opened next has their numbers."""
+    launcher.environ["PWD"] = str(place)  # or the shell would set it
+    assert record(launcher, nvcc)
+    for redirected, status in (("", 0), (closed, LEFT_TO_PYTHON)):
+        argv = ["sh", "-c", f'exec "$@" {redirected}', "sh", *launcher.front, *ARGUMENTS]
+        done = subprocess.run(argv, env=launcher.environ, check=False, stdin=subprocess.DEVNULL)
+        assert done.returncode == status
+        assert os.path.exists("out/a.o") == (status == 0)
+        Path("out/a.o").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002, 0o000])
+def test_new_files_have_the_umask(recorded: Launcher, umask: int) -> None:
+    recorded.become = {"umask": umask}
+    assert recorded.ask(ARGUMENTS).is_answer
+    assert [os.stat(f"out/{name}").st_mode & 0o777 for name in ("a.o", "a.d")] == [0o666 & ~umask] * 2
+
+
+def test_nobody_reads(recorded: Launcher) -> None:
+    """nvcc's own streams are its own business; the products are there."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*recorded.front, *ARGUMENTS], env=recorded.environ, stdout=writing, stderr=writing, check=False
+    )
+    os.close(writing)
+    assert done.returncode == 0
+    assert Path("out/a.o").read_bytes() == OBJECT
+
+
+def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, nvcc: str) -> None:
+    """Also after all has been found as it was, and a product cannot be written."""
+    python = shutil.copytree(recorded.program.parents[1], place / "own") / "bin/python3"
+    own = Launcher(python.with_name("nvccache"), recorded.environ["NVCCACHE_DIR"], ENVIRON, ["", nvcc])
+    own.front[0] = str(own.program)
+    own.environ["PWD"] = str(place)  # or the shell would set it
+    assert record(own, nvcc)
+    Path("out/a.d").mkdir()
+    python.write_text("#!/bin/sh\nexec grep -E '^Sig(Blk|Ign)' /proc/self/status\n")
+    argv = ["sh", "-c", 'trap "" PIPE; exec "$@"', "sh", *own.front, *ARGUMENTS]
+    done = subprocess.run(argv, env=own.environ, check=True, capture_output=True)
+    blocked, ignored = (int(line.split(b":")[1], 16) for line in done.stdout.splitlines())
+    assert [ignored >> signum - 1 & 1 for signum in (signal.SIGPIPE, signal.SIGXFSZ)] == [1, 0]
+    assert [blocked >> signum - 1 & 1 for signum in (signal.SIGHUP, signal.SIGTERM)] == [0, 0]
+
+
+def possible_names(choose: random.Random, line: Sequence[str]) -> tuple[str, str]:
+    names = [word for word in line if word and not word.startswith("-")] + ["a.o", "a.ptx", "p.o", "q.o"]
+    found = output_names.of_argv(line)
+    if found.is_known and choose.random() < 0.7:
+        return found.products[0], found.dependency_file
+    return choose.choice(names), choose.choice(["", "", "d.d", "r.d", "a.d"])
+
+
+def test_words_name_the_same_outputs_for_the_launcher_as_for_python(
+    launcher: Launcher, nvcc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of other outputs are made by a Python that does not look at the words."""
+    choose = random.Random(11)
+    names_its_files = replay.names_its_files
+    monkeypatch.setattr(replay, "names_its_files", lambda *_: True)
+    outcomes = []
+    for _ in range(200):
+        line = choose.choices(WORDS, k=choose.randint(1, 6))
+        given = CallResult()
+        product, given.dependency_file = possible_names(choose, line)
+        given.products, given.stages = [(product, DIGEST, True)], ["x"]
+        given.rule = b"x : y\n" if given.dependency_file else None
+        if not launcher.record(nvcc, line, InputRecord(), given):
+            continue
+        expected = names_its_files(given, line, [])
+        assert launcher.ask(line).is_answer == expected, (line, product, given.dependency_file)
+        outcomes.append(expected)
+        for name in (product, given.dependency_file):
+            if name and os.path.isfile(name):
+                os.unlink(name)
+    assert 5 < sum(outcomes) < len(outcomes) - 5
