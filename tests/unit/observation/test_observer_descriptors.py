@@ -83,6 +83,7 @@ def test_what_proc_only_renames_is_called_as_all_call_it(run, what):
 @pytest.fixture
 def handed_down():
     """A pipe that this process hands on, with something in it: its number; and its device and inode."""
+    gc.collect()  # as above
     reads, writes = os.pipe()
     os.write(writes, b"one\ntwo\n")
     os.close(writes)
