@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from nvccache.remote import uploads
 from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.like_plain import files_of, told
@@ -326,7 +327,7 @@ def test_an_answer_that_cannot_be_written_fails_as_nvcc_does(inputs: Workspace, 
     if "part" in case and argv != "-E a.cu":
         pytest.skip("what fits into a pipe ends as its reader is faster or not")
     by_plain = [inputs.nvcc, *words]
-    by_cache = [sys.executable, "-m", "nvccache", *by_plain]
+    by_cache = [str(launcher_of_tree()), *by_plain]
     expected = shell(inputs, ENDS[case], by_plain)
     time.sleep(OLD_ENOUGH)
     assert shell(inputs, ENDS[case], by_cache) == expected

@@ -88,6 +88,7 @@ int has_room_for_temporary_files(void);
 int has_tight_limits(void);
 
 /* outputs.c */
+int asks_only(const struct call *call); /* whether nothing is compiled */
 int names_its_files(const struct call *call, const struct record *record);
 
 /* products.c */

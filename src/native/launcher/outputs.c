@@ -182,25 +182,33 @@ static int has_other_names(const char *path)
     return lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1);
 }
 
-/* The product and the dependency file, which is empty if none is asked for; 0 where a word could mean another. */
+/* The product, empty for a query that is answered on standard output, and the dependency file, empty if none is
+   asked for; 0 where a word could mean another. */
 static int find_outputs(const struct words *words, char *product, char *depfile)
 {
     const char *output = value_of(output_option, words), *rule = value_of(depfile_option, words);
-    int asks = 0;
+    int asks = 0, is_query = 0;
 
     if (!output || !rule || strlen(output) >= PATH_MAX || strlen(rule) >= PATH_MAX)
         return 0;
     for (int index = 0; index < words->count; index++) {
-        if (begins(words->at[index], directory_option) || is_one_of(words->at[index], queries))
+        if (begins(words->at[index], directory_option))
             return 0;
-        if (!is_one_of(words->at[index], with_dependencies))
+        if (is_one_of(words->at[index], with_dependencies))
+            asks = 1;
+        else if (is_one_of(words->at[index], queries))
+            is_query = 1;
+        else
             continue;
         if (!stands_alone(index, words))
             return 0;
-        asks = 1;
     }
     strcpy(product, output);
     strcpy(depfile, rule);
+    if (is_query && (asks || *depfile))
+        return 0;
+    if (is_query && !*product)
+        return 1;
     if ((!*product && !name_after_source(words, product)) || (*depfile && !asks))
         return 0;
     if (asks && !*depfile && !name_beside(product, depfile))
@@ -292,16 +300,33 @@ static int is_plain_rule(const char *text, uint64_t size)
     return is_plain;
 }
 
+static struct words words_of(const struct call *call)
+{
+    return (struct words){call->argc - call->first - 1, call->argv + call->first + 1, call->cwd};
+}
+
+int asks_only(const struct call *call)
+{
+    struct words words = words_of(call);
+
+    for (int index = 0; index < words.count; index++)
+        if (is_one_of(words.at[index], queries))
+            return 1;
+    return 0;
+}
+
 int names_its_files(const struct call *call, const struct record *record)
 {
-    struct words words = {call->argc - call->first - 1, call->argv + call->first + 1, call->cwd};
+    struct words words = words_of(call);
     uint32_t count, has_rule = record->head->rule;
     const struct replay_product *products = section(record, IN_PRODUCTS, &count);
     char product[2 * PATH_MAX], depfile[2 * PATH_MAX];
 
-    if (has_rule > 1 || count != has_rule + 1 || !find_outputs(&words, product, depfile))
+    if (has_rule > 1 || !find_outputs(&words, product, depfile) || count != has_rule + (*product != '\0'))
         return 0;
-    if (!products[has_rule].blob || strcmp(string(record, products[has_rule].path), product) != 0 || was_read(product, record, call->cwd))
+    if (!count)
+        return 1;
+    if (!*product || !products[has_rule].blob || strcmp(string(record, products[has_rule].path), product) != 0 || was_read(product, record, call->cwd))
         return 0;
     if (!has_rule)
         return !*depfile;

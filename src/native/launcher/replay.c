@@ -12,46 +12,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Whether the record answers this call now. */
-static int holds(int top, const struct call *call, struct record *record)
-{
-    return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
-           has_room_for_temporary_files() && !(record->head->messages_size && isatty(2)) && is_same_machine(record) &&
-           names_its_files(call, record) && are_same_files(record);
-}
-
-/* Give what the call gives, and count it; no signal is to end us halfway, nor a file that gets too large. */
-static int give(int top, const struct call *call, const struct record *record)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large;
-    sigset_t stop, before;
-    struct journal journal;
-    int is_given;
-
-    if (!open_journal(record, &journal))
-        return 0;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGHUP);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    sigprocmask(SIG_BLOCK, &stop, &before);
-    sigaction(SIGXFSZ, &ignore, &too_large);
-    is_given = give_products(top, call, record);
-    if (is_given)
-        note_event(&journal, call, record);
-    else
-        sigaction(SIGXFSZ, &too_large, NULL);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return is_given;
-}
-
-/* Whether the numbers of the standard streams are those of nothing else. */
-static int has_streams(void)
-{
-    return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
-}
-
-static void say(int stream, const char *text, uint32_t size)
+static int say(int stream, const char *text, uint32_t size)
 {
     while (size) {
         ssize_t written = write(stream, text, size);
@@ -62,9 +23,85 @@ static void say(int stream, const char *text, uint32_t size)
         } else if (errno == EAGAIN) {
             nanosleep(&(struct timespec){0, 1000000}, NULL);
         } else if (errno != EINTR) {
-            return; /* nobody reads any more; nvcc would not mind either */
+            return 0;
         }
     }
+    return 1;
+}
+
+/* Whether the answer to a query can be written as nvcc writes it: src/nvccache/machine/streams.py says why not. */
+static int has_suited_streams(const struct record *record)
+{
+    struct stat output, messages;
+
+    if (!record->head->output_size)
+        return 1;
+    if (isatty(1) || fstat(1, &output) != 0 || fstat(2, &messages) != 0)
+        return 0;
+    return !record->head->messages_size || output.st_dev != messages.st_dev || output.st_ino != messages.st_ino;
+}
+
+/* Whether the record answers this call now. */
+static int holds(int top, const struct call *call, struct record *record)
+{
+    return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
+           has_room_for_temporary_files() && !(record->head->messages_size && isatty(2)) && is_same_machine(record) &&
+           (!asks_only(call) || has_suited_streams(record)) && names_its_files(call, record) && are_same_files(record);
+}
+
+/* Write what goes to the streams. Where nobody reads any more a compile does not mind; the answer to a query is
+   taken back if it cannot be written whole, for nvcc fails in its own way then. */
+static int tell(const struct record *record, int is_query)
+{
+    struct stat status;
+    off_t place = -1;
+
+    if (is_query && fstat(1, &status) == 0 && S_ISREG(status.st_mode))
+        place = lseek(1, 0, SEEK_CUR);
+    if (!say(1, record->strings + record->head->output, record->head->output_size) && is_query) {
+        if (place >= 0 && ftruncate(1, status.st_size) == 0)
+            lseek(1, place, SEEK_SET);
+        return 0;
+    }
+    say(2, record->strings + record->head->messages, record->head->messages_size);
+    return 1;
+}
+
+/* Give what the call gives, and count it; no signal is to end us between files, nor a file that gets too large. */
+static int give(int top, const struct call *call, const struct record *record)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large, nobody_reads;
+    int is_query = asks_only(call), is_given;
+    sigset_t stop, before;
+    struct journal journal;
+
+    if (!open_journal(record, &journal))
+        return 0;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGHUP);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stop, &before);
+    sigaction(SIGXFSZ, &ignore, &too_large);
+    sigaction(SIGPIPE, &ignore, &nobody_reads);
+    is_given = give_products(top, call, record);
+    if (is_given && !is_query)
+        note_event(&journal, call, record);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    is_given = is_given && tell(record, is_query);
+    if (is_given && is_query)
+        note_event(&journal, call, record);
+    if (!is_given) {
+        sigaction(SIGXFSZ, &too_large, NULL);
+        sigaction(SIGPIPE, &nobody_reads, NULL);
+    }
+    return is_given;
+}
+
+/* Whether the numbers of the standard streams are those of nothing else. */
+static int has_streams(void)
+{
+    return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
 }
 
 void answer_by_record(struct call *call)
@@ -87,8 +124,5 @@ void answer_by_record(struct call *call)
         close(top);
         return;
     }
-    signal(SIGPIPE, SIG_IGN);
-    say(1, record.strings + record.head->output, record.head->output_size);
-    say(2, record.strings + record.head->messages, record.head->messages_size);
     _exit(0);
 }

@@ -214,12 +214,16 @@ def of_argv(arguments: Sequence[str]) -> Outputs:
     output, dependency_file = _value(OUTPUT, arguments), _value(DEPENDENCY_FILE, arguments)
     if output is None or dependency_file is None or any(_begins(word, DIRECTORY) for word in arguments):
         return UNKNOWN
-    if not QUERIES.isdisjoint(arguments):  # whose answers have other names
-        return UNKNOWN
+    asks = [index for index, word in enumerate(arguments) if word in WITH_DEPENDENCIES]
+    queries = [index for index, word in enumerate(arguments) if word in QUERIES]
+    if queries:
+        if asks or dependency_file or not all(_stands_alone(index, arguments) for index in queries):
+            return UNKNOWN
+        if not output:
+            return Outputs([STANDARD_OUTPUT], [], "")
     output = output or _after_source(arguments)
     if not output:
         return UNKNOWN
-    asks = [index for index, word in enumerate(arguments) if word in WITH_DEPENDENCIES]
     if not all(_stands_alone(index, arguments) for index in asks) or (dependency_file and not asks):
         return UNKNOWN
     found = (dependency_file or beside_output(output)) if asks else ""

@@ -9,8 +9,9 @@ looked for: the digest of the call as it was typed and of the directory of the c
 told without Python. What would give another name here is not recorded. Where the launcher is a script, or
 there is none, nothing is: such calls are answered by what they mean.
 
-The launcher asks less than Python can: a query, a call that depends on a listing of a directory or on what
-this process was given, or whose settings want more than an answer, has no replay record.
+The launcher asks less than Python can: a call that depends on a listing of a directory or on what this
+process was given, or whose settings want more than an answer, has no replay record. Nor has a query with a
+long answer, which would be stored twice.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from nvccache.environment import OF_ARGUMENTS, WHOLE
 from nvccache.files import signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE, state_of, tight_limits
 from nvccache.records import output_names
+from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
 
 TYPE_CHECKING = False
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
+_LONG = 1 << 18  # bytes; the dependencies of a unit with 1 600 headers are half of that
 _OF_PROCESS = ("host", "caller")  # topics of machine_facts.py whose answer may be another in each process
 
 
@@ -105,8 +108,8 @@ def add(
     if not found.add_way_to_nvcc(call, config, environ) or not found.add_settings_file(config, environ):
         return False
     strings = replay_layout.Strings()
-    products = _products(answer, strings, cache)
-    if products is None:
+    products, said = _products(answer, strings, cache), _said(answer, cache)
+    if products is None or said is None:
         return False
     decide, prefixes = _variables([*input_record.asked, *found.variables], environ)
     numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
@@ -118,6 +121,7 @@ def add(
         "products": products,
     }
     head = _head(call, input_record, answer, config, strings)
+    head |= {"output": strings.add(said), "output_size": len(said)}
     head |= {"call": bytes.fromhex(call.name), "environment": _digest_of_values(decide, environ)}
     sections["strings"] = bytes(strings.content)
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
@@ -143,7 +147,6 @@ def _can_be_answered(
         or asks_process
         or (input_record.machine and not signatures.of_boot())
         or answer.intermediates  # they are not yet what the call gives
-        or answer.is_of_query  # whose streams are looked at first
         or (terminal and answer.stderr)
         or wants_more
         or not _is_private(config)
@@ -336,6 +339,8 @@ def _products(answer: CallResult, strings: Strings, cache: Store) -> bytes | Non
         path = strings.add(os.fsencode(answer.dependency_file))
         packed.append(pack(bytes(SUM), len(answer.rule), path, 0, strings.add(answer.rule), 0))
     for destination, digest, unlink_first in answer.products:
+        if destination == STANDARD_OUTPUT:
+            continue
         content = cache.read_raw_blob(digest)
         if content is None:
             return None
@@ -344,13 +349,23 @@ def _products(answer: CallResult, strings: Strings, cache: Store) -> bytes | Non
     return b"".join(packed)
 
 
+def _said(answer: CallResult, cache: Store) -> bytes | None:
+    """What goes to standard output; None where it is long, or the cache has it no more."""
+    for destination, digest, _ in answer.products:
+        if destination == STANDARD_OUTPUT:
+            content = cache.read_blob(digest)
+            return content if content is not None and len(content) <= _LONG else None
+    return answer.stdout
+
+
 def _head(
     call: Call, input_record: InputRecord, answer: CallResult, config: Config, strings: Strings
 ) -> dict[str, int | bytes]:
     quote = event_line.quote
-    product = os.path.abspath(answer.products[0][0]) if answer.products else ""
+    product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
+    outcome = outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT
     sources = event_line.text_of_sources(answer.sources)
-    event = "\t".join([outcomes.DIRECT_HIT, "", quote(os.getcwd()), quote(product), sources, ""])
+    event = "\t".join([outcome, "", quote(os.getcwd()), quote(product), sources, ""])
     stages = "".join(f"\t{text}" for text in event_line.whole_texts(answer.stages))
     texts = {
         "boot": signatures.of_boot() if input_record.machine else "",
@@ -366,8 +381,6 @@ def _head(
         "log_mode": _log_mode(config),
         "first": call.first,
         "rule": answer.rule is not None,
-        "output": strings.add(answer.stdout),
-        "output_size": len(answer.stdout),
         "messages": strings.add(answer.stderr),
         "messages_size": len(answer.stderr),
     }

@@ -152,7 +152,25 @@ def test_modes_are_nvccs(word):
 
 WORDS = [
     *("-o", "-o=p.o", "--output-file", "--output-file=q.o", "-MF", "-MF=r.d", "--dependency-output", "-MT"),
-    *("-MD", "-MMD", "-MP", "-c", "-ptx", "-odir", "-odir=d", "-I", "-Ii", "-D", "-DX=1", "-D=", "-U", "-lx"),
+    *(
+        "-M",
+        "-E",
+        "--version",
+        "-MD",
+        "-MMD",
+        "-MP",
+        "-c",
+        "-ptx",
+        "-odir",
+        "-odir=d",
+        "-I",
+        "-Ii",
+        "-D",
+        "-DX=1",
+        "-D=",
+        "-U",
+        "-lx",
+    ),
     *("-Xcompiler", "-Xcompiler=-o", "-fPIC", "-Wall", "-Werror", "-include", "-include=h", "-optf", "-x"),
     *("a.cu", "b.cu", "c.o", "d.d", "cu", "-O3", "-O", "-t", "-t2", "-arch", "-arch=sm_80", "-rdc", "-Ofc"),
     *(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import replay
+from nvccache.records.call_result import CallResult
 from nvccache.store import events
 from nvccache.store.store import Store
 from recorded_call import (
@@ -31,7 +33,7 @@ from recorded_call import (
     recorded,
     stored,
 )
-from replays import Launcher
+from replays import LEFT_TO_PYTHON, Launcher
 
 
 def test_what_was_recorded_is_given(recorded):
@@ -333,10 +335,94 @@ def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(launc
     assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
 
 
-def test_a_query_is_left_to_python(launcher, nvcc):
-    given = answer_of_call()
-    given.stages = []
-    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
+QUERY = ["-M", "a.cu"]
+DEPENDENCIES = b"a.o : a.cu b.h\n"
+
+
+def query(launcher, nvcc, text=DEPENDENCIES, stderr=b"", output="", stdout=b""):
+    """Record `-M`, with its answer on standard output or in a file; whether there is a record then."""
+    given = CallResult()
+    cache = Store(launcher.environ["NVCCACHE_DIR"])
+    cache.add_blob(keys.digest_bytes(text), text, compress=False)
+    given.products, given.stderr, given.stdout = [(output, keys.digest_bytes(text), False)], stderr, stdout
+    given.sources = ["a.cu"]
+    words = [*QUERY, "-o", output] if output else QUERY
+    return launcher.record(nvcc, words, input_record_of_call(), given)
+
+
+def test_a_query_is_answered_on_standard_output(launcher, nvcc, cache):
+    assert query(launcher, nvcc, stderr=b"a warning")
+    found = launcher.ask(QUERY)
+    assert (found.is_answer, found.stdout, found.stderr) == (True, DEPENDENCIES, b"a warning")
+    *_, event = events.read(cache.root)
+    assert (event.outcome, event.product, event.sources) == ("query_hit", "", ["a.cu"])
+
+
+def test_a_query_is_answered_in_a_file(launcher, nvcc):
+    Path("a.d").write_text("an older answer, which is longer than the one that is to come")
+    before = os.stat("a.d").st_ino
+    assert query(launcher, nvcc, output="a.d")
+    found = launcher.ask([*QUERY, "-o", "a.d"])
+    assert (found.is_answer, found.stdout) == (True, b"")
+    assert (Path("a.d").read_bytes(), os.stat("a.d").st_ino) == (DEPENDENCIES, before)
+
+
+def test_an_answer_to_a_query_that_is_long_or_lost_is_pythons(launcher, nvcc, cache):
+    assert not query(launcher, nvcc, text=b"x" * (1 << 18) + b"x")
+    assert query(launcher, nvcc, text=b"x" * (1 << 18))
+    assert len(launcher.ask(QUERY).stdout) == 1 << 18
+
+
+STREAMS = {
+    "a full device": (">/dev/full", True),
+    "a pipe that nobody reads": ("| true", True),
+    "a file": (">answer", False),
+    "one file with the messages": (">answer 2>&1", True),
+    "a file and a terminal's place": (">answer 2>/dev/null", False),
+}
+
+
+@pytest.mark.parametrize("case", STREAMS)
+def test_what_cannot_be_written_as_nvcc_writes_it_is_pythons(launcher, nvcc, place, case):
+    launcher.environ["PWD"] = str(place)  # or the shell would set it
+    assert query(launcher, nvcc, stderr=b"a warning")
+    redirected, is_left = STREAMS[case]
+    Path("answer").write_text("before\n")
+    wait = "sleep 0.3; " if "nobody" in case else ""
+    text = f'({wait}"$@"; echo $? >&3) {redirected.replace(">answer", ">>answer")}'
+    argv = ["bash", "-c", f"exec 3>status; {text}", "sh", *launcher.front, *QUERY]
+    subprocess.run(argv, env=launcher.environ, check=False, stderr=subprocess.DEVNULL)
+    status = Path("status").read_text()
+    if "nobody" in case:  # nor can what is started as Python tell its arguments
+        assert status != "0\n"
+    else:
+        assert status == (f"{LEFT_TO_PYTHON}\n" if is_left else "0\n")
+    if not is_left:
+        assert Path("answer").read_bytes() == b"before\n" + DEPENDENCIES
+
+
+def largest_size(file):
+    """Of a file, as its file system has it: bytes."""
+    least, most = 1 << 20, 1 << 63
+    while most - least > 1:
+        size = (least + most) // 2
+        try:
+            os.ftruncate(file, size)
+            least = size
+        except OSError:
+            most = size
+    os.ftruncate(file, 0)
+    return least
+
+
+def test_half_an_answer_is_taken_back(launcher, nvcc):
+    assert query(launcher, nvcc, text=b"x" * 3000)
+    with open("answer", "w+b") as answer:
+        place = largest_size(answer.fileno()) - 1000
+        answer.seek(place)
+        done = subprocess.run([*launcher.front, *QUERY], env=launcher.environ, stdout=answer, check=False)
+        assert done.returncode != 0
+        assert os.pread(answer.fileno(), 3, place).strip(b"x"), "what is started as Python writes there"
 
 
 def test_what_has_still_to_be_linked_is_not_recorded(launcher, nvcc):
