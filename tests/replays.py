@@ -64,9 +64,8 @@ class Launcher:
             executable=self.program if "/" not in self.front[0] else None,
             env={name: value for name, value in environ.items() if value is not None},
             capture_output=True,
-            stdin=subprocess.DEVNULL,
             check=False,
-            **self.become,
+            **{"stdin": subprocess.DEVNULL, **self.become},
         )
         assert done.returncode in (0, LEFT_TO_PYTHON), done.stderr.decode(errors="replace")
         name = _NAME.search(done.stdout.decode(errors="replace"))

@@ -6,6 +6,30 @@ from guarded.table import Guard
 
 GUARDS = [
     Guard(
+        "replay: the machine's name and what a process was given",
+        "src/native/launcher/process.c",
+        "is_as(record->head->host, describe_host) && is_as(record->head->caller, describe_caller)",
+        "1",
+        "test_replay.py",
+        "process",
+    ),
+    Guard(
+        "replay: streams of a query",
+        "src/native/launcher/replay.c",
+        "(!asks_only(call) || has_suited_streams(record)) &&",
+        "",
+        "test_replay.py",
+        "cannot_be_written",
+    ),
+    Guard(
+        "replay: half an answer to a query",
+        "src/native/launcher/replay.c",
+        "place >= 0 && ftruncate(1, status.st_size) == 0",
+        "0",
+        "test_replay.py",
+        "half_an_answer",
+    ),
+    Guard(
         "replay: closed streams",
         "src/native/launcher/replay.c",
         " || !has_streams()",
@@ -248,8 +272,8 @@ GUARDS = [
     Guard(
         "recording: what a process was given",
         "replay.py",
-        "        or asks_process\n",
-        "",
+        "facts.get(topic, b\"\")",
+        "b\"\"",
         "test_replay.py",
         "process_was_given",
     ),
@@ -310,12 +334,12 @@ GUARDS = [
         "on_a_terminal",
     ),
     Guard(
-        "recording: queries",
+        "recording: long answers to queries",
         "replay.py",
-        "        or answer.is_of_query  # whose streams are looked at first\n",
+        "and len(content) <= _LONG ",
         "",
         "test_replay.py",
-        "a_query",
+        "long_or_lost",
     ),
     Guard(
         "recording: the name that was looked for",

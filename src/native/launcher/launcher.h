@@ -5,7 +5,8 @@
    replay.c     the answer, from the record to the streams
    call.c       the call as it was typed, and which cache it is for
    cache.c      the cache directory, in which nothing is trusted: tag, folders, files, record
-   same.c       whether all that the record names is as it was: environment, files, machine
+   same.c       whether what the record names is as it was: environment and files
+   process.c    whether the machine is, and what this process was given
    outputs.c    the files that the command line names as outputs, the only ones that are written
    products.c   giving them
    event.c      the line of the event log
@@ -83,6 +84,9 @@ int is_stale(const struct stat *status, const struct timespec *now);
 int is_same_environment(const struct record *record);
 int is_same_reader(const struct record *record);
 int are_same_files(const struct record *record);
+
+/* process.c */
+int is_same_process(const struct record *record);
 int is_same_machine(const struct record *record);
 int has_room_for_temporary_files(void);
 int has_tight_limits(void);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define WORTH_OPENING 4 /* so many files of one directory are looked at from there */
@@ -271,42 +270,4 @@ int are_same_files(const struct record *record)
 {
     return are_signed_files_same(record) && are_names_same(record) && are_links_same(record) &&
            are_identities_same(record);
-}
-
-/* Whether the machine has not been started anew, where the record depends on what it is. */
-int is_same_machine(const struct record *record)
-{
-    const char *recorded = string(record, record->head->boot);
-    char boot[128];
-
-    if (!*recorded)
-        return record->head->boot == 0;
-    if (read_file(BOOT, boot, sizeof boot) <= 0)
-        return 0;
-    boot[strcspn(boot, "\n")] = '\0';
-    return strcmp(boot, recorded) == 0;
-}
-
-/* Without the directory in which nvcc makes its files it fails. */
-int has_room_for_temporary_files(void)
-{
-    const char *directory = getenv("TMPDIR");
-    char path[PATH_MAX];
-
-    if (!directory)
-        directory = "/tmp";
-    return *directory && snprintf(path, sizeof path, "%s/.", directory) < (int)sizeof path &&
-           access(path, W_OK | X_OK) == 0;
-}
-
-/* Whether a compile may fail by a limit of this process that succeeds elsewhere. */
-int has_tight_limits(void)
-{
-    static const struct { int resource; rlim_t least; } limits[] = LEAST_LIMITS;
-    struct rlimit limit;
-
-    for (size_t index = 0; index < sizeof limits / sizeof *limits; index++)
-        if (getrlimit(limits[index].resource, &limit) != 0 || limit.rlim_cur < limits[index].least)
-            return 1;
-    return 0;
 }

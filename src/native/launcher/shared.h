@@ -22,6 +22,8 @@ struct replay_head {
     uint64_t size;
     unsigned char call[32];
     unsigned char environment[32];
+    unsigned char host[32];
+    unsigned char caller[32];
     int64_t wall_saved;
     uint64_t log_mode;
     uint32_t boot;
@@ -38,7 +40,7 @@ struct replay_head {
     uint32_t messages_size;
     struct replay_section sections[SECTIONS];
 };
-_Static_assert(sizeof(struct replay_head) == 160 + SECTIONS * sizeof(struct replay_section), "a gap");
+_Static_assert(sizeof(struct replay_head) == 224 + SECTIONS * sizeof(struct replay_section), "a gap");
 
 struct replay_file {
     uint64_t device;
@@ -109,6 +111,8 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define OWN_PREFIXES {"NVCCACHE_", "_NVCCACHE_", 0}
 
 #define OWN_NAMES {"nvccache", "nvccache-python", 0}
+
+#define STATUS_OF_CALLER {"CapEff", "Cpus_allowed", "Gid", "Groups", "Uid", "Umask", 0}
 
 #define IGNORED_VARIABLES {"MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "OLDPWD", \
     "SHLVL", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "_", 0}

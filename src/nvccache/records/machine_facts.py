@@ -30,8 +30,8 @@ CHECKOUT = "checkout"  # that it is compiled somewhere in the directory of this 
 FEATURES = "features"  # the class of the processor that the loader of this path shows
 # The last is input_records.LIBRARIES: what the loader keeps of directories (its path and the names asked for,
 # with `:` between them) says of these names.
-# Lines of /proc/self/status.
-_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
+# Lines of /proc/self/status that tell of the caller.
+STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
@@ -60,7 +60,10 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
 
 
 def _said_of_caller() -> str:
-    """What the kernel says of this process and gives to each that it starts; empty if it does not say it."""
+    """What the kernel says of this process and gives to each that it starts; empty if it does not say it.
+
+    The launcher puts the same together (launcher/process.c).
+    """
     try:
         status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
     except OSError:
@@ -69,7 +72,7 @@ def _said_of_caller() -> str:
         typed = os.fstat(0)
     except OSError:  # it is closed
         typed = None
-    kept = [line for line in status.split("\n") if line.partition(":")[0] in _OF_CALLER]
+    kept = [line for line in status.split("\n") if line.partition(":")[0] in STATUS_OF_CALLER]
     stream = f"{stat.S_IFMT(typed.st_mode)} {typed.st_rdev}" if typed else ""
     return "\0".join([*kept, limits, str(os.getpriority(os.PRIO_PROCESS, 0)), stream])
 

@@ -9,9 +9,8 @@ looked for: the digest of the call as it was typed and of the directory of the c
 told without Python. What would give another name here is not recorded. Where the launcher is a script, or
 there is none, nothing is: such calls are answered by what they mean.
 
-The launcher asks less than Python can: a call that depends on a listing of a directory or on what this
-process was given, or whose settings want more than an answer, has no replay record. Nor has a query with a
-long answer, which would be stored twice.
+The launcher asks less than Python can: a call that depends on a listing of a directory, or whose settings
+want more than an answer, has no replay record. Nor has a query with a long answer: it would be stored twice.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
 _LONG = 1 << 18  # bytes; the dependencies of a unit with 1 600 headers are half of that
-_OF_PROCESS = ("host", "caller")  # topics of machine_facts.py whose answer may be another in each process
+_OF_PROCESS = ("host", "caller")  # topics of machine_facts.py that may change while the machine runs
 
 
 class Call:
@@ -137,14 +136,13 @@ def _can_be_answered(
     terminal: str,
 ) -> bool:
     """Whether the launcher asks and does all that this call needs."""
-    asks_process = any(topic in _OF_PROCESS for topic, _, _ in input_record.machine)
     wants_more = config.log or config.readonly or config.recache or config.disable
     return not (
         signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures)
         or len(input_record.cache_signatures) < len(input_record.caches)
         or not _dates_only_what_it_reads(input_record)
         or input_record.listings
-        or asks_process
+        or not all(_is_digest(answer) for topic, _, answer in input_record.machine if topic in _OF_PROCESS)
         or (input_record.machine and not signatures.of_boot())
         or answer.intermediates  # they are not yet what the call gives
         or (terminal and answer.stderr)
@@ -153,6 +151,10 @@ def _can_be_answered(
         or real_nvcc.TRIED_VARIABLE in environ
         or tight_limits()
     )
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 def _is_private(config: Config) -> bool:
@@ -375,8 +377,12 @@ def _head(
         "tool_saved": f"{answer.seconds_saved:.6f}",
         "stages": stages,
     }
+    facts = {
+        topic: bytes.fromhex(digest) for topic, _, digest in input_record.machine if topic in _OF_PROCESS
+    }
     return {
         **{name: strings.add(os.fsencode(text)) for name, text in texts.items()},
+        **{topic: facts.get(topic, b"") for topic in _OF_PROCESS},
         "wall_saved": round(answer.wall_seconds * 1e6),
         "log_mode": _log_mode(config),
         "first": call.first,

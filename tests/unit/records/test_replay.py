@@ -6,8 +6,10 @@ What Python writes, the compiled launcher reads.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import replay
+from nvccache.records import machine_facts, replay
 from nvccache.records.call_result import CallResult
 from nvccache.store import events
 from nvccache.store.store import Store
@@ -202,11 +204,54 @@ def test_a_record_that_held_no_longer_holds_again(recorded, place):
     assert holds(recorded)
 
 
+def answer_to(topic):
+    said = machine_facts.answer(topic, "", os.environ, Store("unused"))
+    assert said
+    return said
+
+
 @pytest.mark.parametrize("topic", ["host", "caller"])
-def test_what_a_process_was_given_is_not_the_launchers_to_ask(launcher, nvcc, topic):
+def test_what_a_process_was_given_counts_where_it_was_asked_for(launcher, nvcc, topic):
     made = input_record_of_call()
-    made.machine.append((topic, "", "x"))
-    assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    launcher.become = {"stdin": None}  # the same as ours
+    made.machine.append((topic, "", answer_to(topic)))
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher)
+    made.machine[-1] = (topic, "", keys.digest_bytes(b"another"))
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert not holds(launcher)
+
+
+GIVEN = {
+    "umask": {"umask": 0o077},
+    "a limit": {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))},
+    "the priority": {"preexec_fn": lambda: os.nice(1)},
+    "standard input": {"stdin": subprocess.PIPE},
+    "processors": {"preexec_fn": lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])},
+}
+
+
+@pytest.mark.parametrize("what", GIVEN)
+def test_whatever_else_a_process_is_given_is_noticed(launcher, nvcc, what):
+    if what == "processors" and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("there is but one")
+    launcher.become = {"stdin": subprocess.DEVNULL}
+    asked = subprocess.run(
+        [sys.executable, "-c", ASK], check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    made = input_record_of_call()
+    made.machine.append(("caller", "", asked.stdout.strip()))
+    assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+    assert holds(launcher)
+    launcher.become |= GIVEN[what]
+    assert not holds(launcher)
+
+
+ASK = """
+import os
+from nvccache.records import machine_facts
+print(machine_facts.answer("caller", "", os.environ, None))
+"""
 
 
 def test_the_machine_must_not_have_been_started_anew(launcher, nvcc, monkeypatch):
