@@ -194,15 +194,15 @@ def system_calls(lane: Lane) -> None:
         check=True,
     )
     lines = [line for line in trace.read_text().splitlines() if "(" in line]
-    print(
-        f"a hit: {len(lines)} system calls, {len({line.split()[0] for line in lines})} process\n", flush=True
-    )
+    processes = len({line.split()[0] for line in lines})
+    print(f"a hit of {lane.contender.name}: {len(lines)} system calls, {processes} processes\n", flush=True)
 
 
 def measure(unit: str, present: list[Contender], rounds: int, work: Path) -> None:
     lanes = lanes_of(unit, present, work)
-    ours = next(lane for lane in lanes if lane.contender.name == LAUNCHER)
-    system_calls(ours)
+    for lane in lanes:
+        if lane.contender.name in (LAUNCHER, CCACHE):
+            system_calls(lane)
     take_turns(lanes, rounds)
     report(f"{unit}, hit", lanes, MOST_CPU[unit])
     loops = 2 * (os.cpu_count() or 1)
