@@ -29,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 5
+#define LOG_VERSION 6
 
 #pragma GCC visibility push(hidden)
 
