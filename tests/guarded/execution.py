@@ -96,7 +96,7 @@ GUARDS = [
         'if text and not text.meaning:\n                return ""',
         "",
         LINES,
-        "reads_its_line and builtin",
+        "that_is_not_understood",
     ),
     Guard(
         "cut-off: hits on text that has moved",

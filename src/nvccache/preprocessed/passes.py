@@ -43,17 +43,17 @@ class Pass:
 
 def of_text(preprocessed: bytes, checkout: str) -> Pass:
     """The facts about a pass from what it wrote; `checkout` is that of the call, or empty."""
-    said, files = normalized_text.digests_of(preprocessed)
-    is_free = checkout != "" and not _may_use(checkout, preprocessed, is_understood=said != "")
+    said = normalized_text.said_in(preprocessed)
+    is_free = checkout != "" and not _may_use(checkout, preprocessed, said.asking)
     listed = tuple(listed_files(preprocessed))
-    return Pass(listed, checkout if is_free else "", said, tuple(files.items()))
+    return Pass(listed, checkout if is_free else "", said.digest, said.files)
 
 
-def _may_use(checkout: str, text: bytes, *, is_understood: bool) -> bool:
+def _may_use(checkout: str, text: bytes, asking: frozenset[bytes] | None) -> bool:
     """Whether what is made of a text may depend on the path of the checkout.
 
-    The names of files, which stand in the markers, can be asked for. `is_understood` says that no text of the
-    user's asks for lines, by which it would ask for names; a system header may do so in its functions.
+    The names of files, which stand in the markers, can be asked for. `asking` are the user's that may ask for
+    lines, by which they would ask for their names; a system header may do so in its functions.
     """
     needle = os.fsencode(checkout)
     is_plain = _PLAIN_NAME.fullmatch(needle) is not None
@@ -63,7 +63,7 @@ def _may_use(checkout: str, text: bytes, *, is_understood: bool) -> bool:
         return True
     if not line_readers.are_in(text):
         return False
-    if not is_plain or not is_understood:
+    if not is_plain or asking is None or any(needle in name for name in asking):
         return True
     of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
     return re.search(of_system, text) is not None
