@@ -136,7 +136,7 @@ def test_debug_information_names_each_build_directory(
             compile_in(workspace, directory, *line, option, keep=reference_directory)
 
 
-@pytest.mark.by_default("absolute", "a relative header")
+@pytest.mark.by_default("absolute", "a relative header", "debug information")
 @pytest.mark.parametrize(
     ("words", "text", "is_direct"),
     [
