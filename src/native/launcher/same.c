@@ -214,7 +214,7 @@ static int are_names_same(const struct record *record)
     struct stat now;
 
     for (uint32_t index = 0; index < count; index++)
-        if (access(string(record, paths[index]), F_OK) == 0)
+        if (state_of(string(record, paths[index])) != '-')
             return 0;
     present = section(record, IN_PRESENT, &count);
     for (uint32_t index = 0; index < count; index++)

@@ -145,6 +145,7 @@ CHANGES = {
     "an absent name appears": lambda place: (place / "listed" / "a.h").write_text(""),
     "an absent name appears as a directory": lambda place: os.mkdir("listed/sub"),
     "an absent name appears as a link": lambda place: os.symlink("../a.cu", "listed/a.h"),
+    "an absent name leads to itself": lambda place: os.symlink("a.h", "listed/a.h"),
     "a present name vanishes": lambda place: os.unlink("listed/b.h"),
     "the directory of a present name vanishes": lambda place: os.rename("listed", "elsewhere"),
     "a directory becomes a file": lambda place: (os.rmdir("listed/folder"), _write("listed/folder")),
