@@ -104,7 +104,7 @@ const void *content_of(int file, uint64_t size)
    Python does. */
 int is_stale(const struct stat *status, const struct timespec *now)
 {
-    return now->tv_sec - status->st_mtim.tv_sec > REFRESHED_AFTER;
+    return status->st_mtim.tv_sec < now->tv_sec - REFRESHED_AFTER;
 }
 
 const void *section(const struct record *record, int number, uint32_t *count)

@@ -328,6 +328,15 @@ def test_a_file_that_may_still_change_unseen_is_not_recorded(launcher, nvcc):
     assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
 
 
+def test_a_date_of_another_age_is_not_recorded(launcher, nvcc):
+    """tmpfs and XFS keep them, of a file that was unpacked from a damaged archive for instance."""
+    made = input_record_of_call()
+    *others, changed = made.signatures[0]
+    others[3] = 10**21
+    made.signatures[0] = (*others, changed)
+    assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
+
+
 def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(launcher, nvcc):
     given = answer_of_call()
     given.products.append(("/elsewhere/b.o", DIGEST, False))
