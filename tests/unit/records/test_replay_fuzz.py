@@ -237,10 +237,11 @@ def test_no_line_has_a_file_written_that_it_does_not_name(launcher: Launcher, pl
             continue
         outputs = output_names.of_argv(arguments)
         put(path.parents[1] / name[:2] / name, _forged(record, name, outputs, choose))
+        named = {*outputs.products, outputs.dependency_file} if outputs.is_known else set()
+        led_to = {os.path.realpath(output) for output in named if output}  # as nvcc follows a link there
         is_answer, changed = written(launcher, place, arguments)
         answers += is_answer
-        named = {*outputs.products, outputs.dependency_file} if outputs.is_known else set()
-        assert changed <= {os.path.abspath(output) for output in named if output}, arguments
+        assert changed <= led_to, arguments
     assert answers
 
 
