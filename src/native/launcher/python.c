@@ -42,7 +42,7 @@ static int exists_in(const char *folder, const char *name)
 {
     char path[ROOM];
 
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
 }
 
 /* Keep the word that `text` begins with. Quotation marks surround it where it holds blanks. */
@@ -84,7 +84,7 @@ static char *named_interpreter(const char *script)
         return NULL;
     if (strncmp(second, by_shell, sizeof by_shell - 1) == 0)
         return first_word(second + sizeof by_shell - 1);
-    return access(first + 2, X_OK) == 0 ? first + 2 : first_word(first + 2);
+    return faccessat(AT_FDCWD, first + 2, X_OK, AT_EACCESS) == 0 ? first + 2 : first_word(first + 2);
 }
 
 /* Whether the script can be read to its end: one that was cut off might do nothing, and call that success. */
@@ -160,7 +160,7 @@ static int has_library(const char *python)
 
         for (; found < 3; found++) {
             snprintf(path, sizeof path, "%s/../%s/%s/encodings/%s.py", home, folders[folder], name, modules[found]);
-            if (access(path, R_OK) != 0)
+            if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
                 break;
         }
         if (found == 3)
@@ -249,7 +249,7 @@ static void start(const char *python, const char *script, const struct call *cal
     char **words;
     int count = 0, is_held;
 
-    if (!is_whole(script) || access(python, X_OK) != 0)
+    if (!is_whole(script) || faccessat(AT_FDCWD, python, X_OK, AT_EACCESS) != 0)
         return;
     if (!(strchr(python, '/') && has_library(python) && has_room()) && !runs(python))
         return;
