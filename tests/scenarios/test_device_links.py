@@ -35,6 +35,7 @@ from workspaces import Counters, Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
+ROOT_OF_THREAD = "/proc/thread-self/root"
 DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
 RELOCATIONS, NO_BITS = 4, 8  # types of sections
 
@@ -150,7 +151,7 @@ def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Works
     archive(place, "late/libtwo.a", "two.o")
     searched = {
         "words": ["-Learly", "-Llate"],
-        "words of the kernel's": ["-L/proc/self/cwd/early", "-L/proc/thread-self/root/proc/self/cwd/late"],
+        "words of the kernel's": ["-L/proc/self/cwd/early", f"-L{ROOT_OF_THREAD}/proc/self/cwd/late"],
         "LIBRARY_PATH": [],
     }[by]
     argv = ["-dlink", *ONE, "one.o", "-ltwo", *searched]

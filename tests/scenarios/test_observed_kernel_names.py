@@ -20,7 +20,7 @@ __all__ = ["bench", "light"]
 
 DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 INCLUDING = uses("<h.h>")
-HERE = "/proc/self/cwd"
+HERE, TOP = "/proc/self/cwd", "/proc/self/root"
 HEADERS = {"a.cu": INCLUDING, "inc/h.h": value(1)}
 EMBEDDING = KERNEL.replace("VALUE", "1") + 'asm(".data\\n.incbin \\"/proc/self/cwd/data\\"\\n.text");\n'
 
@@ -39,7 +39,7 @@ CASES = {
     "a header": Case(write("inc/h.h", value(2)), HEADERS, call(f"-I {HERE}/inc")),
     "a header from the root": Case(write("inc/h.h", value(2)), HEADERS, call("-I /proc/self/root{work}/inc")),
     "a header by two of them": Case(
-        write("inc/h.h", value(2)), HEADERS, call("-I /proc/self/root/proc/thread-self/cwd/./inc")
+        write("inc/h.h", value(2)), HEADERS, call(f"-I {TOP}/proc/thread-self/cwd/./inc")
     ),
     "a header by a link to it": Case(
         write("inc/h.h", value(2)),

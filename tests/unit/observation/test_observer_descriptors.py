@@ -59,11 +59,12 @@ def test_reading_another_standard_input(run, typed, text):
     assert not any(typed in process.inputs for process in found.processes)
 
 
+TOP = "//proc/./thread-self/root"
 RENAMED = {
     "where it works": "cat /proc/self/cwd/file",
     "where it works now": "cd inner; cat /proc/self/cwd/../file",
     "the root": "cat /proc/self/root$PWD/file",
-    "one in the other": "cat //proc/./thread-self/root/proc/self/cwd/file",
+    "one in the other": f"cat {TOP}/proc/self/cwd/file",
     "a directory that it has open": "exec 9<.; cat /dev/fd/9/file",
     "a directory that a task has open": "exec 9<.; bash -c 'cat /proc/$$/task/$$/fd/9/file; true'",
     "another process": "cat /proc/$$/cwd/file; true",
