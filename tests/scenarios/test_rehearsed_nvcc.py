@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.store import store
+from scenarios.both_ways import both_ways
 from scenarios.observed_cases import bench, light
 from scenarios.observed_wrappers import script
 from scenarios.soundness_cases import KERNEL
@@ -61,17 +63,10 @@ def put(bench: Workspace, kind: str) -> str:
 
 
 def compiled(bench: Workspace, source: Path, cwd: Path, output: str = "a.o") -> Counters:
-    """What was counted of a compile, which made what the script makes by itself."""
+    """What was counted of a compile that made what the script makes by itself."""
     cwd.mkdir(parents=True, exist_ok=True)
     line = ("-arch=sm_75", "-O2", "-c", source, "-o", output)
-    made = []
-    for run in (bench.plain, bench.cached):
-        result, counters = bench.since(lambda run=run: run(*line, cwd=cwd, PWD=str(cwd)))
-        assert result.status == 0, result.stderr
-        made.append((result.stdout, result.stderr, (cwd / output).read_bytes()))
-        (cwd / output).unlink()
-    assert made[0] == made[1]
-    return counters
+    return both_ways(bench, *line, cwd=cwd, PWD=str(cwd))[2]
 
 
 @pytest.mark.by_default("one exec", "one that sorts words")
@@ -108,8 +103,8 @@ def test_the_launcher_answers_a_script_again(bench: Workspace) -> None:
     """As long as nothing has changed that the script has read."""
     put(bench, "a site's module")
     source = bench.write("a.cu", SOURCE)
-    for _ in range(2):
-        compiled(bench, source, bench.directory)
-    breaks_python = {"PYTHONHOME": "/nowhere"}
-    done = bench.run(["nvccache"], **breaks_python)
-    assert done is not None
+    for directory in ("one", "two", "one", "two"):
+        compiled(bench, source, bench.directory / directory)
+    assert len([*(bench.cache / store.REPLAY).glob("*/*")]) == 2, "of a direct hit, too"
+    bench.write("etc/site.sh", "SITE_FLAGS=-DVALUE2\n")
+    assert compiled(bench, source, bench.directory / "one").ran() == PASSES

@@ -105,7 +105,10 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "whether it is set": ("V=${SITE+set}" + BECOMES, (Turn(), *env("SITE", ""))),
     "a default": ("V=${SITE:-one}" + BECOMES, (Turn(), *env("SITE", "two"))),
     "bash: its name made up": ("n=SI; n=${n}TE; V=${!n}" + BECOMES, ONE_TWO),
-    "bash: names that begin so": ("V=$(echo ${!SITE_*} | tr -d ' ')" + BECOMES, (Turn(), *env("SITE_X", "1"))),
+    "bash: names that begin so": (
+        "V=$(echo ${!SITE_*} | tr -d ' ')" + BECOMES,
+        (Turn(), *env("SITE_X", "1")),
+    ),
     "eval": ('n=SITE; eval "V=\\$$n"' + BECOMES, ONE_TWO),
     "printenv": ("n=SI; V=$(printenv ${n}TE)" + BECOMES, ONE_TWO),
     "all of them": ("V=$(set | grep -c '^SITES')" + BECOMES, (Turn(), *env("SITES", "1"))),
@@ -115,7 +118,10 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "the directory before": ("V=$(basename $OLDPWD)" + BECOMES, env("OLDPWD", "/usr", "/var")),
     "where temporary files lie": ('V=$(basename "$TMPDIR")' + BECOMES, env("TMPDIR", "/tmp", "/var/tmp")),
     "the home": (". ~/.site" + BECOMES, env("HOME", "{work}/h1", "{work}/h2")),
-    "the text of PATH": ("case :$PATH: in *:/else:*) V=2 ;; *) V=1 ;; esac" + BECOMES, env("PATH", "{path}", "{path}:/else")),
+    "the text of PATH": (
+        "case :$PATH: in *:/else:*) V=2 ;; *) V=1 ;; esac" + BECOMES,
+        env("PATH", "{path}", "{path}:/else"),
+    ),
     "a program on PATH": ("V=$(site)" + BECOMES, env("PATH", "{work}/p1:{path}", "{work}/p2:{path}")),
     "what a variable of nvcc has": ('export NVCC_PREPEND_FLAGS="-DVALUE=$SITE"\nexec "{nvcc}" "$@"', ONE_TWO),
     "what it adds to a variable of nvcc": (
@@ -124,64 +130,138 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     ),
     "where headers are": ('export CPATH="$SITE"\nexec "{nvcc}" "$@"', env("SITE", "{work}/c1", "{work}/c2")),
     "where headers are, and waits": ('CPATH="$SITE" "{nvcc}" "$@"', env("SITE", "{work}/c1", "{work}/c2")),
-    "a variable taken away": ('[ "$SITE" = two ] && unset CPATH\nexec "{nvcc}" "$@"',
-        tuple(Turn(variables={"SITE": site, "CPATH": "{work}/c1"}) for site in ("one", "two"))),
+    "a variable taken away": (
+        '[ "$SITE" = two ] && unset CPATH\nexec "{nvcc}" "$@"',
+        tuple(Turn(variables={"SITE": site, "CPATH": "{work}/c1"}) for site in ("one", "two")),
+    ),
     "bash: BASH_ENV": ("true" + BECOMES, env("BASH_ENV", "{work}/e1", "{work}/e2")),
-    "bash: a function": ('V=$(site_of)' + BECOMES, env("BASH_FUNC_site_of%%", "() {  echo one;\n}", "() {  echo two;\n}")),
+    "bash: a function": (
+        "V=$(site_of)" + BECOMES,
+        env("BASH_FUNC_site_of%%", "() {  echo one;\n}", "() {  echo two;\n}"),
+    ),
     "python: a variable": (python('v = os.environ["SITE"]'), ONE_TWO),
     "perl: a variable": ('exec "{nvcc}", "-DVALUE=$ENV{SITE}", @ARGV;', ONE_TWO),
     "awk: a variable": ("V=$(awk 'BEGIN { print ENVIRON[\"SITE\"] }')" + BECOMES, ONE_TWO),
     # Its arguments.
-    "the name of the output": ('case "$*" in *b.o*) V=2 ;; *) V=1 ;; esac' + BECOMES, (Turn(), Turn(output="b.o"))),
-    "its first argument": ('case $1 in -g0) V=2; shift ;; *) V=1 ;; esac' + BECOMES, (Turn(), Turn(before=("-g0",)))),
+    "the name of the output": (
+        'case "$*" in *b.o*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        (Turn(), Turn(output="b.o")),
+    ),
+    "its first argument": (
+        "case $1 in -g0) V=2; shift ;; *) V=1 ;; esac" + BECOMES,
+        (Turn(), Turn(before=("-g0",))),
+    ),
     "its last argument": ("for V; do :; done; V=${V#-D}" + BECOMES, words("-DX1", "-DX2")),
-    "the order of arguments": ("for w; do V=${w#-D}; case $w in -DX*) break ;; esac; done" + BECOMES, words("-DX1 -DX2", "-DX2 -DX1")),
+    "the order of arguments": (
+        "for w; do V=${w#-D}; case $w in -DX*) break ;; esac; done" + BECOMES,
+        words("-DX1 -DX2", "-DX2 -DX1"),
+    ),
     "their number": ("V=$#" + BECOMES, words("-DX", "-DX -DY", "-DX")),
-    "how an option is spelt": ('case "$*" in *"-O 2"*) V=2 ;; *) V=1 ;; esac' + BECOMES, words("-O2", "-O 2")),
-    "a word that nvcc does not mind": ('case "$*" in *-t*4*) V=2 ;; *) V=1 ;; esac' + BECOMES, words("-t3", "-t4")),
-    "the dependency file": ('case "$*" in *two.d*) V=2 ;; *) V=1 ;; esac' + BECOMES, words("-MD -MF one.d", "-MD -MF two.d")),
-    "a word that is its own": ('for w; do shift; case $w in --site=*) V=${w#*=} ;; *) set -- "$@" "$w" ;; esac; done' + BECOMES, words("--site=one", "--site=two")),
+    "how an option is spelt": (
+        'case "$*" in *"-O 2"*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        words("-O2", "-O 2"),
+    ),
+    "a word that nvcc does not mind": (
+        'case "$*" in *-t*4*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        words("-t3", "-t4"),
+    ),
+    "the dependency file": (
+        'case "$*" in *two.d*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        words("-MD -MF one.d", "-MD -MF two.d"),
+    ),
+    "a word that is its own": (
+        'for w; do shift; case $w in --site=*) V=${w#*=} ;; *) set -- "$@" "$w" ;; esac; done' + BECOMES,
+        words("--site=one", "--site=two"),
+    ),
     "bash: as Kokkos has it": (KOKKOS, words("-O2 -fPIC -std=c++17", "-O2 -fPIC -fast -std=c++17")),
     "python: its arguments": (python('v = "two" if "-DX" in sys.argv else "one"'), words("-DY", "-DX")),
-    "a file of options": ("V=$(cat opts | tr -d '\\n' | tail -c 1)" + BECOMES, tuple(Turn(files={"opts": f"-DX={n}\n"}, after=("-optf", "opts")) for n in "12")),
+    "a file of options": (
+        "V=$(cat opts | tr -d '\\n' | tail -c 1)" + BECOMES,
+        tuple(Turn(files={"opts": f"-DX={n}\n"}, after=("-optf", "opts")) for n in "12"),
+    ),
     # Files.
-    "its own text": ("exec {work}/inner/nvcc \"$@\"", does("sed -i s/two/one/ inner/nvcc", "sed -i s/one/two/ inner/nvcc")),
+    "its own text": (
+        'exec {work}/inner/nvcc "$@"',
+        does("sed -i s/two/one/ inner/nvcc", "sed -i s/one/two/ inner/nvcc"),
+    ),
     "a file that it sources": (". {work}/f" + BECOMES, F),
     "a file that it sources, and waits": (". {work}/f" + WAITS, F),
     "a relative file": (". ./f" + BECOMES, F),
     "a file that it reads": ("read -r V < {work}/f; V=${V#V=}" + BECOMES, F),
     "a file through a program": ("V=$(sed s/V=// {work}/f)" + BECOMES, F),
     "bash: a file into a list": ("mapfile -t l < {work}/f; V=${l[0]#V=}" + BECOMES, F),
-    "a file with its date set back": (". {work}/f" + BECOMES, does("echo V=one > f; touch -d @1 f", "echo V=two > f; touch -d @1 f")),
+    "a file with its date set back": (
+        ". {work}/f" + BECOMES,
+        does("echo V=one > f; touch -d @1 f", "echo V=two > f; touch -d @1 f"),
+    ),
     "whether a file is there": ("test -e {work}/f && V=two" + BECOMES, file("f", None, "")),
-    "whether a file can be run": ("test -x {work}/f && V=two" + BECOMES, does("touch f; chmod 644 f", "chmod 755 f")),
+    "whether a file can be run": (
+        "test -x {work}/f && V=two" + BECOMES,
+        does("touch f; chmod 644 f", "chmod 755 f"),
+    ),
     "whether a file is empty": ("test -s {work}/f && V=two" + BECOMES, file("f", "", "x")),
-    "what is in a directory": ("set -- \"$@\"; V=$(echo {work}/l/* | wc -w)" + BECOMES, file("l/x", None, "x")),
+    "what is in a directory": ('set -- "$@"; V=$(echo {work}/l/* | wc -w)' + BECOMES, file("l/x", None, "x")),
     "ls": ("V=$(ls {work}/l | wc -l)" + BECOMES, file("l/x", None, "x")),
     "find": ("V=$(find {work}/l -name '*.site' | wc -l)" + BECOMES, file("l/x.site", None, "x")),
-    "where a link leads": ("V=$(basename $(readlink {work}/link))" + BECOMES, does("ln -sfn one link", "ln -sfn two link")),
+    "where a link leads": (
+        "V=$(basename $(readlink {work}/link))" + BECOMES,
+        does("ln -sfn one link", "ln -sfn two link"),
+    ),
     "a file behind a link": (". {work}/link" + BECOMES, does("ln -sfn e1 link", "ln -sfn e2 link")),
-    "which file is newer": ("test {work}/n1 -nt {work}/n2 && V=two" + BECOMES, does("touch -d @5 n1; touch -d @9 n2", "touch -d @9 n1; touch -d @5 n2")),
+    "which file is newer": (
+        "test {work}/n1 -nt {work}/n2 && V=two" + BECOMES,
+        does("touch -d @5 n1; touch -d @9 n2", "touch -d @9 n1; touch -d @5 n2"),
+    ),
     "the source": ("V=$(grep -c MARK a.cu)" + BECOMES, file("a.cu", SOURCE, SOURCE + "// MARK\n")),
     "a header": ("V=$(grep -c MARK maybe.h)" + BECOMES, file("maybe.h", "", "// MARK\n")),
     "a branch": ("V=$(cut -c 1-3 {work}/.git/HEAD)" + BECOMES, file(".git/HEAD", "one", "two")),
-    "a script behind it": ("exec {work}/inner/nvcc \"$@\"", does("sed -i s/two/one/ inner/nvcc; touch -d @7 inner/nvcc", "sed -i s/one/two/ inner/nvcc; touch -d @7 inner/nvcc")),
-    "a program that it asks": ("V=$({work}/p1/site)" + BECOMES, does("sed -i s/two/one/ p1/site", "sed -i s/one/two/ p1/site")),
-    "which nvcc it finds first": ('exec real-nvcc "$@"', does("rm -f p0/real-nvcc", "ln -sf ../inner/two p0/real-nvcc")),
-    "where the toolkit's link leads": ('exec {work}/current "$@"', does("ln -sfn inner/one current", "ln -sfn inner/two current")),
+    "a script behind it": (
+        'exec {work}/inner/nvcc "$@"',
+        does(
+            "sed -i s/two/one/ inner/nvcc; touch -d @7 inner/nvcc",
+            "sed -i s/one/two/ inner/nvcc; touch -d @7 inner/nvcc",
+        ),
+    ),
+    "a program that it asks": (
+        "V=$({work}/p1/site)" + BECOMES,
+        does("sed -i s/two/one/ p1/site", "sed -i s/one/two/ p1/site"),
+    ),
+    "which nvcc it finds first": (
+        'exec real-nvcc "$@"',
+        does("rm -f p0/real-nvcc", "ln -sf ../inner/two p0/real-nvcc"),
+    ),
+    "where the toolkit's link leads": (
+        'exec {work}/current "$@"',
+        does("ln -sfn inner/one current", "ln -sfn inner/two current"),
+    ),
     "python: a file": (python('v = open("{work}/f").read().strip()[2:]'), F),
     # Where and how it is called.
     "the directory": ("V=$(basename $PWD)" + BECOMES, (Turn(directory="d1"), Turn(directory="d2"))),
-    "the directory by pwd": ("V=$(basename $(pwd -P))" + BECOMES, (Turn(directory="d1"), Turn(directory="d2"))),
+    "the directory by pwd": (
+        "V=$(basename $(pwd -P))" + BECOMES,
+        (Turn(directory="d1"), Turn(directory="d2")),
+    ),
     "what lies there": ("test -e mark && V=two" + BECOMES, (Turn(directory="d1"), Turn(directory="d2"))),
-    "what lies above": (". ../d/site" + BECOMES, tuple(Turn({"d/site": f"V={each}\n"}, directory="d1") for each in ("one", "two"))),
+    "what lies above": (
+        ". ../d/site" + BECOMES,
+        tuple(Turn({"d/site": f"V={each}\n"}, directory="d1") for each in ("one", "two")),
+    ),
     "the mask": ("V=m$(umask)" + BECOMES, tuple(Turn(variables={"MASK": mask}) for mask in ("022", "027"))),
-    "a limit": ("V=$(ulimit -n)" + BECOMES, tuple(Turn(variables={"FILES": count}) for count in ("512", "600"))),
+    "a limit": (
+        "V=$(ulimit -n)" + BECOMES,
+        tuple(Turn(variables={"FILES": count}) for count in ("512", "600")),
+    ),
     "whether the object is there": ("test -e a.o && V=two" + BECOMES, does("rm -f a.o", "touch a.o")),
     # The time.
-    "the clock": ("test $(date +%s) -ge $(cat {work}/due) && V=two" + BECOMES, does("date +%s -d '20 sec' > due", "date +%s > due")),
-    "bash: the clock of its own": ("printf -v now '%(%s)T'; test $now -ge $(cat {work}/due) && V=two" + BECOMES, does("date +%s -d '20 sec' > due", "date +%s > due")),
-}  # fmt: skip
+    "the clock": (
+        "test $(date +%s) -ge $(cat {work}/due) && V=two" + BECOMES,
+        does("date +%s -d '20 sec' > due", "date +%s > due"),
+    ),
+    "bash: the clock of its own": (
+        "printf -v now '%(%s)T'; test $now -ge $(cat {work}/due) && V=two" + BECOMES,
+        does("date +%s -d '20 sec' > due", "date +%s > due"),
+    ),
+}
 SHOWN = (
     *("a variable, and waits", "bash: BASH_ENV", "where temporary files lie", "where headers are"),
     *(
@@ -227,7 +307,7 @@ def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
         environ[name] = text.replace("{work}", str(bench.directory)).replace("{path}", bench.environ["PATH"])
     ours = [str(launcher_of_tree())] if cached else []
     argv = [*ours, bench.nvcc, *turn.before, *LINE, "a.cu", "-o", turn.output, *turn.after]
-    around = ["sh", "-c", 'umask ${MASK:-022}; ulimit -n ${FILES:-1000}; exec "$@"', "sh"]
+    around = ["bash", "-c", 'umask ${MASK:-022}; ulimit -n ${FILES:-1000}; exec "$@"', "sh"]
     done = subprocess.run([*around, *argv], cwd=cwd, env=environ, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     found = re.search(rb"value-(\w*)", (cwd / turn.output).read_bytes())
