@@ -8,7 +8,7 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import miss_reason, query, record_call, runner, scripted_nvcc
+from nvccache.compile import miss_reason, query, record_call, runner
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution, object_place
@@ -77,13 +77,12 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     _begin_to_ask_beyond(request, config, cache)
     if request.invocation.is_query:
         return _ask(request, config, cache, path, observing, started)
-    transcript, dry_run = _transcribe(request, path, observing, cache)
+    transcript, dry_run = _transcribe(request, path, observing)
     found = _answer_from_beyond(request, config, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
-    assert dry_run
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
@@ -173,7 +172,7 @@ def _begin_to_ask_beyond(request: Request, config: Config, cache: store.Store) -
     from nvccache.records import beyond
 
     cache.beyond = beyond.of(config, request.environ)
-    levels.want_from_beyond(request.nvcc, request.invocation, config, request.environ, cache)
+    levels.want_from_beyond(request.behind, request.invocation, config, cache)
 
 
 def _answer_from_beyond(request: Request, config: Config, cache: store.Store) -> Report | None:
@@ -181,7 +180,7 @@ def _answer_from_beyond(request: Request, config: Config, cache: store.Store) ->
         return None
     report = Report()
     report.answer = levels.answer_from_beyond(
-        request.nvcc, list(request.arguments), request.invocation, config, request.environ, cache
+        request.behind, request.script, request.invocation, config, cache
     )
     return report if report.answer else None
 
@@ -205,25 +204,18 @@ def _planned(
     return Bypass("missing_program", missing) if missing else planned
 
 
-def _transcribe(
-    request: Request, path: str, observing: Watch, cache: store.Store
-) -> tuple[Transcript | Bypass, Log | None]:
+def _transcribe(request: Request, path: str, observing: Watch) -> tuple[Transcript | Bypass, Log]:
     """What nvcc would do, and the log of asking it."""
 
-    def ask(by_variables: bool) -> tuple[Transcript | Bypass, Log]:
-        logs: list[Log] = []
+    logs: list[Log] = []
 
-        def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-            completed, seen = observing.run(argv, environ)
-            logs.append(seen)
-            return completed
+    def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        completed, seen = observing.run(argv, environ)
+        logs.append(seen)
+        return completed
 
-        transcript = dryrun.of_invocation(
-            request.nvcc, request.invocation, request.guarded_environ, path, run, by_variables
-        )
-        return transcript, logs[0]
-
-    return scripted_nvcc.ask(request, cache, observing.is_blind, ask)
+    transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path, run)
+    return transcript, logs[0]
 
 
 def _now() -> tuple[int, int]:

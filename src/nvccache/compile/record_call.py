@@ -9,11 +9,9 @@ from __future__ import annotations
 import copy
 import os
 
-from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids, relative_ids
-from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -109,8 +107,6 @@ class Recorder:
         execution = self.execution
         subject = Subject(self.request.guarded_environ, self.nvcc)
         dry_run = self._dry_run.read()
-        if any(map(process_checks.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
-            raise UnreadableError(scripted_nvcc.MAY_CHOOSE)
         parts = [execution.inputs.input_record(dry_run, subject), *execution.rehearsed.input_records]
         parts += self.known.input_records
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
@@ -320,7 +316,6 @@ def keep(
     key = input_records.key_of(front_key, made)
     manifest.add(front_key, manifest.Found(key, made, attached), cache, relocation, where.since_ns)
     basis.add(cache, key)
-    call = replay.call_of_process(request.nvcc, request.arguments)
     input_records.forget_unsettled(as_typed, where.since_ns)
-    replay.add(call, as_typed, given, request.config, request.environ, cache, request.terminal)
+    replay.add_of(request.script or request.behind, as_typed, given, request.config, cache, request.terminal)
     return Recorded(front_key, key, where.scope, kept_here=where.kept_here)

@@ -105,7 +105,8 @@ def clock_of(process: Process, kind: str) -> str:
             continue
         if name in (_CLOCK_OF_HOST if kind == HOST else _CLOCK):
             return "the time"
-        if name in _RANDOM and kind not in (HOST, UTILITY):  # which makes up names of temporary files
+        # Utilities make up names of temporary files; `mktemp -u` does no more than that.
+        if name in _RANDOM and (kind not in (HOST, UTILITY) or "-u" in process.arguments):
             return "random numbers"
         is_walk = os.path.basename(process.program) == "find"  # which tells kinds of file systems apart
         if name == "statfs" and kind in (UNKNOWN, INTERPRETER) and not is_walk:

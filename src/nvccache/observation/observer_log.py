@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-VERSION = 5  # LOG_VERSION in observer/observer.h
+VERSION = 6  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
@@ -188,7 +188,7 @@ class _Reader:
             known.add((numbers[0], numbers[1] & _MOST_INODES))
             return
         if kind == "E":
-            process.given = Given(*numbers)
+            process.given = Given(numbers[0], numbers[1], tuple(numbers[2:]))
             return
         if kind == "A":
             process.arguments.append(text)

@@ -69,7 +69,6 @@ _TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
 _NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
 _RESPONSE_FILE = re.compile(rb"(?:^|(?<=\s))@(\S+)")
-_OF_SHELL = re.compile(rb"#![ \t]*(?:/usr/bin/env[ \t]+|\S*/)(?:sh|dash|bash)(?:[ \t]|$)")
 _TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 
 
@@ -212,18 +211,6 @@ def may_choose(process: Process) -> bool:
     """Whether a process may do something else for other arguments than hand them on."""
     kind = known_programs.kind_of(process)
     return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
-
-
-def text_of_script(path: str) -> bytes | None:
-    """The text of a program that is a script of a shell, or None."""
-    text = _text(path)
-    return text if _OF_SHELL.match(text.partition(b"\n")[0]) else None
-
-
-def only_hands_on(path: str) -> bool:
-    """Whether a program is a script of a shell that does no more with its arguments than hand them on."""
-    text = text_of_script(path)
-    return text is not None and not shell_text.heeds_arguments([text])
 
 
 def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
