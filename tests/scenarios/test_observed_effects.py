@@ -86,7 +86,7 @@ def test_a_wrapper_that_looks_in_which_checkout_it_is(bench: Workspace) -> None:
         assert done.status == 0, done.stderr
         return (checkout / "a.ptx").read_bytes()
 
-    cached = str(launcher_of_tree())
+    cached = (str(launcher_of_tree()),)
     for checkout in (checkouts[0], *checkouts):
         made = compiled(checkout, cached)
         time.sleep(OLD_ENOUGH)

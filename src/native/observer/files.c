@@ -10,6 +10,25 @@
 #include <sys/xattr.h>
 #include <utime.h>
 
+static void changed(char kind, int directory, const char *path, int result);
+
+/* Whether something lies under a name, or a regular file where links lead that begin there. */
+static int lies(int directory, const char *path, int is_file)
+{
+    struct stat status;
+    int flags = is_file ? 0 : AT_SYMLINK_NOFOLLOW;
+
+    return path && raw_call(SYS_newfstatat, directory, (long)path, (long)&status, flags, 0, 0) >= 0
+           && (!is_file || S_ISREG(status.st_mode));
+}
+
+static void opens(int directory, const char *path, int flags)
+{
+    observer_opens(path, flags);
+    if (flags & O_TRUNC && lies(directory, path, 1))
+        observer_add('z', directory, path, 0, NULL);
+}
+
 void observer_opened_file(int directory, const char *path, int flags, int descriptor)
 {
     int kept = errno;
@@ -23,7 +42,9 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
         errno = kept;
         return;
     }
-    if (flags & O_TRUNC || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+        changed('W', directory, path, 0);
+    else if (flags & O_TRUNC)
         observer_add('w', directory, path, 0, NULL);
     /* Of the descriptor: by now the path may lead elsewhere. */
     if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
@@ -56,7 +77,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     { \
         MODE_OF(flags) \
         REAL(name, -1) \
-        observer_opens(path, flags); \
+        opens(AT_FDCWD, path, flags); \
         int descriptor = real(path, flags, mode); \
         observer_opened_file(AT_FDCWD, path, flags, descriptor); \
         return descriptor; \
@@ -66,7 +87,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     { \
         MODE_OF(flags) \
         REAL(name, -1) \
-        observer_opens(path, flags); \
+        opens(directory, path, flags); \
         int descriptor = real(directory, path, flags, mode); \
         observer_opened_file(directory, path, flags, descriptor); \
         return descriptor; \
@@ -77,7 +98,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int name(const char *path, int flags) \
     { \
         REAL(name, -1) \
-        observer_opens(path, flags); \
+        opens(AT_FDCWD, path, flags); \
         int descriptor = real(path, flags); \
         observer_opened_file(AT_FDCWD, path, flags, descriptor); \
         return descriptor; \
@@ -87,7 +108,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int name(int directory, const char *path, int flags) \
     { \
         REAL(name, -1) \
-        observer_opens(path, flags); \
+        opens(directory, path, flags); \
         int descriptor = real(directory, path, flags); \
         observer_opened_file(directory, path, flags, descriptor); \
         return descriptor; \
@@ -96,7 +117,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     int name(const char *path, mode_t mode) \
     { \
         REAL(name, -1) \
-        observer_changes(); \
+        opens(AT_FDCWD, path, O_TRUNC); \
         int descriptor = real(path, mode); \
         observer_opened_file(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, descriptor); \
         return descriptor; \
@@ -135,7 +156,7 @@ static void opened_stream(const char *path, const char *mode, FILE *stream)
     FILE *name(const char *path, const char *mode) \
     { \
         REAL(name, NULL) \
-        observer_opens(path, flags_of(mode)); \
+        opens(AT_FDCWD, path, flags_of(mode)); \
         FILE *stream = real(path, mode); \
         opened_stream(path, mode, stream); \
         return stream; \
@@ -144,7 +165,7 @@ static void opened_stream(const char *path, const char *mode, FILE *stream)
     FILE *name(const char *path, const char *mode, FILE *old) \
     { \
         REAL(name, NULL) \
-        observer_opens(path, flags_of(mode)); \
+        opens(AT_FDCWD, path, flags_of(mode)); \
         FILE *stream = real(path, mode, old); \
         opened_stream(path, mode, stream); \
         return stream; \
@@ -190,15 +211,51 @@ char *mkdtemp(char *path)
     return made;
 }
 
-/* A new name for something, something new under a name, or another status of it; or the answer that it could not be. */
+/* What is there under a name, links not followed. */
+static void look(int directory, const char *path)
+{
+    struct stat status;
+    long error = -raw_call(SYS_newfstatat, directory, (long)path, (long)&status, AT_SYMLINK_NOFOLLOW, 0, 0);
+
+    if (error != EFAULT && *path)
+        ADD_AT('h', directory, path, error, error ? 0 : (long)status.st_mode);
+}
+
+/* A call that changes what is there under a name has been told whether something was: where it fails, what is there
+   now says why, for these errors. */
+static int is_told_by_names(int error)
+{
+    return error == EEXIST || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENOTEMPTY;
+}
+
+/* Something new under a name, or another status of it; or the answer that it could not be. With 'W' nothing was there. */
 static void changed(char kind, int directory, const char *path, int result)
 {
     int kept = errno;
 
-    if (!result)
-        observer_add(kind, directory, path, 0, NULL);
-    else if (kept != EFAULT && *path)
+    if (!result) {
+        if (kind == 'W')
+            ADD_AT('h', directory, path, ENOENT, 0);
+        observer_add(kind == 'u' ? 'u' : 'w', directory, path, 0, NULL);
+    } else if (kind != 'u' && is_told_by_names(kept)) {
+        look(directory, path);
+    } else if (kept != EFAULT && *path) {
         ADD_AT('a', directory, path, kept, F_OK);
+    }
+    errno = kept;
+}
+
+/* What was there under a name and has gone. */
+static void went(int directory, const char *path, int result)
+{
+    int kept = errno;
+
+    if (result && is_told_by_names(kept))
+        look(directory, path);
+    else if (!result || (kept != EFAULT && *path))
+        ADD_AT('a', directory, path, result ? kept : 0, F_OK);
+    if (!result)
+        observer_add('z', directory, path, 0, NULL);
     errno = kept;
 }
 
@@ -211,19 +268,80 @@ static void changed(char kind, int directory, const char *path, int result)
         changed(kind, directory, path, result); \
         return result; \
     }
-#define MAKE(...) CHANGE('w', __VA_ARGS__)
+#define MAKE(...) CHANGE('W', __VA_ARGS__)
+#define REMOVE(name, parameters, arguments, directory) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        observer_changes(); \
+        int result = real arguments; \
+        went(directory, path, result); \
+        return result; \
+    }
+/* A name in the place of an old one. */
+#define RENAME(name, parameters, arguments, from, to) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        observer_changes(); \
+        int lay = lies(to, path, 0), result = real arguments; \
+        went(from, old, result); \
+        if (lay && !result) \
+            observer_add('z', to, path, 0, NULL); \
+        changed('w', to, path, result); \
+        return result; \
+    }
+/* A second name for what is there. */
+#define LINK(name, parameters, arguments, from, to) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        observer_changes(); \
+        int result = real arguments, kept = errno; \
+        look(from, old); \
+        errno = kept; \
+        changed('W', to, path, result); \
+        return result; \
+    }
 
 MAKE(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
 MAKE(mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode), directory, path)
 MAKE(mkfifo, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
-MAKE(rename, (const char *old, const char *path), (old, path), AT_FDCWD, path)
-MAKE(renameat, (int from, const char *old, int to, const char *path), (from, old, to, path), to, path)
-MAKE(renameat2, (int from, const char *old, int to, const char *path, unsigned flags), (from, old, to, path, flags), to,
+MAKE(mkfifoat, (int directory, const char *path, mode_t mode), (directory, path, mode), directory, path)
+MAKE(mknod, (const char *path, mode_t mode, dev_t device), (path, mode, device), AT_FDCWD, path)
+MAKE(mknodat, (int directory, const char *path, mode_t mode, dev_t device), (directory, path, mode, device), directory,
      path)
-MAKE(link, (const char *old, const char *path), (old, path), AT_FDCWD, path)
-MAKE(linkat, (int from, const char *old, int to, const char *path, int flags), (from, old, to, path, flags), to, path)
+int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
+int __xmknodat(int version, int directory, const char *path, mode_t mode, dev_t *device);
+MAKE(__xmknod, (int version, const char *path, mode_t mode, dev_t *device), (version, path, mode, device), AT_FDCWD, path)
+MAKE(__xmknodat, (int version, int directory, const char *path, mode_t mode, dev_t *device),
+     (version, directory, path, mode, device), directory, path)
 MAKE(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path)
 MAKE(symlinkat, (const char *target, int to, const char *path), (target, to, path), to, path)
+LINK(link, (const char *old, const char *path), (old, path), AT_FDCWD, AT_FDCWD)
+LINK(linkat, (int from, const char *old, int to, const char *path, int flags), (from, old, to, path, flags), from, to)
+RENAME(rename, (const char *old, const char *path), (old, path), AT_FDCWD, AT_FDCWD)
+RENAME(renameat, (int from, const char *old, int to, const char *path), (from, old, to, path), from, to)
+REMOVE(unlink, (const char *path), (path), AT_FDCWD)
+REMOVE(unlinkat, (int directory, const char *path, int flags), (directory, path, flags), directory)
+REMOVE(rmdir, (const char *path), (path), AT_FDCWD)
+REMOVE(remove, (const char *path), (path), AT_FDCWD)
+
+int renameat2(int from, const char *old, int to, const char *path, unsigned flags)
+{
+    REAL(renameat2, -1)
+    observer_changes();
+    int lay = lies(to, path, 0), result = real(from, old, to, path, flags);
+
+    if (flags & RENAME_EXCHANGE)
+        changed('w', from, old, result);
+    else
+        went(from, old, result);
+    if (lay && !result && !(flags & RENAME_EXCHANGE))
+        observer_add('z', to, path, 0, NULL);
+    changed(flags & RENAME_NOREPLACE ? 'W' : 'w', to, path, result);
+    return result;
+}
 
 /* What is there, with another date, length, mode, owner or attribute. What is open is named by its descriptor. */
 #define UPDATE(name, parameters, arguments) CHANGE('u', name, parameters, arguments, AT_FDCWD, path)

@@ -155,8 +155,10 @@ long syscall(long number, ...)
     type name parameters \
     { \
         REAL(name, (type)-1) \
-        if (is_outside) \
+        if (is_outside) { \
+            observer_changes(); \
             ADD_WORD('n', "", family); \
+        } \
         return real arguments; \
     }
 #define RESOLVES(name, parameters, arguments) \

@@ -166,17 +166,3 @@ void observer_starts(const char *path, char *const *words, char *const *variable
     descriptor = raw_openat(AT_FDCWD, rehearsed, O_WRONLY | O_CREAT);
     leave_without_a_word(descriptor < 0);
 }
-
-/* What the rest of the library lets pass, since it leaves nothing behind. */
-#define REMOVES(name, parameters, arguments) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        observer_changes(); \
-        return real arguments; \
-    }
-
-REMOVES(unlink, (const char *path), (path))
-REMOVES(unlinkat, (int directory, const char *path, int flags), (directory, path, flags))
-REMOVES(rmdir, (const char *path), (path))
-REMOVES(remove, (const char *path), (path))

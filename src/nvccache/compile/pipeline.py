@@ -15,7 +15,7 @@ from nvccache.execution import execution, object_place
 from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
-from nvccache.plan import build
+from nvccache.plan import build, keep
 from nvccache.records import levels
 from nvccache.records.base_dir import Relocation
 from nvccache.store import basis, directory, eviction, store
@@ -101,6 +101,9 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
     ).with_rehearsals()
+    problem = keep.problem(context.plan.stages, request.invocation.keeps_in)  # of what wrappers become
+    if problem:
+        return _left_to_nvcc(problem, request, config)
     if object_place.is_left_to_nvcc(context):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request, config)
     case = miss_reason.Case(request, planned.products, config.recache)

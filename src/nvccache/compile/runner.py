@@ -16,6 +16,7 @@ from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
 from nvccache.execution import object_place, rehearsals, shared_ids
 from nvccache.execution.execution import Execution
+from nvccache.files import elf
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products
@@ -290,6 +291,9 @@ class _Run:
             if is_odd or not _is_users_error(task.stage, completed, self._execution):
                 self._report.leave_to_nvcc = "odd_failure"
             return True
+        if _names_intermediates(task.stage, self._execution):
+            self._report.leave_to_nvcc = "keeps_intermediates"
+            return True
         if not _deliver(task, self._execution, self._invocation.keeps_in or ""):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
@@ -317,6 +321,15 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
         and scratch not in said
         and not any(trouble in said for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
     )
+
+
+def _names_intermediates(stage: Stage, execution: Execution) -> bool:
+    """Whether a wrapper has had an object name intermediates that the user keeps, and has elsewhere."""
+    if not execution.plan.keeps_intermediates or not stage.tool.is_host_compiler:
+        return False
+    scratch = os.fsencode(execution.plan.scratch)
+    products = [execution.runs.content_of(out) for out in stage.outputs if out.destination]
+    return any(scratch in content or elf.hides_text(content) for content in products)
 
 
 def _deliver(task: Task, execution: Execution, kept_in: str) -> bool:

@@ -5,6 +5,7 @@ Knows nothing of slots, other processes or the store.
 
 from __future__ import annotations
 
+from nvccache.execution import rehearsals
 from nvccache.module_id import ids
 from nvccache.plan.model import Stage
 
@@ -105,6 +106,11 @@ def _urgency(task: Task) -> tuple[int, int]:
     return -tool.priority, -task.number if tool.goes_last_first else task.number
 
 
+def _may_do_anything(task: Task) -> bool:
+    """Whether it is that of a host compiler's wrapper of which it is not known what it becomes."""
+    return rehearsals.is_of_host(task.stage) and not task.stage.command
+
+
 class Tasks:
     """The stages of one call, in nvcc's order. `read_by` tells which intermediates a stage reads."""
 
@@ -157,6 +163,11 @@ class Tasks:
             # What is not understood may also work on products, which have to be where it expects them.
             before = [other for other in self.all if other.number < task.number]
             return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
+        if _may_do_anything(task) and any(
+            _may_do_anything(other) and other.number < task.number and other.state != State.DONE
+            for other in self.all
+        ):
+            return False  # they may use one file in turns
         needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)
         if needs_all_text and not self._passes_are_known(task):
             return False

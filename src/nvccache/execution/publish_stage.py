@@ -9,7 +9,7 @@ from nvccache.files import elf, keys
 from nvccache.machine import scratch
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
-from nvccache.observation import unchanged_files
+from nvccache.observation import process_checks, unchanged_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
@@ -97,15 +97,29 @@ class Publisher:
             read = self._input_record_of(stage, made)
         except UnreadableError as error:
             return Published(reason_against_record=str(error))
+        grown = self._grown_file(made)
+        if grown:  # as a hit beside others that ran it would be missing there; so is a call, but all of it
+            self._store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
+            self._add_blobs(stage)
+            return Published(read, is_bound=ids.generates(stage))
         kept_under = self._key_to_publish(stage, front_key, made, read)
         if not kept_under.key:
             return Published(read, reason_against_record=f"the module id of {stage.kind} is not understood")
+        self._add_blobs(stage)
+        self._add_entry(stage, kept_under.key, lookup, made)
+        return Published(read, kept_under.is_bound)
+
+    def _grown_file(self, made: Made) -> str:
+        """A file of others that a stage has appended to, or empty."""
+        processes = [process for log in made.logs for process in log.read().processes]
+        grown = (process_checks.grows(process, self._execution.plan.scratch) for process in processes)
+        return next(filter(None, grown), "")
+
+    def _add_blobs(self, stage: Stage) -> None:
         for path, content in self._contents(stage).items():
             assert content is not None
             is_product = bool(self._execution.outputs[path][1].destination)
             self._store.add_blob(self._workspace.digest_of(path), content, compress=not is_product)
-        self._add_entry(stage, kept_under.key, lookup, made)
-        return Published(read, kept_under.is_bound)
 
     def _add_entry(self, stage: Stage, key: str, lookup: Lookup, made: Made) -> None:
         completed = made.completed

@@ -205,6 +205,7 @@ class StageLookups:
             state = self._call.state(path)
             self._add(path, (state,))
             if state == ABSENT and not self._call.is_link(path):
+                self._plain.add(path)  # a link to nowhere is absent, too
                 return
         if self._call.is_link(path):
             self._links.add(path)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
 
 _SETS = (
-    *("absent", "executable", "links", "resolved", "listed", "written"),
+    *("absent", "executable", "links", "resolved", "listed", "written", "appended", "removed"),
     *("variables", "questions", "sought", "inputs", "statuses", "attributes", "permissions"),
 )
 
@@ -62,6 +62,8 @@ class Process:
     resolved: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)  # made, emptied or replaced, or given another status
+    appended: set[str] = field(default_factory=set)  # opened to be appended to, and not made by that
+    removed: set[str] = field(default_factory=set)  # or emptied or replaced: what others have made
     updated: dict[str, Signature] = field(default_factory=dict)  # opened to be written to where they lie
     variables: set[str] = field(default_factory=set)
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # name, number, phase

@@ -32,7 +32,7 @@ LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
 _COUNTS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys("CAgSuwx!", (0,)),
+    **dict.fromkeys("CAgSuwxz!", (0,)),
     **dict.fromkeys("QedlrDXpfnkv", (1,)),
     **dict.fromkeys("Bsahyit", (2,)),
     "E": (5,),
@@ -209,6 +209,8 @@ class _Reader:
             self._note_made(path)
         elif kind == "u":
             process.written.add(os.path.normpath(path))
+        elif kind == "z":
+            self._note_gone(path)
         elif kind == "o":
             self._note_opened(path, numbers)
         else:
@@ -249,6 +251,7 @@ class _Reader:
     def _note_opened(self, path: str, numbers: Sequence[int]) -> None:
         process, error, flags = self._process, numbers[0], numbers[1]
         if error == errno.EEXIST:
+            process.links.add(path)  # one that leads nowhere is there, too
             process.found.setdefault(path, 0)
         elif error:
             self._note_error(path, error)
@@ -283,6 +286,13 @@ class _Reader:
         self._written_from_root.add(self._from_root(path))
         self._process.written.add(os.path.normpath(path))
 
+    def _note_gone(self, path: str) -> None:
+        """What was removed, emptied or replaced, which the run has made itself or not."""
+        if self._from_root(path) in self._written_from_root:
+            self._written.add(path)  # under any name of its own
+        else:
+            self._process.removed.add(path)
+
     def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
         """A regular file that may be written to where it lies, or that opening it for that has made.
 
@@ -292,7 +302,9 @@ class _Reader:
         access = flags & os.O_ACCMODE
         if flags & os.O_CREAT and not size and changed >= self._began:
             self._note_made(path)
-        elif access != os.O_RDONLY and not flags & os.O_APPEND:
+        elif access != os.O_RDONLY and flags & os.O_APPEND:
+            self._process.appended.add(os.path.normpath(path))
+        elif access != os.O_RDONLY:
             shown = (device, inode & _MOST_INODES, size, modified, changed)
             self._process.updated.setdefault(path, shown)
         if access == os.O_WRONLY:

@@ -247,7 +247,10 @@ def files_looked_at(
 
 
 def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = ()) -> None:
-    """Raise UnreadableError where a process has made what a hit would not bring back, beside its outputs."""
+    """Raise UnreadableError where a process has made what a hit would not bring back, beside its outputs.
+
+    Or removed what a hit would leave.
+    """
     own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
     brought_back = set(map(_with_real_directory, outputs))
     updated = {path for path, shown in process.updated.items() if signatures.of(path) != shown}
@@ -257,6 +260,15 @@ def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = 
         real_path = _with_real_directory(path)
         if not real_path.startswith(own) and real_path not in brought_back:
             raise UnreadableError(f"`{os.path.basename(process.program)}` writes `{path}`")
+    for path in sorted(process.removed):
+        if not path.startswith(own) and not os.path.lexists(path):
+            raise UnreadableError(f"`{os.path.basename(process.program)}` removes `{path}`")
+
+
+def grows(process: Process, scratch: str) -> str:
+    """A file outside the scratch directory that a process appends to, or empty."""
+    own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
+    return min((path for path in process.appended if not path.startswith(own)), default="")
 
 
 def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:

@@ -325,6 +325,11 @@ class _StageInputs:
     def _counts(self, path: str) -> bool:
         return self._call.counts(path) and path not in self._written and path not in self._in_key
 
+    def _was_absent(self, path: str) -> bool:
+        """Whether a path that was looked for in vain is one that was made, and has gone again."""
+        is_made = path in self._written and self._call.counts(path)
+        return is_made and not os.path.lexists(path)
+
     def _names_of_directory(self) -> frozenset[str]:
         """What a tool that is known by its content may look up to learn what its directory is called.
 
@@ -357,6 +362,8 @@ class _StageInputs:
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
             tells_apart = known_programs.tells_directories_apart(process, kind, scripts)
             looked.take(process, lambda path: self._counts(path) and path not in here, tells_apart)
+            for path in filter(self._was_absent, process.absent):
+                looked.follow(path)
         looked.add_absent(path for known in self._libraries for path in known.absent)
         if not self._subject.loaded:
             looked.call(self._subject.word, search_path)

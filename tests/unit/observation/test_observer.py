@@ -86,7 +86,7 @@ def test_relative_paths(run, program):
     found = complete(run(program, "elsewhere"))
     root = str(run.directory)
     assert found.processes[0].absent == {
-        *(f"{root}/{name}" for name in ("before", "sub/by-descriptor", "sub/by-chdir", "by-fchdir")),
+        *(f"{root}/{name}" for name in ("before", "sub", "sub/by-descriptor", "sub/by-chdir", "by-fchdir")),
     }
     assert found.processes[0].directory == root and found.written == {f"{root}/sub"}
 
@@ -147,6 +147,55 @@ def test_another_status_is_a_change(run, call, how):
     (process,) = complete(result).processes
     changed = {os.path.basename(path) for path in (*process.written, *process.updated)}
     assert "file" in changed
+
+
+MADE = {
+    "mkdir": "os.mkdir('new')",
+    "mkfifo": "os.mkfifo('new')",
+    "mknod": "os.mknod('new')",
+    "symlink": "os.symlink('old', 'new')",
+    "link": "os.link('old', 'new')",
+    "exclusive": "os.open('new', os.O_CREAT | os.O_EXCL)",
+    "descriptor": "os.mkdir('new', dir_fd=os.open('.', os.O_DIRECTORY))",
+}
+TRYING = "import os\ntry: {}\nexcept OSError: pass"
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_whether_a_name_was_taken(run, how):
+    (run.directory / "old").write_text("")
+    argv = (sys.executable, "-ISc", TRYING.format(MADE[how]))
+    (process,) = complete(run(*argv, watched="free")).processes
+    new = {path for path in process.written if os.path.basename(path) == "new"}
+    assert new and new <= process.absent, "the call succeeds where nothing was"
+    (process,) = complete(run(*argv, watched="taken")).processes
+    assert new <= process.found.keys() and not new & (process.absent | process.written)
+
+
+# What has gone then, and which names the call tells of where it fails.
+GONE = {
+    "unlink": ("unlink('old')", {"old"}, {"old"}),
+    "remove": ("remove('old')", {"old"}, {"old"}),
+    "rmdir": ("rmdir('sub')", {"sub"}, {"sub"}),
+    "descriptor": ("unlink('old', dir_fd=os.open('.', os.O_DIRECTORY))", {"old"}, {"old"}),
+    "rename": ("rename('old', 'new')", {"old"}, {"old"}),
+    "replace": ("rename('old', 'other')", {"old", "other"}, {"old"}),
+    "emptied": ("open('old', os.O_TRUNC | os.O_WRONLY)", {"old"}, {"old"}),
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_what_has_gone(run, how):
+    text, gone, told = GONE[how]
+    (run.directory / "sub").mkdir()
+    (run.directory / "other").write_text("")
+    (run.directory / "old").write_text("")
+    argv = (sys.executable, "-ISc", TRYING.format(f"os.{text}"))
+    assert seen_by(complete(run(*argv, watched="there")), "removed") == gone
+    if how == "emptied":
+        (run.directory / "old").unlink()
+    found = complete(run(*argv, watched="gone"))
+    assert seen_by(found, "absent") >= told and not seen_by(found, "removed")
 
 
 def test_what_has_no_name_any_more_has_nothing_to_tell(run, program):

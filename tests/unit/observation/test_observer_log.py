@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -154,6 +155,21 @@ def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
     assert found.processes[0].written == {"/tmp/made", "/tmp/before"}
 
 
+def test_what_lay_there_could_not_be_made_anew(observe_one):
+    creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    found = observe_one(f"o {errno.EEXIST} {creating}\t/there")
+    assert found.links == {"/there"} and found.found == {"/there": 0}, "a link to nowhere is there"
+
+
+def test_what_has_gone_was_made_by_the_run_or_by_others(observe):
+    """By any name of its own: `rm -r` names what is in a directory from the root."""
+    found = observe(
+        batch(ROOT, *start(), "w\t/tmp/./made", "z\t/tmp/made", "z\t/tmp/lay", "w\t/tmp/lay", END)
+    )
+    assert found.incomplete == "" and found.processes[0].removed == {"/tmp/lay"}
+    assert found.written >= {"/tmp/./made", "/tmp/made"}, "so that looking for it again tells nothing"
+
+
 def test_what_opening_for_writing_has_made_or_may_change(observe_one):
     """An empty file that has just changed is new; to a log is appended, and it must be there again."""
     creating = os.O_WRONLY | os.O_CREAT
@@ -166,6 +182,7 @@ def test_what_opening_for_writing_has_made_or_may_change(observe_one):
     found = observe_one(
         new, log, *lying, opened("/read"), opened("/dev/null", creating, DEVICE), "u\t/touched"
     )
+    assert found.appended == {"/log"}
     assert found.written == {"/new", "/touched"}
     assert found.updated == {"/lying": (1, 2, 5, 3, 4), "/mapped": (1, 2, 5, 3, 4)}
     assert found.found == {"/new": 0, "/log": 0, "/lying": 0}

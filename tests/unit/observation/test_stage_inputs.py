@@ -11,6 +11,7 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
+from nvccache.observation import process_checks
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import differences, machine_facts
@@ -258,6 +259,30 @@ def test_what_is_written_to_where_it_lies_is_a_product_that_no_record_has(place)
         else:
             with pytest.raises(UnreadableError, match=f"`cat` writes `{path}`"):
                 read_by(place, ran("cat", updated={path: shown}))
+
+
+def test_what_is_removed_is_none_that_lay_there(place):
+    """What lies there again, a product, is another matter; so are files in the scratch directory."""
+    assert read_by(place, ran("cat", removed={f"{place}/scratch/a.ii", "a.h"}))
+    with pytest.raises(UnreadableError, match="`cat` removes `gone`"):
+        read_by(place, ran("cat", removed={"gone"}))
+
+
+def test_what_was_not_there_before_it_was_made_and_removed_again(place):
+    process = ran("cat", absent={"lock"}, written={"lock"})
+    made = read_by(place, process, written={"lock"})
+    assert ["-lock"] in made.names and "lock" in made.plain, "nor is it a link to nowhere"
+    process = ran("g++", absent={"b.h"}, written={"b.h"})
+    made = read_by(place, process, written={"b.h"}, of=subject(intermediates=frozenset({"b.h"})))
+    assert not any("b.h" in name for names in made.names for name in names), "products are there now"
+
+
+def test_what_is_appended_to(place):
+    def grown(*appended: str) -> str:
+        return process_checks.grows(ran("cat", appended={*appended}), f"{place}/scratch")
+
+    assert grown(f"{place}/scratch/log", "/dev/null") == ""
+    assert grown(f"{place}/scratch/log", "log") == "log"
 
 
 def test_scratch_files_may_be_named_through_links(place):
