@@ -83,6 +83,22 @@ GUARDS = [
         "option_by_which and lineinfo",
     ),
     Guard(
+        "line information: relative names",
+        "find_stage.py",
+        "stage.grammar.joins_directory and self._workspace.are_absolute(read)",
+        "stage.grammar.joins_directory",
+        "tests/scenarios/test_other_directories.py",
+        "line_information and header",
+    ),
+    Guard(
+        "line information: records",
+        "record_call.py",
+        "if not all(map(self.execution.keys.is_free_of_directory, naming)):",
+        "if False:",
+        "tests/scenarios/test_other_directories.py",
+        "before_relative and debug",
+    ),
+    Guard(
         "cut-off: scripts as host compilers",
         "find_stage.py",
         "_lines and self._knows_compilers",
@@ -96,7 +112,7 @@ GUARDS = [
         'if text and not text.meaning:\n                return ""',
         "",
         LINES,
-        "reads_its_line and builtin",
+        "that_is_not_understood",
     ),
     Guard(
         "cut-off: hits on text that has moved",

@@ -202,6 +202,52 @@ def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace
     assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
 
 
+# A header of the user's that asks, as PyTorch's do: in bodies, and for the lines of those who call it.
+ASKING = """#pragma once
+#define HD __host__ __device__
+struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
+HD int operator+(int a, const place &b);
+HD inline int body() { return place::here().at; }
+HD inline int named(int line = place::here().at) { return line; }
+struct member { int at = place::here().at; };
+"""
+# A use in the source, and the files whose lines are in what is made of it.
+USES_IN_SOURCE = {
+    "body()": {"asking.h"},
+    "place::here().at": {"a.cu"},
+    "(place::here)().at": {"a.cu"},
+    "named()": {"a.cu"},
+    "member{}.at": {"a.cu"},
+    "other()": {"other.h"},
+    "plain()": set(),
+    'named\n#include "rest.h"\n': {"a.cu", "rest.h"},
+    'named(\n#include "rest.h"\n)': {"a.cu"},
+}
+
+
+@pytest.mark.by_default("body()-plain.h", "named()-a.cu", "other()-other.h")
+@pytest.mark.parametrize("edited", ["a.cu", "asking.h", "other.h", "plain.h", "rest.h"])
+@pytest.mark.parametrize("use", USES_IN_SOURCE)
+def test_a_header_of_the_user_that_asks(workspace: Workspace, tmp_path: Path, use: str, edited: str) -> None:
+    """Lines count in that header, and where what it declares is used; the object is that of plain nvcc."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    before = {
+        "asking.h": ASKING,
+        "other.h": '#include "asking.h"\nHD inline int other() { return named(); }\n',
+        "plain.h": '#include "asking.h"\nHD inline int plain() { return 7; }\n',
+        "rest.h": "()" if use.startswith("named\n") else "1",
+        "a.cu": '#include "other.h"\n#include "plain.h"\n'
+        + KERNEL.format(device=f"*x = {use};", host=f"return {use};"),
+    }
+    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-I", ".")
+    counters = check_edit(workspace, (before, {**before, edited: COMMENT + before[edited]}), argv)
+    # `asking.h` and `other.h` ask by themselves, whether or not somebody wants to know.
+    if edited in ("plain.h", "a.cu") and edited not in USES_IN_SOURCE[use]:
+        assert counters.compiled() == {}
+    if edited in USES_IN_SOURCE[use]:
+        assert counters.compiled().keys() >= FRONT
+
+
 @pytest.mark.by_default("__FILE__")
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
 def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:

@@ -28,6 +28,7 @@ INTERNAL = (
     " { *x = counter; } }\nint launch(int *x) { hidden<<<1, 32>>>(x); return VALUE; }\n"
 )
 NAMED = PLAIN + "extern const char *const name;\nconst char *const name = __FILE__;\n"
+HEADER = "#define VALUE 1\n__device__ __forceinline__ int part(int x) { return x / 3; }\n"
 MAPPED = "-Xcompiler -ffile-prefix-map={here}=."
 
 
@@ -133,6 +134,36 @@ def test_debug_information_names_each_build_directory(
     for option in ("-lineinfo", "-G"):
         for directory in ("p/b1", "p/b2"):
             compile_in(workspace, directory, *line, option, keep=reference_directory)
+
+
+@pytest.mark.by_default("absolute", "a relative header", "debug information")
+@pytest.mark.parametrize(
+    ("words", "text", "is_direct"),
+    [
+        (("{here}/src/a.cu", "-I{here}/inc"), PLAIN, True),
+        (("{here}/src/a.cu", "-I../inc"), PLAIN, False),
+        (("../src/a.cu", "-I{here}/inc"), PLAIN, False),
+        (
+            ("{here}/src/a.cu", "-I{here}/inc"),
+            PLAIN.replace("__global__", '#line 7 "x.h"\n__global__'),
+            False,
+        ),
+        (("{here}/src/a.cu", "-I{here}/inc", "-G"), PLAIN, False),
+    ],
+    ids=["absolute", "a relative header", "a relative source", "a relative name", "debug information"],
+)
+def test_line_information_names_a_build_directory_before_relative_names_alone(
+    workspace: Workspace, words: tuple[str, ...], text: str, is_direct: bool
+) -> None:
+    check_out(workspace, text.replace("{ *x", "{ *x = part(*x); *x"), "p")
+    workspace.write("p/inc/h.h", HEADER)
+    time.sleep(OLD_ENOUGH)
+    assert compile_in(workspace, "p/b1", *words, "-lineinfo").outcome == "miss"
+    counters = compile_in(workspace, "p/b2", *words, "-lineinfo")
+    assert (counters.outcome == "direct_hit") == is_direct
+    assert is_direct or counters.ran()["cicc"] == 1
+    workspace.write("p/inc/h.h", f"// a line\n{HEADER}")
+    assert compile_in(workspace, "p/b3", *words, "-lineinfo").ran()["cicc"] == 1
 
 
 def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:

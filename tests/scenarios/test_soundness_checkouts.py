@@ -132,6 +132,14 @@ CASES = {
         },
         options="-isystem {work}/outside",
     ),
+    "a header outside that asks for its name": Checkouts(
+        DIRECT_HIT,
+        {
+            "src/a.cu": "#include <s.h>\n" + USER,
+            "../../outside/s.h": "inline const char *file() { return __builtin_FILE(); }\n",
+        },
+        options="-I {work}/outside",
+    ),
     "assert": Checkouts(
         NO_DIRECT_HIT,
         {"src/a.cu": "#include <cassert>\nvoid host(int x) { assert(x); }\n"},

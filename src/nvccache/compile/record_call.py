@@ -178,9 +178,13 @@ class Recorder:
             return direct.BOUND, IS_BOUND
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.execution.plan.stages
-        if any(stage.tool.names_directory(stage.command or stage.argv, self.cwd, pwd) for stage in stages):
+        naming = [
+            each for each in stages if each.tool.names_directory(each.command or each.argv, self.cwd, pwd)
+        ]
+        if not all(map(self.execution.keys.is_free_of_directory, naming)):
             return direct.PLACED, HOLDS_DIRECTORY
-        kept_here = self._kept_here(given) or (LED_HERE if self._is_led_here(made) else "")
+        kept_here = HOLDS_DIRECTORY if naming else self._kept_here(given)
+        kept_here = kept_here or (LED_HERE if self._is_led_here(made) else "")
         if not kept_here:
             return direct.SHARED, ""
         return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED, kept_here

@@ -95,10 +95,17 @@ class StageKeys:
             dated,
             self._workspace.source_paths_in(read),
         )
+        if self.is_free_of_directory(stage):
+            found = [component for component in found if component[0] != "directory"]
         if stage.is_preprocessor and execution.base:
             # What is kept of a text includes whether it is free of this one, and the text itself is not kept.
             found.append(("base directory", (execution.base,)))
         return found
+
+    def is_free_of_directory(self, stage: Stage) -> bool:
+        """Whether it would name the working directory only before relative names, and reads none."""
+        read = self._execution.read_by(stage)
+        return stage.grammar.joins_directory and self._workspace.are_absolute(read)
 
     def meaning_key(self, stage: Stage, known: Known, by_bytes: Sequence[KeyComponent]) -> str:
         """The key by what the text says, or empty where the stage reads none, or that is not known."""
@@ -255,7 +262,7 @@ class Finder:
                 self._store.rely_on(lookup.entry.outputs[output.role])
                 self._execution.workspace.expect(output.path, lookup.entry.outputs[output.role])
             if lookup.facts:
-                self._execution.workspace.take_meaning(output.path, lookup.facts.meaning)
+                self._execution.workspace.take_pass(output.path, lookup.facts)
 
     def _input_records(self, front_key: str, asks_beyond: bool) -> Iterator[Found]:
         """The input records that hold. One that was not observed would leave the call without a record."""

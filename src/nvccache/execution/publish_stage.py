@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
 
+_DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working directory
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -69,6 +71,9 @@ class Publisher:
         own = os.fsencode(f"{self._execution.cwd}//")  # as a pass names it, which no digest of its text tells
         if not stage.grammar.sees_directory and any(own in content for content in filter(None, contents)):
             return f"a product of {stage.kind} names the working directory"
+        is_free = self._execution.keys.is_free_of_directory(stage)
+        if is_free and any(_DEBUG_INFORMATION in content for content in filter(None, contents)):
+            return f"a product of {stage.kind} may name the working directory"
         is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
         if is_blind and any(map(elf.hides_text, filter(None, contents))):
             return f"a product of {stage.kind} may name the scratch directory"  # in debug information

@@ -204,7 +204,7 @@ class StageRuns:
             content = self._workspace.read_written(output)
             if stage.is_preprocessor:
                 found[output.path] = passes.of_text(content, self._context.checkout)
-                self._workspace.take_meaning(output.path, found[output.path].meaning)
+                self._workspace.take_pass(output.path, found[output.path])
         return found
 
     def _known_outputs(self, stage: Stage) -> list[Output]:

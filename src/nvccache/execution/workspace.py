@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nvccache.preprocessed.passes import Pass
     from nvccache.store.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()
@@ -40,7 +41,7 @@ class Workspace:
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
-        self._meanings: dict[str, str] = {}  # of preprocessed text, where that is understood
+        self._passes: dict[str, Pass] = {}  # what is known of preprocessed text
         self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
         self._on_disk: set[str] = set()
         self._adopted: set[str] = set()
@@ -52,13 +53,22 @@ class Workspace:
     def knows(self, path: str) -> bool:
         return path in self._digests
 
-    def take_meaning(self, path: str, meaning: str) -> None:
-        """Take what a preprocessed text says apart from its lines; empty where that is not known."""
-        self._meanings[path] = meaning
+    def take_pass(self, path: str, known: Pass) -> None:
+        """Take the facts about a preprocessed text."""
+        self._passes[path] = known
 
     def meaning_of(self, path: str) -> str:
-        """That, or the digest of all of the text; empty for one that has not been made."""
-        return self._meanings.get(path) or self._digests.get(path, "")
+        """What a preprocessed text says apart from its lines, or where that is not known, the digest of all.
+
+        Empty for one that has not been made.
+        """
+        meaning = self._passes[path].meaning if path in self._passes else ""
+        return meaning or self._digests.get(path, "")
+
+    def are_absolute(self, paths: Iterable[str]) -> bool:
+        """Whether some preprocessed text among these files names others by absolute paths alone."""
+        texts = [self._passes[path] for path in paths if path in self._passes]
+        return bool(texts) and all(text.is_absolute for text in texts)
 
     def expect(self, path: str, digest: str) -> None:
         """A stage that hit would have written this."""
@@ -88,6 +98,7 @@ class Workspace:
         """Take in a file that a command not understood has written, or changed where it lay."""
         self._digests[path] = keys.digest_bytes(content)
         self._contents.pop(path, None)
+        self._passes.pop(path, None)
         self._adopted.add(path)
         self._on_disk.add(path)
 

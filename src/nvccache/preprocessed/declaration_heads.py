@@ -22,6 +22,7 @@ _LITERAL = re.compile(
     rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+')"""
 )
 _TEMPLATE = re.compile(rb"^\s*(?:extern\s+)?template\s*<")
+_CONSTRAINT = re.compile(rb"^\s*requires\s+[\w:]+<[^<>()]*>(?=\s+\w)")  # of the plainest form
 _CLASS_HEAD = re.compile(rb"^\s*(?:class|struct|union)\s+(\w+)\s*(?:final\s*)?(?::[^:].*)?$", re.DOTALL)
 _FUNCTION_HEAD = re.compile(rb"^(?:[\w\s:*&<>,]*[\s*&>:])?(\w+)\s*\(")
 _ARGUMENTS = re.compile(rb"<[^<>]*>")
@@ -51,7 +52,8 @@ _ODD_BODY = re.compile(rb"\b(?:auto|class|struct|union|enum|namespace|requires|c
 _CALLED_UNNAMED = frozenset(
     (b"begin", b"end", b"get", b"await_transform", b"initial_suspend", b"final_suspend", b"yield_value",
      b"return_value", b"return_void", b"unhandled_exception", b"await_ready", b"await_suspend",
-     b"await_resume", b"get_return_object", b"noexcept", b"sizeof", b"alignof", b"if", b"for", b"while",
+     b"await_resume", b"get_return_object", b"get_return_object_on_allocation_failure",
+     b"noexcept", b"sizeof", b"alignof", b"if", b"for", b"while",
      b"switch", b"return", b"catch", b"defined", b"__extension__")
 )  # fmt: skip
 
@@ -100,6 +102,15 @@ def is_function(head: bytes) -> bool:
     )
 
 
+def initializers(head: bytes) -> int:
+    """Where the initializers of a constructor begin, which belong to its body; the end if it has none."""
+    for colon in _SINGLE_COLON.finditer(head):
+        declared = head[: colon.start()]
+        if is_balanced(declared) and is_function(declared):
+            return colon.start()
+    return len(head)
+
+
 def _grouped(head: bytes) -> tuple[bytes, list[bytes]]:
     """A text with `(N)` in the place of each group in parentheses, and what stands in them."""
     flat = b""
@@ -128,6 +139,7 @@ def plain(head: bytes) -> bytes:
         head = head[: found.start()] + b" " + head[_end_of_group(head, found.end(), b"(", b")") :]
     while found := _TEMPLATE.match(head):
         head = head[_end_of_group(head, found.end(), b"<", b">") :]
+        head = _CONSTRAINT.sub(b" ", head)
     return head
 
 
@@ -153,20 +165,33 @@ def names_declared(head: bytes) -> Sequence[bytes]:
     declared_class = _CLASS_HEAD.match(head)
     if declared_class:
         return (declared_class[1],)
+    names, parameters = _function(head)
+    if not _MAY_DECLARE.match(parameters):
+        return names
+    # A parameter without a name, or an object: `type (name)`.
+    object_name = _ONE_NAME.match(parameters)
+    if not object_name:
+        raise UnknownError
+    return (*names, object_name[1])
+
+
+def name_of_member(head: bytes) -> bytes:
+    """The name of what a class declares, if that is a function, or a constructor; raises UnknownError."""
+    names, parameters = _function(plain(head))
+    if _MAY_DECLARE.match(parameters):
+        raise UnknownError
+    return names[0]
+
+
+def _function(head: bytes) -> tuple[Sequence[bytes], bytes]:
+    """The names by which a function is declared, its own first, and its parameters; raises UnknownError."""
     flat, groups = _grouped(head)
     function = _FUNCTION_HEAD.match(flat)
     if not function or function[1] in _CALLED_UNNAMED or _ODD_WORD.search(head):
         raise UnknownError
     if not _BEHIND_PARAMETERS.match(flat, flat.index(b")") + 1) or _has_comma(flat[: function.start(1)]):
         raise UnknownError
-    names = (function[1], *_QUALIFIED.findall(flat[: function.end()]))
-    if not _MAY_DECLARE.match(groups[0]):
-        return names
-    # A parameter without a name, or an object: `type (name)`.
-    object_name = _ONE_NAME.match(groups[0])
-    if not object_name:
-        raise UnknownError
-    return (*names, object_name[1])
+    return (function[1], *_QUALIFIED.findall(flat[: function.end()])), groups[0]
 
 
 def _has_comma(text: bytes) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
+# Those of the preprocessor's own places have no text.
+_RELATIVE = re.compile(rb'\n# \d+ "(?!/|<built-in>"|<command-line>")')
 _ANY = re.compile(rb'^# \d+ "(?:[^"\\\n]|\\.)*"[ 0-9]*\n', re.MULTILINE)
 _DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -41,6 +43,11 @@ def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
 def union(passes: Iterable[Sequence[tuple[bytes, bool]]]) -> list[tuple[bytes, bool]]:
     """What is listed for all passes, each where it is listed first."""
     return list(dict.fromkeys(itertools.chain.from_iterable(passes)))
+
+
+def are_absolute(preprocessed: bytes) -> bool:
+    """Whether each name in a marker is an absolute path."""
+    return not _RELATIVE.search(b"\n" + preprocessed[:1024]) and not _RELATIVE.search(preprocessed)
 
 
 def without_directory(preprocessed: bytes) -> bytes:

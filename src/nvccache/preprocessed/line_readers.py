@@ -1,12 +1,12 @@
-"""Whether text of the user's can ask where it stands, by way of what system headers declare.
+"""Which files of a text ask where they stand, so that where their lines are is part of what they say.
 
 `__builtin_LINE()` and its likes tell where an expression stands. Inside a function's body, that is a line of
 the body, wherever it is called from; in a default argument or the initializer of a member, it is the line of
 the caller (tried with cudafe++, cicc and g++ 12: templates, lambdas, constant expressions, constructors that
-nobody wrote). Text of system headers is part of what a text says, line markers and all (normalized_text.py).
-So lines matter if the user's text names one of these words, or anything that was declared with them outside
-of a body, or anything that was declared with that. Every use of a declaration names it: a function by its
-name, a constructor or a member by its class, or by what hands out or takes an object of that class.
+nobody wrote). So a file asks if it names one of these words, or anything that was declared with them outside
+of a body, in whatever file, or anything that was declared with that. Every use of a declaration names it: a
+function by its name, a constructor or a member by its class, or by what hands out or takes an object of that
+class. A member function is also named where it is called, and only a call evaluates a default argument.
 
 What is declared is read off the text before a block or a semicolon, for a few plain forms of declarations
 (declaration_heads.py). Whatever is none of these may be used without being named, as far as is known here.
@@ -22,13 +22,16 @@ from nvccache.preprocessed.declaration_heads import UnknownError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-# They ask where they stand, also through std::source_location and its likes.
-_READERS = (b"source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
+# They ask where they stand; whatever else does so, as std::source_location, is declared with them.
+_READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
 _WORD = re.compile(rb"\w+")
+_CALLED = b"("  # behind a name: only a call of it counts
+# What stands behind a name that is called: `(f)()`, `f<1>()`; a comment or a marker may stand between.
+_CALL = re.compile(rb"[\s)]*[(</#]")
 _CHANGE = re.compile(rb'\n# \d+ "[^\n]*" ([12])(?: 3)?(?: 4)?(?=\n)')
-_MOST_NAMES = 64  # so many that the user's text will hold one of them, or that there is no end to it
+_MOST_NAMES = 64  # so many that most files will hold one of them, or that there is no end to it
 # A separator between digits is no quotation mark.
 _TOKEN = re.compile(
     rb"""[{};]|"(?:[^"\\\n]|\\.)*"|'(?<!\w')(?:[^'\\\n]|\\.)+'|'(?<=\b[uUL]')(?:[^'\\\n]|\\.)+'"""
@@ -39,12 +42,13 @@ _IS_NAMESPACE = re.compile(rb'(?:^|\s)(?:namespace\b[^=;()]*|extern\s*"C(?:\+\+)
 
 
 class _Class:
-    """A class, or a template of one: `head` is what stands before its block."""
+    """A class, or a template of one: `head` is what stands before its block, `heads` also those inside."""
 
-    __slots__ = ("has_objects", "head")
+    __slots__ = ("has_objects", "head", "heads")
 
     def __init__(self, head: bytes) -> None:
         self.head = head
+        self.heads = [head]
         self.has_objects = False  # whether something is declared behind the block
 
     def name(self) -> bytes:
@@ -52,6 +56,15 @@ class _Class:
         if self.has_objects:
             raise UnknownError
         return declaration_heads.name_of_class(self.head)
+
+    def use_of(self, head: bytes) -> bytes:
+        """The name by which a member is used: its own where it is a function; raises UnknownError."""
+        try:
+            name = declaration_heads.name_of_member(head)
+        except UnknownError:
+            return self.name()
+        is_constructor = any(_mentions(each, name) for each in self.heads)
+        return self.name() if is_constructor else name + _CALLED
 
 
 class _Declaration:
@@ -77,30 +90,70 @@ def are_in(text: bytes) -> bool:
     return any(word in text for word in _READERS)
 
 
-def reach(of_system: Iterable[bytes], of_user: bytes) -> bool:
-    """Whether the user's text may ask where it stands; `of_system` are stretches of system headers."""
-    if are_in(of_user):
-        return True
-    stretches = [_Stretch(text) for text in of_system]
-    names = {word for stretch in stretches for word in stretch.readers()}
-    new = set(names)
+def files_asking(of_system: Sequence[bytes], of_files: Mapping[bytes, bytes]) -> set[bytes]:
+    """The names of the files that may ask where they stand; raises UnknownError if any may.
+
+    `of_system` are stretches of system headers, and `of_files` is the text of each other file. CCCL can be
+    followed by its classes, whose functions have names that others have as well, and PyTorch by its
+    functions, since there is an operator for their class.
+    """
     try:
-        while new:
-            if len(names) > _MOST_NAMES or any(_mentions(of_user, name) for name in new):
-                return True
-            found = {word for stretch in stretches for name in new for word in stretch.declared_with(name)}
-            new = found - names
-            names |= new
+        return _Followed(of_system, of_files, by_calls=False).asking()
     except UnknownError:
-        return True
-    return False
+        return _Followed(of_system, of_files, by_calls=True).asking()
+
+
+class _Followed:
+    """The names that are followed through the text of system headers, and of other files that ask.
+
+    A use of a member names its class. `by_calls`, one of a member function calls it by its name.
+    """
+
+    def __init__(
+        self, of_system: Sequence[bytes], of_files: Mapping[bytes, bytes], *, by_calls: bool
+    ) -> None:
+        self._others = dict(of_files)
+        self._by_calls = by_calls
+        self._stretches: list[_Stretch] = []
+        self._names: set[bytes] = set()
+        self._done: set[tuple[_Stretch, bytes]] = set()
+        for text in of_system:
+            self._add(text)
+
+    def _add(self, text: bytes) -> None:
+        self._stretches.append(_Stretch(text, by_calls=self._by_calls))
+        self._names.update(self._stretches[-1].readers())
+
+    def asking(self) -> set[bytes]:
+        """The other files that name one of them; raises UnknownError."""
+        found: set[bytes] = set()
+        while more := {name for name, text in self._others.items() if self._is_asking(text)}:
+            found |= more
+            for name in more:
+                self._add(self._others.pop(name))
+        return found
+
+    def _is_asking(self, text: bytes) -> bool:
+        if are_in(text):
+            return True
+        self._follow()
+        return any(_mentions(text, name) for name in self._names)
+
+    def _follow(self) -> None:
+        """Add what is declared with a name, until there is nothing new; raises UnknownError."""
+        while todo := {(stretch, name) for stretch in self._stretches for name in self._names} - self._done:
+            self._done |= todo
+            self._names.update(word for stretch, name in todo for word in stretch.declared_with(name))
+            if len(self._names) > _MOST_NAMES:
+                raise UnknownError
 
 
 class _Stretch:
-    """Text of system headers without a break: that of several files, one inside the other."""
+    """Text without a break: that of several system headers, one inside the other, or of one other file."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, *, by_calls: bool) -> None:
         self._text = text
+        self._by_calls = by_calls
         self._starts: list[int] = []  # of the parts between two changes of the file
         self._files: list[_File] = []  # of each part
 
@@ -130,14 +183,14 @@ class _Stretch:
         for marker in (*_CHANGE.finditer(self._text), None):
             start, end = end, marker.start() if marker else len(self._text)
             if not open_files:
-                open_files.append(_File())  # was entered before, or is the first
+                open_files.append(_File(by_calls=self._by_calls))  # was entered before, or is the first
             open_files[-1].add(start, self._text[start:end])
             self._starts.append(start)
             self._files.append(open_files[-1])
             if marker and marker[1] == b"2":
                 open_files.pop()
             elif marker:
-                open_files.append(_File())
+                open_files.append(_File(by_calls=self._by_calls))
 
     def _is_marker(self, position: int) -> bool:
         return self._text.startswith(b"# ", self._text.rfind(b"\n", 0, position) + 1)
@@ -150,7 +203,8 @@ class _File:
     of the same names; inside a body there is nothing to declare.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_calls: bool) -> None:
+        self._by_calls = by_calls
         self._parts: list[bytes] = []
         self._shifts: list[tuple[int, int]] = []  # where a part begins in the stretch, and here
         self._length = 0
@@ -182,10 +236,13 @@ class _File:
         if not declaration.is_odd and position >= declaration.block:
             if not declaration_heads.is_function(head):
                 raise UnknownError
+        elif not declaration.is_odd and position - declaration.start >= declaration_heads.initializers(head):
+            return
         elif declaration.within:
             if b"friend" in head:
                 raise UnknownError
-            yield declaration.within.name()
+            may_be_called = self._by_calls and not declaration.is_odd and not declaration.is_class
+            yield declaration.within.use_of(head) if may_be_called else declaration.within.name()
         elif declaration.is_class:
             yield _Class(head).name()
         else:
@@ -197,11 +254,13 @@ def _mentions(text: bytes, name: bytes) -> bool:
 
 
 def _positions(text: bytes, name: bytes) -> Iterator[int]:
-    """Where a name is a word of a text."""
+    """Where a name is a word of a text, or is called there."""
+    is_call = name.endswith(_CALLED)
+    name = name.removesuffix(_CALLED)
     position = text.find(name)
     while position >= 0:
         start, end = _word_around(text, position)
-        if text[start:end] == name:
+        if text[start:end] == name and (not is_call or _CALL.match(text, end)):
             yield position
         position = text.find(name, end)
 
@@ -273,6 +332,8 @@ class _Reading:
         elif declaration_heads.opens_class(head):
             self._add(position, position, self._within, is_class=True)
             self._around.append(self._within)
+            if self._within:
+                self._within.heads.append(head)
             self._within = self._within or _Class(head)
             return True
         self._depth, self._block = 1, position

@@ -2,9 +2,9 @@
 
 A comment, a licence or a blank line more moves every line below it. The compilers write where a line is
 into diagnostics and debug information, and nowhere else, unless the text itself asks for it
-(line_readers.py). So cudafe++ and cicc are keyed by the text without line markers and blank lines, where
-line_options.py finds no reason against it. Found by comparing PTX and objects before and after such edits
-(CUDA 11.8 to 13.5).
+(line_readers.py). So cudafe++ and cicc are keyed by the text without line markers and blank lines, but for
+those of the files that ask, where line_options.py finds no reason against it. Found by comparing PTX and
+objects before and after such edits (CUDA 11.8 to 13.5).
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ import re
 
 from nvccache.files import keys
 from nvccache.preprocessed import line_readers
+from nvccache.preprocessed.declaration_heads import UnknownError
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _QUOTE_AFTER_R = re.compile(rb'"(?<=R")')  # many times faster than a search for both
 _RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _ESCAPED = re.compile(rb"\\.")
 _LAST_WORD = re.compile(rb"\w+$")
 _KEPT = b"\n\x01"
-_MARKER = re.compile(rb"\n# \d+ ([^\n]*)")
+_MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
 # From where a system header is entered, or returned to, to where another file is.
 _ENTERS_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n')
@@ -27,42 +33,104 @@ _LEAVES_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12](?: 4)?\n')
 # What stands between two stretches of text: which of 1 main file, 2 system header, 4 C linkage holds.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
-_AS_IT_IS = b"\x028 "
+_AS_IT_IS, _WITH_LINES = b"\x028 ", b"\x029 "
+# A block that is left open makes the text of a file one that is not understood.
+_ENDS_STATEMENT = re.compile(rb"[;{}]\s*$|\n[ \t]*#[^\n]*\s*$")
 _WORTH_KEEPING = 2048  # bytes
+_OF_SYSTEM = b""
+_LINE = 400  # bytes, about: a longer one that ends a piece is taken for no directive
 _SHORT = 8  # digits, which tell that one file is not as it was
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a text says: its digest, or empty where any of its lines may be part of it.
+
+    `files` are short digests of what each file of the user says, by its name in line markers; `asking` those
+    that may ask where they stand, or None where that is not known.
+    """
+
+    digest: str = ""
+    files: tuple[tuple[bytes, str], ...] = ()
+    asking: frozenset[bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Text of one file behind a line marker, which says `number` and `where`: a quoted name and flags.
+
+    A piece of system headers holds markers of its own, and says neither.
+    """
+
+    body: bytes
+    number: bytes = b""
+    where: bytes = b""
+
+    @property
+    def file(self) -> bytes:
+        """Its name, `_OF_SYSTEM` for system headers."""
+        return self.where.rpartition(b'"')[0][1:]
+
+
 def digest_of(text: bytes) -> str:
-    """The digest of what a preprocessed text says, or empty if where its lines are may be part of it."""
-    return digests_of(text)[0]
+    return said_in(text).digest
 
 
-def digests_of(text: bytes) -> tuple[str, dict[bytes, str]]:
-    """That digest, and a short one of what each file of the user says, by its name in line markers."""
+def said_in(text: bytes) -> Said:
+    """What a preprocessed text says."""
     kept = _with_raw_strings_kept(text)
     if not kept:
-        return "", {}
+        return Said()
+    kept = b"\n" + kept
+    first = _MARKER.match(kept)
+    main = first[2] if first else b'""'
+    pieces = list(_pieces(kept, main))
     files: dict[bytes, list[bytes]] = {}
-    said, of_system = _said(kept, files)
-    of_files = {name: keys.digest_bytes(b"\n".join(parts))[:_SHORT] for name, parts in files.items() if parts}
-    if line_readers.are_in(kept) and line_readers.reach(of_system, b"\n".join(_without(said, of_system))):
-        return "", of_files
-    return keys.digest_bytes(b"\n".join(said)), of_files
+    for piece in pieces:
+        if piece.where:
+            files.setdefault(piece.file, []).append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
+    of_files = {name: b"\n".join(parts) for name, parts in files.items()}
+    digests = tuple((name, keys.digest_bytes(said)[:_SHORT]) for name, said in of_files.items())
+    try:
+        asking = _asking(pieces, of_files) if line_readers.are_in(kept) else set()
+    except UnknownError:
+        return Said("", digests)
+    said = _said(pieces, main, asking)
+    return Said(keys.digest_bytes(b"\n".join(said)), digests, frozenset(asking))
 
 
-def _said(text: bytes, files: dict[bytes, list[bytes]]) -> tuple[list[bytes], list[bytes]]:
-    """The text without markers and blank lines, with a mark where a file of another standing begins.
+def _asking(pieces: Iterable[_Piece], of_files: dict[bytes, bytes]) -> set[bytes]:
+    """The files that ask where they stand, or share a statement with one that does; raises UnknownError.
 
-    Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
-    there are, and what a declaration means. System headers are most of a text and hardly ever edited: they
-    stand as they are, each behind its length, which saves most of the time; the second list is of them alone.
-    What other files say is added to `files`.
+    A call may be split between two, and its line be that of either: cicc goes by the closing parenthesis.
     """
-    text = b"\n" + text
-    first = _MARKER.match(text)
-    main = first[1] if first else b""
-    said: list[bytes] = []
-    of_system: list[bytes] = []
+    of_system = [piece.body for piece in pieces if not piece.where]
+    asking = line_readers.files_asking(of_system, of_files) | {_OF_SYSTEM}
+    shared = _shared_statements(pieces)
+    while more := {name for pair in shared if not asking.isdisjoint(pair) for name in pair} - asking:
+        asking |= more
+    return asking - {_OF_SYSTEM}
+
+
+def _shared_statements(pieces: Iterable[_Piece]) -> set[tuple[bytes, bytes]]:
+    """The files of which one goes on with what the other has begun, such as a call."""
+    found = set()
+    before = _Piece(b";")
+    for piece in pieces:
+        if piece.body.isspace():
+            continue
+        if piece.file != before.file and not _ENDS_STATEMENT.search(before.body[-_LINE:]):
+            found.add((before.file, piece.file))
+        before = piece
+    return found
+
+
+def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
+    """The text from one marker to the next where there is any; `main` is what the first one says.
+
+    System headers are most of a text and hardly ever edited: they are one piece from where they are entered
+    to where a file of another kind is, markers and all, which saves most of the time.
+    """
     done = position = 0
     while entered := _ENTERS_SYSTEM.search(text, position):
         start = entered.start()
@@ -70,35 +138,44 @@ def _said(text: bytes, files: dict[bytes, list[bytes]]) -> tuple[list[bytes], li
         position = left.start() if left else len(text)
         if position - start < _WORTH_KEEPING:
             continue  # such as a header that is entered again, for nothing
-        said += _said_by_user(text[done:start], main, files)
-        of_system.append(text[start:position])
-        said += (b"%s%d" % (_AS_IT_IS, position - start), of_system[-1])
+        yield from _pieces_of_user(text[done:start], main)
+        yield _Piece(text[start:position])
         done = position
-    return said + _said_by_user(text[done:], main, files), of_system
+    yield from _pieces_of_user(text[done:], main)
 
 
-def _without(said: list[bytes], of_system: list[bytes]) -> list[bytes]:
-    known = set(map(id, of_system))
-    return [part for part in said if id(part) not in known]
-
-
-def _said_by_user(text: bytes, main: bytes, files: dict[bytes, list[bytes]]) -> list[bytes]:
+def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
     before, *parts = _MARKER.split(text)  # then in turn what a marker says and the text behind it
-    pairs = zip([main, *parts[::2]], [before, *parts[1::2]], strict=True)
-    stretches = [(where, body) for where, body in pairs if len(body) > 1]
-    markers = {where for where, _ in stretches}
-    standings = {where: _standing_of(where, main) for where in markers}
-    of_file = {where: files.setdefault(where.rpartition(b'"')[0][1:], []) for where in markers}
+    for number, where, body in zip(
+        [b"0", *parts[::3]], [main, *parts[1::3]], [before, *parts[2::3]], strict=True
+    ):
+        if len(body) > 1 and body.strip(b"\n"):
+            yield _Piece(body, number, where)
+
+
+def _said(pieces: Iterable[_Piece], main: bytes, asking: set[bytes]) -> list[bytes]:
+    """The text without markers and blank lines, with a mark where a file of another standing begins.
+
+    Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
+    there are, and what a declaration means. System headers stand as they are, each behind its length, and
+    so do files that are `asking`, each behind its marker.
+    """
     said: list[bytes] = []
+    standings: dict[bytes, bytes] = {}
     standing = b""
-    for where, body in stretches:
-        words = body.strip(b"\n")
-        if words:
-            if standings[where] is not standing:
-                standing = standings[where]
+    for piece in pieces:
+        if not piece.where:
+            said += (b"%s%d" % (_AS_IT_IS, len(piece.body)), piece.body)
+            standing = b""
+        elif piece.file in asking:
+            said += (b"%s%s %s" % (_WITH_LINES, piece.number, piece.where), piece.body)
+            standing = b""
+        else:
+            of_piece = standings.setdefault(piece.where, _standing_of(piece.where, main))
+            if of_piece is not standing:
+                standing = of_piece
                 said.append(standing)
-            said.append(_BLANK_LINES.sub(b"\n", words))
-            of_file[where].append(said[-1])
+            said.append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
     return said
 
 

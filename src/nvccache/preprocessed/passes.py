@@ -10,7 +10,7 @@ import os
 import re
 
 from nvccache.preprocessed import line_readers, normalized_text
-from nvccache.preprocessed.line_markers import listed_files, without_markers
+from nvccache.preprocessed.line_markers import are_absolute, listed_files, without_markers
 from nvccache.values import dataclass
 
 _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
@@ -22,13 +22,15 @@ class Pass:
 
     `listed` is what a dependency file lists, see line_markers.py; `free_of` is the checkout whose path the
     text does not contain or ask for, or empty; `meaning` is the digest of what it says apart from lines, or
-    empty (normalized_text.py), and `files` are short digests of what each file of the user says, by its name.
+    empty (normalized_text.py), and `files` are short digests of what each file of the user says, by its name;
+    `is_absolute` if each name in its markers is an absolute path.
     """
 
     listed: tuple[tuple[bytes, bool], ...]
     free_of: str
     meaning: str = ""
     files: tuple[tuple[bytes, str], ...] = ()
+    is_absolute: bool = False
 
     def is_free_of(self, checkout: str) -> bool:
         """Whether the text says nothing of where this checkout is, as far as that is known."""
@@ -38,22 +40,23 @@ class Pass:
         """The form in which an entry keeps them."""
         rows = [[_text(name), is_system] for name, is_system in self.listed]
         files = [[_text(name), digest] for name, digest in self.files]
-        return {"listed": rows, "free_of": self.free_of, "meaning": self.meaning, "files": files}
+        found = {"listed": rows, "free_of": self.free_of, "meaning": self.meaning, "files": files}
+        return {**found, "is_absolute": self.is_absolute}
 
 
 def of_text(preprocessed: bytes, checkout: str) -> Pass:
     """The facts about a pass from what it wrote; `checkout` is that of the call, or empty."""
-    said, files = normalized_text.digests_of(preprocessed)
-    is_free = checkout != "" and not _may_use(checkout, preprocessed, is_understood=said != "")
+    said = normalized_text.said_in(preprocessed)
+    is_free = checkout != "" and not _may_use(checkout, preprocessed, said.asking)
     listed = tuple(listed_files(preprocessed))
-    return Pass(listed, checkout if is_free else "", said, tuple(files.items()))
+    return Pass(listed, checkout if is_free else "", said.digest, said.files, are_absolute(preprocessed))
 
 
-def _may_use(checkout: str, text: bytes, *, is_understood: bool) -> bool:
+def _may_use(checkout: str, text: bytes, asking: frozenset[bytes] | None) -> bool:
     """Whether what is made of a text may depend on the path of the checkout.
 
-    The names of files, which stand in the markers, can be asked for. `is_understood` says that no text of the
-    user's asks for lines, by which it would ask for names; a system header may do so in its functions.
+    The names of files, which stand in the markers, can be asked for. `asking` are the user's that may ask for
+    lines, by which they would ask for their names; a system header may do so in its functions.
     """
     needle = os.fsencode(checkout)
     is_plain = _PLAIN_NAME.fullmatch(needle) is not None
@@ -63,7 +66,7 @@ def _may_use(checkout: str, text: bytes, *, is_understood: bool) -> bool:
         return True
     if not line_readers.are_in(text):
         return False
-    if not is_plain or not is_understood:
+    if not is_plain or asking is None or any(needle in name for name in asking):
         return True
     of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
     return re.search(of_system, text) is not None
@@ -71,12 +74,16 @@ def _may_use(checkout: str, text: bytes, *, is_understood: bool) -> bool:
 
 def of_facts(facts: dict[str, object]) -> Pass:
     """The inverse of `Pass.facts`; raises ValueError, KeyError or TypeError."""
-    rows, files = facts["listed"], facts.get("files", [])  # which earlier versions did not keep
+    rows = facts["listed"]
+    files, is_absolute = (
+        facts.get("files", []),
+        facts.get("is_absolute"),
+    )  # earlier versions did not keep them
     if not isinstance(rows, list) or not isinstance(files, list):
         raise TypeError("what is listed is no list")
     listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
     said = tuple((_bytes(name), str(digest)) for name, digest in files)
-    return Pass(listed, str(facts["free_of"]), str(facts["meaning"]), said)
+    return Pass(listed, str(facts["free_of"]), str(facts["meaning"]), said, is_absolute is True)
 
 
 def _text(name: bytes) -> str:

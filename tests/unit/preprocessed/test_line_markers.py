@@ -17,6 +17,17 @@ def test_the_first_marker_names_the_source_and_a_later_line_does_not():
     assert listed_files(b'# 0 "a.cu"\n# 100 "bogus.y"\nint x;\n') == [(b"a.cu", False)]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_absolute"),
+    [("/a.h", True), ("<built-in>", True), ("<command-line>", True), ("/p//", True), ("a.h", False),
+     ("../a.h", False), ("<stdin>", False), ("\\303\\244.h", False), ("", False)],
+)  # fmt: skip
+def test_a_name_may_be_relative(name: str, is_absolute: bool) -> None:
+    texts = f'# 0 "{name}"\nint x;\n', f'# 1 "/a.cu"\nint x;\n# 7 "{name}" 3 4\nint y;\n'
+    assert [line_markers.are_absolute(text.encode()) for text in texts] == [is_absolute] * 2
+    assert line_markers.are_absolute(b"int x;\n")
+
+
 def test_what_is_no_file_is_not_listed():
     text = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "<command-line>" 1\n# 1 "/usr/x.h" 1 3 4\n'
     assert listed_files(text) == [(b"a.cu", False), (b"/usr/x.h", True)]

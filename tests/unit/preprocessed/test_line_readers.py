@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from nvccache.preprocessed import line_readers
+from nvccache.preprocessed.declaration_heads import UnknownError
 
 LOCATION = """
 namespace std __attribute__((visibility("default"))) { inline namespace v1 {
@@ -24,7 +27,17 @@ LOC = "std::source_location loc = std::source_location::current()"
 
 def may_ask(of_system: str, of_user: str) -> bool:
     marked = f'\n# 1 "/usr/include/h.h" 1 3\n{LOCATION}\n{of_system}\n'
-    return line_readers.reach([marked.encode()], of_user.encode())
+    return bool(asking([marked], user=of_user))
+
+
+def asking(of_system: Sequence[str], **of_files: str) -> set[str]:
+    """The files that ask: all of them where that cannot be told."""
+    texts = {name.encode(): text.encode() for name, text in of_files.items()}
+    try:
+        found = line_readers.files_asking([text.encode() for text in of_system], texts)
+    except UnknownError:
+        return set(of_files)
+    return {name.decode() for name in found}
 
 
 # What a header declares, what uses that, and what does not.
@@ -154,12 +167,40 @@ def test_a_header_is_read_without_those_that_it_includes(is_balanced: bool) -> N
     where = '\n# 1 "/usr/include/where.h" 1 3\nnamespace m {\n# 1 "/usr/include/source_location.h" 1 3\n'
     where += LOCATION if is_balanced else f"}} {LOCATION} namespace m {{"
     where += f'# 3 "/usr/include/where.h" 2 3\nint where({LOC});\n}}\n'
-    assert line_readers.reach([where.encode()], b"int mine();") != is_balanced
-    assert line_readers.reach([where.encode()], b"int mine() { where(); }")
+    assert bool(asking([where], user="int mine();")) != is_balanced
+    assert asking([where], user="int mine() { where(); }")
 
 
 def test_names_are_followed_from_one_stretch_to_the_next() -> None:
-    one = f"\n{LOCATION} int first({LOC});\n".encode()
-    other = b"\nint second(int line = first());\n"
-    assert line_readers.reach([other, one], b"second()")
-    assert not line_readers.reach([other, one], b"third()")
+    one = f"\n{LOCATION} int first({LOC});\n"
+    other = "\nint second(int line = first());\n"
+    assert asking([other, one], user="second()")
+    assert not asking([other, one], user="third()")
+
+
+# What is declared with a member function whose class has an operator, so that only calls can be followed.
+CALLED = [
+    ("", "one::where()", "int where; one().where = &one::where;"),
+    ("", "(one::where) ()", "one w"),
+    ("", "one().where<1>()", "where_else()"),
+    ("", "one::where\n# 7 \"a.cu\"\n()", "where; ()"),
+    ("struct outer { int next(int line = one::where()); };", "outer().next()", "outer o; int next;"),
+    ("struct outer { struct K { K(int line = one::where()); }; };", "outer::x y;", "x y;"),
+    ("struct outer { struct K { int line = one::where(); }; };", "outer::x y;", "x y;"),
+    ("struct outer { int kept = one::where(); };", "outer o;", "o.kept"),
+    ("struct outer { outer(int line = one::where()); };", "outer o;", "where"),
+    ("struct outer { int operator()(int line = one::where()); };", "outer o;", "where"),
+    ("struct outer { outer(int a, int) noexcept(true) : kept(one::where()), other{} {} };",
+     "one::where()", "outer o(1, 2);"),
+    ("struct outer { template <class T> requires any<T> outer(T a) : kept(one::where()) {} };",
+     "one::where()", "outer o(1);"),
+    ("struct outer { int next(int a, int) { return one::where(); } };",
+     "one::where()", "outer().next(1, 2);"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("of_system", "using", "other"), CALLED)
+def test_a_member_function_is_used_by_a_call(of_system: str, using: str, other: str) -> None:
+    one = "struct one { static int where(int line = __builtin_LINE()); };\nint operator+(two, one *);\n"
+    for text, asks in ((using, True), (other, False)):
+        assert bool(asking([one + of_system], user=f"int mine() {{ {text}; }}")) == asks

@@ -188,14 +188,50 @@ def test_lines_inside_a_raw_string_count_behind_literals_that_mislead(before):
     assert is_told_apart(*texts)
 
 
-@pytest.mark.parametrize(
-    "reader",
-    ["__builtin_LINE()", "__builtin_FILE()", "__builtin_COLUMN()", "std::source_location::current()",
-     "std::experimental::source_location x", "__builtin_source_location()"],
-)  # fmt: skip
-def test_text_that_reads_where_it_stands_has_no_digest(reader):
-    assert say(f"int x = {reader};\n") == ""
-    assert say("int x = 1;\n") != ""
+READERS = ["__builtin_LINE()", "__builtin_FILE()", "__builtin_COLUMN()", "__builtin_source_location()"]
+# What a header holds, what the source makes of it, and whether it matters where the lines of each are.
+ASKING = [
+    ("int f();", "int g() { return f(); }", False, False),
+    ("inline int f() { return __builtin_LINE(); }", "int g() { return f(); }", True, False),
+    ("int f(int line = __builtin_LINE());", "int g() { return f(); }", True, True),
+    ("int f(int line = __builtin_LINE());", "int g() { return e(); }", True, False),
+    ("int f();", "int g() { return __builtin_LINE(); }", False, True),
+    ("struct K { static K f(int line = __builtin_LINE()); };", "int f; K g();", True, True),
+    ("struct K { static K f(int line = __builtin_LINE()); }; int operator+(K, K);",
+     "int f; K g();", True, False),
+    ("struct K { static K f(int line = __builtin_LINE()); }; int operator+(K, K);",
+     "int g() { return (K::f)(); }", True, True),
+    ("struct K { K(int, int line = __builtin_LINE()); }; int operator+(K, K);", "int f;", None, None),
+    ("struct K { K(int line = __builtin_LINE()); }; void take(K);", "void g() { take({}); }", True, True),
+    ("inline int f() { return __builtin_LINE(); } int x = 1 +", "2; int y;", True, True),
+    ("inline int f() { return __builtin_LINE(); } int x = e(int{", "1}); int y;", None, None),
+    ("inline int f() { return __builtin_LINE(); } int x = 1;", "int y;", True, False),
+    ("int x = 1 +", "2; inline int f() { return __builtin_LINE(); }", True, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_lines_of_text_that_reads_where_it_stands_count(reader):
+    assert "" != say(f"int f() {{ return {reader}; }}\n") != say(f"\nint f() {{ return {reader}; }}\n") != ""
+
+
+@pytest.mark.parametrize(("header", "source", "header_counts", "source_counts"), ASKING)
+def test_lines_count_in_those_files_that_ask(header, source, header_counts, source_counts):
+    def digest(before_header: str = "", before_source: str = "", name: str = "b.h") -> str:
+        text = f'# 1 "{name}" 1\n{before_header}{header}\n# 2 "a.cu" 2\n{before_source}{source}\n'
+        return say(f'{text}# 1 "c.h" 1\nint z;\n# 7 "a.cu" 2\n')
+
+    assert (digest() == "") == (header_counts is None)
+    if header_counts is not None:
+        assert (digest() != digest("\n")) == (digest() != digest(name="other.h")) == header_counts
+        assert (digest() != digest("", "\n")) == (digest() != digest("", '# 9 "a.cu"\n')) == source_counts
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_lines_of_a_third_file_do_not_count(reader):
+    text = '# 1 "b.h" 1\nint f() {{ return {0}; }}\n# 1 "c.h" 1\n{1}int x;\n# 3 "b.h" 2\nint y;\n'
+    assert say(text.format(reader, "")) == say(text.format(reader, "\n")) != ""
+    assert say(text.format(reader, "")) != say(text.format(reader, "").replace("# 3", "# 4")) != ""
 
 
 WORDS = (

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _GENERATES_ID = "--gen_module_id_file"
-_LINE_INFORMATION = frozenset({"-g", "-generate-line-info", "--generate-line-info", "-lineinfo"})
+_LINES_ALONE = frozenset({"-generate-line-info", "--generate-line-info", "-lineinfo"})
+_LINE_INFORMATION = _LINES_ALONE | {"-g"}
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
@@ -46,11 +47,17 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         unread=frozenset(unread | unwritten),
         unwritten=frozenset(unwritten),
         sees_directory=has_lines,
+        joins_directory=has_lines and _names_files_alone(argv),
     )
 
 
 def _asks_for_lines(argv: Sequence[str]) -> bool:
     return not _LINE_INFORMATION.isdisjoint(argv)
+
+
+def _names_files_alone(argv: Sequence[str]) -> bool:
+    """Whether it makes PTX that has `.file` and `.loc`, and no debug information (tried on 13.0)."""
+    return not line_options.matter_to_cuda_tool([word for word in argv if word not in _LINES_ALONE])
 
 
 TOOL = Tool(

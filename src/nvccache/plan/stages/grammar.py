@@ -38,6 +38,7 @@ class Grammar:
     unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
     unwritten: frozenset[str] = frozenset()  # those of them that the tool is asked for, but does not write
     sees_directory: bool = False  # the working directory reaches the outputs
+    joins_directory: bool = False  # but only in front of relative names of files in preprocessed text
     sees_names: bool = False  # the base names of intermediates that are read reach the outputs
     sees_output_names: bool = False  # so do, beside them, those of the outputs
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs

@@ -126,6 +126,14 @@ def test_line_information_holds_the_working_directory(word):
     assert without and not without.sees_directory
 
 
+@pytest.mark.parametrize("words", ["-g", "-g -generate-line-info", "-generate-line-info -olto x", ""])
+def test_line_information_of_ptx_alone_names_the_working_directory_before_relative_names(words):
+    found = grammar_of(["cicc", *words.split(), "-o", "a.ptx", "x.ii"])
+    assert found and not found.joins_directory
+    found = grammar_of(["cicc", "-generate-line-info", "-o", "a.ptx", "x.ii"])
+    assert found and found.joins_directory
+
+
 def test_a_debug_cubin_holds_names_of_files():
     debug, other = grammar_of(["ptxas", "-g", "x.ptx"]), grammar_of(["ptxas", "x.ptx"])
     assert debug and debug.sees_names
