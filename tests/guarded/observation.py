@@ -70,6 +70,22 @@ GUARDS = [
         "otherwise_by_now",
     ),
     Guard(
+        "links behind links made during the compile",
+        "lookups.py",
+        "ways.append(os.path.join(os.path.dirname(way), os.readlink(way)))",
+        "pass",
+        "test_lookups.py",
+        "no_link_on_the_way",
+    ),
+    Guard(
+        "scripts that took the place of tools during the compile",
+        "stage_inputs.py",
+        "if called:  # also where",
+        "if called and subject.loaded:  # also where",
+        "test_stage_inputs.py",
+        "took_the_place",
+    ),
+    Guard(
         "links made during the compile",
         "lookups.py",
         "if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:",

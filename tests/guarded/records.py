@@ -246,6 +246,14 @@ GUARDS = [
         "waits_for_nvcc",
     ),
     Guard(
+        "products: standard output and error",
+        "products.py",
+        " or self._is_stream(self._before)",
+        "",
+        "test_replay_calls.py",
+        "takes_what_is_said",
+    ),
+    Guard(
         "products: what may not be unlinked",
         "products.py",
         "except PermissionError:",

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define OF_OTHERS (S_IWGRP | S_IWOTH)
@@ -80,11 +80,31 @@ int open_in(int top, const char *folder, const char *name, int flags, struct sta
     return file;
 }
 
+/* The first `size` bytes of a file, or NULL. They are read and not mapped: where a mapped file is cut off, or its
+   disk fails, this process is killed, and there is nobody left to compile. */
+const void *content_of(int file, uint64_t size)
+{
+    char *content = malloc(size + 1);
+    uint64_t length = 0;
+
+    while (content && length < size) {
+        ssize_t got = read(file, content + length, size - length);
+
+        if (got > 0) {
+            length += (uint64_t)got;
+        } else if (got == 0 || errno != EINTR) {
+            free(content);
+            content = NULL;
+        }
+    }
+    return content;
+}
+
 /* Whether a file has not been marked as used for so long that what lies below it is to be marked as well, which
    Python does. */
 int is_stale(const struct stat *status, const struct timespec *now)
 {
-    return now->tv_sec - status->st_mtim.tv_sec > REFRESHED_AFTER;
+    return status->st_mtim.tv_sec < now->tv_sec - REFRESHED_AFTER;
 }
 
 const void *section(const struct record *record, int number, uint32_t *count)
@@ -145,8 +165,8 @@ int find_record(int top, const struct call *call, struct record *record)
     size = (uint64_t)status.st_size;
     if (status.st_uid == geteuid() && status.st_nlink == 1 && !(status.st_mode & 077) &&
         size >= sizeof *record->head && size <= LARGEST_RECORD && !is_stale(&status, &call->began)) {
-        record->start = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
-        is_found = record->start != MAP_FAILED && is_of_call(record, size, call);
+        record->start = content_of(file, size);
+        is_found = record->start && is_of_call(record, size, call);
     }
     if (is_found)
         futimens(file, NULL);

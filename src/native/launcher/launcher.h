@@ -75,6 +75,7 @@ int make_absolute(const char *path, const char *cwd, char *absolute);
 /* cache.c */
 int open_cache(const char *path, int is_private);
 int open_in(int top, const char *folder, const char *name, int flags, struct stat *status);
+const void *content_of(int file, uint64_t size);
 int find_record(int top, const struct call *call, struct record *record);
 const void *section(const struct record *record, int number, uint32_t *count);
 const char *string(const struct record *record, uint32_t at);

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define MOST_PRODUCTS 2 /* those that `names_its_files` admits */
@@ -74,8 +73,8 @@ static int take_blob(int top, const char *name, const struct replay_product *pro
     if (status.st_uid != geteuid() || status.st_mode & (S_IWGRP | S_IWOTH) || is_stale(&status, now) ||
         size != (size < BLOB_SUMMED_FROM ? product->size : product->size + BLOB_TAIL))
         return 0;
-    one->content = product->size ? mmap(NULL, product->size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, one->blob, 0) : "";
-    if (one->content == MAP_FAILED)
+    one->content = content_of(one->blob, product->size);
+    if (!one->content)
         return 0;
     sum_of(one->content, product->size, sum);
     if (memcmp(sum, product->sum, SUM) != 0)
@@ -118,11 +117,23 @@ static int write_new(struct pending *one)
     return one->file >= 0 && fill(one);
 }
 
+/* Whether the file is standard output or error: what is said there lies between what nvcc's tools write. */
+static int is_stream(const struct stat *file)
+{
+    struct stat stream;
+
+    for (int number = 1; number <= 2; number++)
+        if (fstat(number, &stream) == 0 && stream.st_dev == file->st_dev && stream.st_ino == file->st_ino)
+            return 1;
+    return 0;
+}
+
 /* Open the file as nvcc's tools do, so that the kernel refuses what it would refuse them. */
 static int open_existing(struct pending *one)
 {
     one->file = open(one->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (one->file < 0 || fstat(one->file, &one->before) != 0 || !S_ISREG(one->before.st_mode))
+    if (one->file < 0 || fstat(one->file, &one->before) != 0 || !S_ISREG(one->before.st_mode) ||
+        is_stream(&one->before))
         return 0;
     one->is_in_place = 1;
     if ((off_t)one->size <= one->before.st_size && (off_t)one->size <= (off_t)one->before.st_blocks * BLOCK)

@@ -143,16 +143,17 @@ int is_same_reader(const struct record *record)
     return 1;
 }
 
-static int64_t nanoseconds(const struct timespec *time)
+/* Modulo 2**64: a date may be any number, and one that wraps around is given away by when that was done. */
+static uint64_t nanoseconds(const struct timespec *time)
 {
-    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+    return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
 }
 
 static int is_same_file(const struct replay_file *recorded, const struct stat *now)
 {
     return now->st_dev == recorded->device && now->st_ino == recorded->inode &&
-           (uint64_t)now->st_size == recorded->size && nanoseconds(&now->st_mtim) == recorded->modified &&
-           nanoseconds(&now->st_ctim) == recorded->changed;
+           (uint64_t)now->st_size == recorded->size && nanoseconds(&now->st_mtim) == (uint64_t)recorded->modified &&
+           nanoseconds(&now->st_ctim) == (uint64_t)recorded->changed;
 }
 
 /* Files of one directory. Looking at many from there spares the kernel the way to it each time. */
@@ -213,7 +214,7 @@ static int are_names_same(const struct record *record)
     struct stat now;
 
     for (uint32_t index = 0; index < count; index++)
-        if (access(string(record, paths[index]), F_OK) == 0)
+        if (state_of(string(record, paths[index])) != '-')
             return 0;
     present = section(record, IN_PRESENT, &count);
     for (uint32_t index = 0; index < count; index++)

@@ -76,6 +76,19 @@ class Lookups:
             known = self._links[path] = os.path.islink(path)
         return known
 
+    def links_on_way(self, path: str) -> set[str]:
+        """All links by which a path leads to what it stands for."""
+        found: set[str] = set()
+        ways = [path]
+        while ways:
+            way = ways.pop()
+            while way not in ("", "/") and way not in found and not RENAMED.fullmatch(way):
+                if self.is_link(way):
+                    found.add(way)
+                    ways.append(os.path.join(os.path.dirname(way), os.readlink(way)))
+                way = os.path.dirname(way)
+        return found
+
     def object_to_way(self, path: str) -> None:
         """Raise UnreadableError where a way leads elsewhere for each process: by a link to `/proc/self/cwd`.
 
@@ -235,7 +248,8 @@ class StageLookups:
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
-        for path in self._links:
+        # One that leads on may be another by now, too: the last one says which file it was.
+        for path in set[str]().union(*map(self._call.links_on_way, self._links)):
             shown = signatures.of_status(os.lstat(path))
             if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)

@@ -104,15 +104,17 @@ class ObservedInputs:
         return made
 
     def of_tool(self, subject: Subject) -> InputRecord:
-        """A tool of which a stage's key holds the content, and what it loads; raises UnreadableError."""
+        """A tool of which a stage's key may hold the content, and what it loads; raises UnreadableError."""
         made = InputRecord()
-        if subject.loaded:
-            called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
-            libraries = dict.fromkeys(subject.loaded.files, LIBRARY)
+        called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
+        if called:  # also where it is known by its content no longer, since a script has taken its place
+            loaded = [subject.loaded] if subject.loaded else []
+            libraries = {path: LIBRARY for known in loaded for path in known.files}
             self.files.put_into(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
-            self.add_machine(made, questions_of([subject.loaded], subject), subject)
+            self.add_machine(made, questions_of(loaded, subject) if loaded else [], subject)
             looked = self._lookups.begin(made.files)
-            looked.add_absent(subject.loaded.absent)
+            for known in loaded:
+                looked.add_absent(known.absent)
             looked.call(subject.word, subject.environ.get("PATH", ""))
             looked.put_into(made, subject.environ.get("PATH", ""))
         return made

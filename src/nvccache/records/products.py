@@ -51,7 +51,7 @@ def deliver(products: Sequence[Product]) -> None:
     """Give these products, in this order.
 
     Raises OSError, or ValueError for a name that is none, with nothing given if there was no room for one.
-    What is no regular file, a pipe or a device, is left to nvcc, too.
+    What is no regular file, a pipe or a device, and what is standard output or error, is left to nvcc, too.
     """
     pending: list[_Pending] = []
     # In a direct hit nothing else would put away what a signal leaves.
@@ -177,12 +177,22 @@ class _Pending:
         flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         self._descriptor = os.open(destination, flags, 0o666)
         self._before, self._created = os.fstat(self._descriptor), created
-        if not stat.S_ISREG(self._before.st_mode):
+        if not stat.S_ISREG(self._before.st_mode) or self._is_stream(self._before):
             self._before = None
-            raise OSError("a product that is no regular file")
+            raise OSError("a product that is no regular file, or one of our streams")
         size = len(self._product.content)
         if size > min(self._before.st_size, self._before.st_blocks * BLOCK):
             os.posix_fallocate(self._descriptor, 0, size)
+
+    def _is_stream(self, file: os.stat_result) -> bool:
+        """Whether it is standard output or error: what is said there lies between what nvcc's tools write."""
+        for number in (1, 2):
+            try:
+                if number != self._descriptor and os.path.samestat(os.fstat(number), file):
+                    return True
+            except OSError:  # it is closed
+                continue
+        return False
 
     def _write_into(self) -> None:
         self._is_torn = True

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
+_FARTHEST = 1 << 63  # nanoseconds
 _LONG = 1 << 18  # bytes; the dependencies of a unit with 1 600 headers are half of that
 _OF_PROCESS = ("host", "caller")  # topics of machine_facts.py that may change while the machine runs
 
@@ -125,6 +126,8 @@ def add(
         return False
     found = _Looks(input_record)
     if not found.add_way_to_nvcc(call, config, environ) or not found.add_settings_file(config, environ):
+        return False
+    if found.has_far_dates():
         return False
     strings = replay_layout.Strings()
     products, said = _products(answer, strings, cache), _said(answer, cache)
@@ -286,6 +289,10 @@ class _Looks:
             return False
         self._files[path] = found
         return True
+
+    def has_far_dates(self) -> bool:
+        """Whether a file's date has no room in a record: it is centuries away, and somebody's invention."""
+        return any(not -_FARTHEST <= date < _FARTHEST for found in self._files.values() for date in found[3:])
 
     def sections(self, strings: Strings) -> dict[str, bytes]:
         from nvccache.records.replay_layout import FORMATS

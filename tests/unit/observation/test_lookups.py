@@ -331,3 +331,23 @@ def test_a_name_that_the_caller_has_given_is_looked_for_by_us(place):
     made = InputRecord()
     looked.put_into(made, "")
     assert made.plain == ["/proc/self/cwd/bin", "/proc/self/cwd/bin/tool"] and made.links == []
+
+
+@pytest.mark.parametrize("changed", ["inc/first.h", "middle", "late/last.h", ""])
+def test_no_link_on_the_way_may_have_changed_since_the_call_began(place, changed):
+    """What is there by now was read by nobody, though its own dates are old."""
+    ways = {"inc/first.h": "../middle/last.h", "middle": "late", "late/last.h": "../inc/a.h"}
+    for path, leads_to in ways.items():
+        os.symlink(leads_to, path)
+    time.sleep(0.05)
+    looked = Lookups(time.time_ns()).begin([])
+    time.sleep(0.01)
+    if changed:
+        os.unlink(changed)
+        os.symlink(ways[changed], changed)
+    looked.take(process(resolved={"inc/first.h"}), lambda _: True)
+    if not changed:
+        assert finished(looked).links == [("inc/first.h", f"{place}/inc/a.h")]
+        return
+    with pytest.raises(UnreadableError, match="appeared or went"):
+        finished(looked)

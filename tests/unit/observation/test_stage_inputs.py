@@ -233,7 +233,17 @@ def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
     made = inputs(place).of_tool(subject("bin/ptxas", loaded=known))
     assert kinds(made) == {"bin/ptxas": PROGRAM, "libx.so": LIBRARY}
     assert "-first" in made.names[made.directories.index(str(place))]
-    assert inputs(place).of_tool(subject("bin/ptxas")).files == [], "it is in the stage's own input record"
+
+
+def test_a_script_that_took_the_place_of_a_tool_meanwhile_is_no_part_of_the_call(place):
+    """The tool was known by its content, and so it is in no other input record."""
+    time.sleep(0.05)
+    began = time.time_ns()
+    assert kinds(inputs(place, began).of_tool(subject("bin/ptxas"))) == {"bin/ptxas": PROGRAM}
+    time.sleep(0.01)
+    (place / "bin/ptxas").write_text("#!/bin/sh")
+    with pytest.raises(UnreadableError, match="changed while"):
+        inputs(place, began).of_tool(subject("bin/ptxas"))
 
 
 def test_what_is_made_elsewhere_and_stays_is_a_product_that_no_record_has(place):

@@ -149,6 +149,7 @@ CHANGES = {
     "an absent name appears": lambda place: (place / "listed" / "a.h").write_text(""),
     "an absent name appears as a directory": lambda place: os.mkdir("listed/sub"),
     "an absent name appears as a link": lambda place: os.symlink("../a.cu", "listed/a.h"),
+    "an absent name leads to itself": lambda place: os.symlink("a.h", "listed/a.h"),
     "a present name vanishes": lambda place: os.unlink("listed/b.h"),
     "the directory of a present name vanishes": lambda place: os.rename("listed", "elsewhere"),
     "a directory becomes a file": lambda place: (os.rmdir("listed/folder"), _write("listed/folder")),
@@ -372,6 +373,15 @@ def test_a_file_that_may_still_change_unseen_is_not_recorded(launcher, nvcc):
         assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
     os.utime(nvcc)
     assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
+
+
+def test_a_date_of_another_age_is_not_recorded(launcher, nvcc):
+    """tmpfs and XFS keep them, of a file that was unpacked from a damaged archive for instance."""
+    made = input_record_of_call()
+    *others, changed = made.signatures[0]
+    others[3] = 10**21
+    made.signatures[0] = (*others, changed)
+    assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
 
 
 def test_an_answer_with_a_file_that_the_call_does_not_name_is_not_recorded(launcher, nvcc):

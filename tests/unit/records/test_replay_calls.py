@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -291,3 +292,28 @@ def test_words_name_the_same_outputs_for_the_launcher_as_for_python(
             if name and os.path.isfile(name):
                 os.unlink(name)
     assert 5 < sum(outcomes) < len(outcomes) - 5
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("name", ["out/a.o", "out/a.d"])
+def test_a_product_that_takes_what_is_said_is_left_to_nvcc(
+    recorded: Launcher, name: str, stream: str
+) -> None:
+    """Words and product would lie in each other's place: neither the launcher nor Python gives it."""
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with open(name, "wb") as product:
+        argv = [*recorded.front, *ARGUMENTS]
+        streams[stream] = product.fileno()
+        done = subprocess.run(argv, env=recorded.environ, check=False, **streams)
+        assert done.returncode == LEFT_TO_PYTHON
+    program = f"""import sys
+from nvccache.records.products import Product, deliver
+try:
+    deliver([Product({name!r}, b"product")])
+except OSError:
+    sys.exit(3)"""
+    with open(name, "wb") as product:
+        streams[stream] = product.fileno()
+        done = subprocess.run([sys.executable, "-c", program], check=False, **streams)
+    assert done.returncode == 3
+    assert Path(name).read_bytes() == b""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import random
 import struct
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import pytest
 from damage import shuffled, torn
 from nvccache.files import keys, signatures
 from nvccache.records import replay_layout
+from nvccache.store import store
 from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,
@@ -117,6 +120,39 @@ def test_no_mangled_record_has_a_file_written_that_is_not_the_calls(
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_no_mangled_record_of_many(launcher: Launcher, record: Path, place: Path, seed: int) -> None:
     check_mangled(launcher, record, place, 10 * ROUNDS, seed)
+
+
+@pytest.mark.parametrize("which", ["record", "blob"])
+def test_what_is_cut_off_while_it_is_read_is_left_to_python(
+    launcher: Launcher, record: Path, place: Path, nvcc: str, stored: Store, which: str
+) -> None:
+    """No signal ends the launcher."""
+    content = OBJECT * 100_000  # which takes a while to be read
+    digest = keys.digest_bytes(content)
+    stored.add_blob(digest, content, compress=False)
+    answer = answer_of_call()
+    answer.products = [("out/a.o", digest, True)]
+    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer)
+    path = record if which == "record" else Path(stored.path(store.BLOB, digest))
+    whole, is_over = path.read_bytes(), threading.Event()
+
+    def meddle() -> None:
+        with path.open("r+b", buffering=0) as stream:
+            while not is_over.is_set():
+                stream.truncate(0)
+                stream.seek(0)
+                stream.write(whole)
+                time.sleep(0.0005)
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    try:
+        for _ in range(ROUNDS):
+            if launcher.ask(ARGUMENTS).is_answer:
+                assert (place / "out/a.o").read_bytes() == content
+    finally:
+        is_over.set()
+        meddler.join()
 
 
 @pytest.mark.parametrize("magic", [b"replay-8", b"replay-:", b"nvccache", bytes(8)])
