@@ -366,7 +366,7 @@ GUARDS = [
     Guard(
         "nvcc as a script: terminals",
         "scripted_nvcc.py",
-        "if any(map(_TERMINAL.search, texts)):",
+        "if any(re.search(_TERMINAL, text) for text in texts):",
         "if False:",
         SCRIPTED,
         "does_more and terminal",
@@ -438,8 +438,8 @@ GUARDS = [
     Guard(
         "scripts called nvcc that look for a terminal, for queries",
         "scripted_nvcc.py",
-        "if any(map(_TERMINAL.search, (text for",
-        "if False and any(map(_TERMINAL.search, (text for",
+        "if any(re.search(_TERMINAL, text) for shell",
+        "if False and any(re.search(_TERMINAL, text) for shell",
         QUERIES,
         "script and terminal",
     ),

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 REASON = "scripted_nvcc"
 MAY_CHOOSE = "nvcc is a script that may choose by its arguments"
 _BY_ARGUMENTS, _BY_VARIABLES, _NEVER = "arguments", "variables", "never"
-_TERMINAL = re.compile(rb"(?:\[|\btest)\s[^\]\n]*(?:-t\s|/dev/(?:std|fd|tty)|/proc/)|\b(?:tty|stty|tput)\b")
+_TERMINAL = rb"(?:\[|\btest)\s[^\]\n]*(?:-t\s|/dev/(?:std|fd|tty)|/proc/)|\b(?:tty|stty|tput)\b"
 # What keeps the variable that nvcc is asked by from it, or does something else for it.
-_CHANGES_VARIABLES = re.compile(rb"\benv[ \t]+-|\bunset\b|" + APPENDED.encode())
+_CHANGES_VARIABLES = rb"\benv[ \t]+-|\bunset\b|" + APPENDED.encode()
 
 
 def asks_by_arguments(nvcc: str, cache: Store) -> bool:
@@ -88,7 +88,7 @@ def reason_against_record(observation: Observation) -> str:
     shells = [process for process in (*before, *scripts) if known_programs.kind_of(process) == SHELL]
     if not {SHELL, UTILITY}.issuperset(map(known_programs.kind_of, scripts)):
         return "nvcc is a script for something else than a shell"
-    if any(map(_TERMINAL.search, (text for shell in shells for text in process_checks.scripts_of(shell)))):
+    if any(re.search(_TERMINAL, text) for shell in shells for text in process_checks.scripts_of(shell)):
         return "nvcc is a script that may look for a terminal"
     if any(map(process_checks.may_choose, scripts)):  # a record answers calls of one meaning
         return MAY_CHOOSE
@@ -107,13 +107,13 @@ def _memo_key(nvcc: str, cache: Store) -> str:
 def _first_way(nvcc: str) -> str:
     """How a script is to be asked, by its text: what it does beside starting nvcc a dry run does, too."""
     texts = process_checks.text_of_script(nvcc)
-    if texts is None or b"exec" not in texts or _TERMINAL.search(texts):
+    if texts is None or b"exec" not in texts or re.search(_TERMINAL, texts):
         return _NEVER
     return _BY_ARGUMENTS if process_checks.only_hands_on(nvcc) else _way_through_variables([texts])
 
 
 def _way_through_variables(texts: Iterable[bytes]) -> str:
-    return _NEVER if any(map(_CHANGES_VARIABLES.search, texts)) else _BY_VARIABLES
+    return _NEVER if any(re.search(_CHANGES_VARIABLES, text) for text in texts) else _BY_VARIABLES
 
 
 def _way_that_it_shows(observation: Observation, transcript: Transcript | Bypass, by_variables: bool) -> str:
@@ -130,7 +130,7 @@ def _way_that_it_shows(observation: Observation, transcript: Transcript | Bypass
     before = itertools.takewhile(lambda process: process is not nvcc, observation.processes)
     shells = [process for process in before if known_programs.kind_of(process) == SHELL]
     texts = [text for process in shells for text in process_checks.scripts_of(process)]
-    if any(map(_TERMINAL.search, texts)):
+    if any(re.search(_TERMINAL, text) for text in texts):
         return _NEVER
     if not by_variables and not any(map(process_checks.may_choose, shells)):
         return _BY_ARGUMENTS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 
 from nvccache.execution import object_place, rehearsals
@@ -74,6 +73,8 @@ class StageRuns:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(output.path)
             if output.begins_as:
+                import shutil
+
                 shutil.copyfile(output.begins_as, output.path)
 
         logs: list[Log] = []
