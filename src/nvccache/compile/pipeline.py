@@ -9,6 +9,7 @@ from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.compile import miss_reason, query, record_call, runner, scripted_nvcc
+from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution, object_place
@@ -24,7 +25,7 @@ from nvccache.toolkit import dryrun, toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nvccache.compile.request import Request
     from nvccache.config import Config
@@ -77,18 +78,20 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     _begin_to_ask_beyond(request, config, cache)
     if request.invocation.is_query:
         return _ask(request, config, cache, path, observing, started)
-    transcript, dry_run = _transcribe(request, path, observing, cache)
+    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
+    dry_run = DryRun(request, path, relocation.checkout, cache)
+    transcript = _transcribe(request, path, observing, cache, dry_run)
+    if dry_run.input_record:
+        progress.note("nvcc is not asked what it would do, as it would say what it said before")
     found = _answer_from_beyond(request, config, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
-    assert dry_run
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
-    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     context = execution.Context(
         planned,
         environ,
@@ -206,24 +209,32 @@ def _planned(
 
 
 def _transcribe(
-    request: Request, path: str, observing: Watch, cache: store.Store
-) -> tuple[Transcript | Bypass, Log | None]:
-    """What nvcc would do, and the log of asking it."""
+    request: Request, path: str, observing: Watch, cache: store.Store, dry_run: DryRun
+) -> Transcript | Bypass:
+    """What nvcc would do, by a dry run that is kept, or by a new one."""
 
-    def ask(by_variables: bool) -> tuple[Transcript | Bypass, Log]:
-        logs: list[Log] = []
-
-        def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-            completed, seen = observing.run(argv, environ)
-            logs.append(seen)
-            return completed
-
-        transcript = dryrun.of_invocation(
+    def transcribe(
+        run: Callable[[Sequence[str], Mapping[str, str]], Completed], by_variables: bool = False
+    ) -> Transcript | Bypass:
+        return dryrun.of_invocation(
             request.nvcc, request.invocation, request.guarded_environ, path, run, by_variables
         )
-        return transcript, logs[0]
 
-    return scripted_nvcc.ask(request, cache, observing.is_blind, ask)
+    known = None if observing.is_blind or request.config.recache else dry_run.find(request)
+    if known:
+        return transcribe(lambda argv, environ: known)
+
+    def ask(by_variables: bool) -> tuple[Transcript | Bypass, Log]:
+        def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+            completed, dry_run.log = observing.run(argv, environ)
+            dry_run.said = completed.stderr
+            return completed
+
+        transcript = transcribe(run, by_variables)
+        assert dry_run.log
+        return transcript, dry_run.log
+
+    return scripted_nvcc.ask(request, cache, observing.is_blind, ask)[0]
 
 
 def _now() -> tuple[int, int]:

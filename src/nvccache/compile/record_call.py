@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.dry_runs import DryRun
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
     from nvccache.execution.execution import Execution, Known
-    from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
@@ -77,7 +77,7 @@ class Where:
 
 
 class Recorder:
-    """What a call that has been carried out was and did; `dry_run` is the log of that."""
+    """What a call that has been carried out was and did."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Recorder:
         execution: Execution,
         known: Known,
         report: Report,
-        dry_run: Log,
+        dry_run: DryRun,
         relocation: Relocation,
     ) -> None:
         self.request = request
@@ -107,17 +107,28 @@ class Recorder:
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         execution = self.execution
-        subject = Subject(self.request.guarded_environ, self.nvcc)
-        dry_run = self._dry_run.read()
-        if any(map(process_checks.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
-            raise UnreadableError(scripted_nvcc.MAY_CHOOSE)
-        parts = [execution.inputs.input_record(dry_run, subject), *execution.rehearsed.input_records]
+        parts = [self._read_by_dry_run(), *execution.rehearsed.input_records]
         parts += self.known.input_records
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
             {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
+        return made
+
+    def _read_by_dry_run(self) -> InputRecord:
+        """What the dry run read, and keep it for the next call of these words; raises as `input_record`."""
+        dry_run, execution = self._dry_run, self.execution
+        if dry_run.input_record:
+            return dry_run.input_record
+        assert dry_run.log
+        observation = dry_run.log.read()
+        # A record answers calls of one meaning.
+        if any(map(process_checks.may_choose, observation.images[:-1])):
+            raise UnreadableError(scripted_nvcc.MAY_CHOOSE)
+        subject = Subject(self.request.guarded_environ, self.nvcc)
+        made = execution.inputs.input_record(observation, subject)
+        dry_run.keep(made, execution.since_ns)
         return made
 
     def without_option_files(self, read: InputRecord) -> InputRecord:

@@ -25,7 +25,7 @@ from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import DependencyFile, Plan, Stage
 from nvccache.plan.stages.host import asks_for_debug_info
-from nvccache.records import differences, input_records, machine_facts, manifest
+from nvccache.records import differences, machine_facts, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.toolkit import toolchain
@@ -135,10 +135,7 @@ class Rehearsals:
         may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
         self._note(made, may_choose)
         attached = _encoded(seen, may_choose, scratch)
-        key = input_records.key_of(
-            keys.key_of("becomes", [("front", (front_key,)), ("as", (attached,))]), made
-        )
-        manifest.add(front_key, manifest.Found(key, made, attached), self._store, nowhere, self._since_ns)
+        manifest.add_said(front_key, made, attached, self._store, nowhere, self._since_ns)
         return seen
 
     def _note(self, made: InputRecord, may_choose: bool) -> None:
