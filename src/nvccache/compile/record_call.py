@@ -54,6 +54,7 @@ class Recorded:
     kept_here: str = ""
 
 
+_AT_ONCE = 1 << 16  # bytes
 HOLDS_ID = "the module id in it tells where its source is"
 HOLDS_LINKED_ID = "the module id in it, which device links see, tells where its source is"
 IS_BOUND = "what it holds depends on what it is called"
@@ -269,9 +270,16 @@ class Recorder:
 
 def _text_of(path: str) -> bytes:
     """What a file holds that was read just now, or nothing for a program; raises OSError."""
-    with open(path, "rb") as stream:
-        head = stream.read(len(elf.MAGIC))
-        return b"" if head == elf.MAGIC else head + stream.read()
+    descriptor = os.open(
+        path, os.O_RDONLY | os.O_CLOEXEC
+    )  # hundreds of headers: what `open` asks for costs more
+    try:
+        parts = [os.read(descriptor, _AT_ONCE)]
+        while len(parts[-1]) == _AT_ONCE and not parts[0].startswith(elf.MAGIC):
+            parts.append(os.read(descriptor, _AT_ONCE))
+    finally:
+        os.close(descriptor)
+    return b"" if parts[0].startswith(elf.MAGIC) else b"".join(parts)
 
 
 def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
