@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nvccache.store.event_line import RemoteUse
 
 _NO_FORMAT = 8  # ENOEXEC
+_OBJECTS = 100_000  # of a miss between two collections; a small one makes fewer, most of them modules
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
 _COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
@@ -190,6 +191,7 @@ def _cached_compile(
     outcome = levels.answer(nvcc, arguments, config, environ)
     if outcome.answer and not _hand_over(outcome.answer, config, began):
         return _become(nvcc, arguments, environ)
+    gc.set_threshold(_OBJECTS)
     gc.enable()
     if not outcome.bypass:
         return _staged_compile(_request(nvcc, arguments, config, environ, outcome), config, began)

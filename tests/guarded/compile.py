@@ -19,6 +19,29 @@ from guarded.table import (
 )
 
 GUARDS = [
+    *(
+        Guard(
+            f"kept dry runs: {name}",
+            "dry_runs.py",
+            line,
+            "",
+            "tests/scenarios/test_kept_dry_runs.py",
+            which,
+        )
+        for name, line, which in (
+            ("arguments", '("arguments", invocation.dryrun_arguments),', "another_command_line"),
+            (
+                "environment",
+                '("environment", (environment.digest_of(environment.WHOLE, request.guarded_environ),)),',
+                "another_environment",
+            ),
+            (
+                "directory",
+                '("directory", (cwd, request.guarded_environ.get("PWD", ""))),',
+                "another_directory",
+            ),
+        )
+    ),
     Guard(
         "figures: what a tool took of a CPU",
         "schedule.py",

@@ -296,8 +296,8 @@ GUARDS = [
     Guard(
         "recording: what a process was given",
         "replay.py",
-        "facts.get(topic, b\"\")",
-        "b\"\"",
+        'facts.get(topic, b"")',
+        'b""',
         "test_replay.py",
         "process_was_given",
     ),
