@@ -116,7 +116,10 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "export": ("V=$(export -p | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "a variable of make": ("V=$MAKELEVEL" + BECOMES, env("MAKELEVEL", "1", "2")),
     "the directory before": ("V=$(basename $OLDPWD)" + BECOMES, env("OLDPWD", "/usr", "/var")),
-    "where temporary files lie": ('V=$(basename "$TMPDIR")' + BECOMES, env("TMPDIR", "/tmp", "/var/tmp")),
+    "where temporary files lie": (
+        'V=$(basename "$TMPDIR")' + BECOMES,
+        env("TMPDIR", "{work}/p1", "{work}/p2"),
+    ),
     "the home": (". ~/.site" + BECOMES, env("HOME", "{work}/h1", "{work}/h2")),
     "the text of PATH": (
         "case :$PATH: in *:/else:*) V=2 ;; *) V=1 ;; esac" + BECOMES,
@@ -151,9 +154,9 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
         "case $1 in -g0) V=2; shift ;; *) V=1 ;; esac" + BECOMES,
         (Turn(), Turn(before=("-g0",))),
     ),
-    "its last argument": ("for V; do :; done; V=${V#-D}" + BECOMES, words("-DX1", "-DX2")),
+    "its last argument": ("for V; do :; done; V=v${V#-D}" + BECOMES, words("-DX1", "-DX2")),
     "the order of arguments": (
-        "for w; do V=${w#-D}; case $w in -DX*) break ;; esac; done" + BECOMES,
+        "for w; do V=v${w#-D}; case $w in -DX*) break ;; esac; done" + BECOMES,
         words("-DX1 -DX2", "-DX2 -DX1"),
     ),
     "their number": ("V=$#" + BECOMES, words("-DX", "-DX -DY", "-DX")),
@@ -287,7 +290,7 @@ def set_up(bench: Workspace, text: str, first: str) -> None:
         script(f'exec "{real}" -DVALUE={value} "$@"', f"inner/{value}")(bench)
         bench.write(f"c{number}/site.h", f"#define VALUE {value}\n")
     bench.write("d2/mark", "")
-    bench.write("l/.keep", "")
+    bench.write("l/kept", "")
     (bench.directory / "p0").mkdir()
     (bench.directory / "p9").mkdir()
     (bench.directory / "p9/real-nvcc").symlink_to("../inner/one")
