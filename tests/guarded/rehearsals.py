@@ -198,8 +198,8 @@ GUARDS = [
         "src/native/observer/process.c",
         'if (!strncmp(*variable, "BASH_ENV=", 9))',
         "if (0)",
-        MINDS,
-        "own and clock",
+        f"{MINDS} --every-case",
+        "clock and begins",
     ),
     Guard(
         "names that mktemp makes up",
