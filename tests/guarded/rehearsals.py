@@ -95,7 +95,7 @@ GUARDS = [
         "if not nvcc.given or nvcc.given != root.given:",
         "if not nvcc.given:",
         SCRIPTED,
-        "does_more and standard",
+        "does_more and messages",
     ),
     Guard(
         "nvcc as a script: terminals",
