@@ -150,8 +150,8 @@ GUARDS = [
         "scripted.py",
         "given[name] = value",
         "pass",
-        SCRIPTED,
-        "seen_through and others",
+        MINDS,
+        "stale and headers",
     ),
     Guard(
         "nvcc as a script: TMPDIR",
@@ -182,7 +182,7 @@ GUARDS = [
         "replay.py",
         "input_record = input_records.joined(input_record, typed.input_record)",
         "pass",
-        "tests/scenarios/test_rehearsed_nvcc.py",
+        "test_scripted.py",
         "launcher",
     ),
     Guard(
