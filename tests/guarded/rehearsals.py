@@ -95,7 +95,7 @@ GUARDS = [
         "if not nvcc.given or nvcc.given != root.given:",
         "if not nvcc.given:",
         SCRIPTED,
-        "does_more and standard",
+        "does_more and messages",
     ),
     Guard(
         "nvcc as a script: terminals",
@@ -150,8 +150,8 @@ GUARDS = [
         "scripted.py",
         "given[name] = value",
         "pass",
-        SCRIPTED,
-        "seen_through and others",
+        MINDS,
+        "stale and headers",
     ),
     Guard(
         "nvcc as a script: TMPDIR",
@@ -182,7 +182,7 @@ GUARDS = [
         "replay.py",
         "input_record = input_records.joined(input_record, typed.input_record)",
         "pass",
-        "tests/scenarios/test_rehearsed_nvcc.py",
+        "test_scripted.py",
         "launcher",
     ),
     Guard(
@@ -198,8 +198,8 @@ GUARDS = [
         "src/native/observer/process.c",
         'if (!strncmp(*variable, "BASH_ENV=", 9))',
         "if (0)",
-        MINDS,
-        "own and clock",
+        f"{MINDS} --every-case",
+        "clock and begins",
     ),
     Guard(
         "names that mktemp makes up",

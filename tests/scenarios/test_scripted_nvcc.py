@@ -72,6 +72,7 @@ REMAINS = {
     "a terminal in a script behind it": 'exec {work}/inner/nvcc "$@"',
     "the mask of modes": 'umask 077\nexec "{nvcc}" {more} "$@"',
     "a limit": 'ulimit -n 500\nexec "{nvcc}" {more} "$@"',
+    "where messages go": 'exec "{nvcc}" {more} "$@" 2>&1',
     "standard output": 'exec >{work}/said\nexec "{nvcc}" {more} "$@"',
     "another program": 'if [ -e b.cu ]; then exec "{nvcc}" "$@"; fi\nexec nice "{nvcc}" {more} "$@"',
 }
@@ -141,7 +142,10 @@ def test_a_script_that_becomes_nvcc_is_seen_through(bench: Workspace, what: str)
 
 
 @pytest.mark.by_default(
-    "it works on afterwards and execs", "a terminal in a script behind it", "it looks at what was made"
+    "it works on afterwards and execs",
+    "where messages go",
+    "a terminal in a script behind it",
+    "it looks at what was made",
 )
 @pytest.mark.parametrize("what", REMAINS)
 def test_a_script_that_does_more_runs_as_it_is(bench: Workspace, what: str) -> None:

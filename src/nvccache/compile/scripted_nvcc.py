@@ -20,7 +20,7 @@ from nvccache import log, real_nvcc
 from nvccache.commandline import redaction
 from nvccache.compile.report import Report
 from nvccache.compile.request import Request
-from nvccache.files import keys
+from nvccache.files import keys, signatures
 from nvccache.machine import scratch
 from nvccache.observation import becoming, observer
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -119,6 +119,7 @@ def _input_record(
     """What a rehearsal depended on, with our caller's TMPDIR; raises UnreadableError or OSError."""
     made = inputs.input_record(observation, Subject(environ, script.nvcc))
     inputs.add_variables(made, {"TMPDIR", *(name for name, _ in made.variables)}, environ)
+    made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]
     inputs.files.remember()
     return made
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nvccache import config
-from nvccache.records import levels, rehearsed, scripted
+from nvccache.records import levels, rehearsed, replay, scripted
+from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.records.scripted import Script
@@ -71,3 +72,19 @@ def test_what_a_record_holds_is_not_run(nvcc: Path, tmp_path: Path) -> None:
     rehearsed.add(scripted.front_key(script), known, cache, time.time_ns())
     outcome = levels.answer(str(typed), ["-c", "a.cu"], settings, environ)
     assert outcome.bypass and outcome.bypass.reason == "information"
+
+
+def test_a_record_for_the_launcher_has_what_a_script_depends_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[InputRecord] = []
+    monkeypatch.setattr(replay, "add", lambda call, made, *others: added.append(made))
+    settings = config.load({"NVCCACHE_DIR": str(tmp_path / "cache")})
+    script = Script("nvcc", [], {}, "")
+    for known in (None, InputRecord()):
+        script.input_record = known
+        if known:
+            known.variables = [("SITE", "")]
+        cache = Store(directory.of(settings))
+        replay.add_of(script, InputRecord(), CallResult(), settings, cache, "")
+    assert [made.variables for made in added] == [[("SITE", "")]]
