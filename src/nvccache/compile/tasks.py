@@ -166,6 +166,7 @@ class Tasks:
         if _may_do_anything(task) and any(
             _may_do_anything(other) and other.number < task.number and other.state != State.DONE
             for other in self.all
+            if other.stage.is_preprocessor == task.stage.is_preprocessor  # compiles wait for passes
         ):
             return False  # they may use one file in turns
         needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,7 +33,7 @@ KEY = "{:064x}"
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:
-    return Stage(Grammar(kind), (kind,), (kind,), reads, (Output(kind, writes),), (), (), ())
+    return Stage(Grammar(kind), (kind,), (kind,), reads, (Output(kind, writes),), (), (), (), command=(kind,))
 
 
 HOST, DEVICE = stage("host_preprocess", "a.cpp4.ii"), stage("device_preprocess", "a.cpp1.ii")
@@ -347,6 +348,27 @@ def test_passes_behind_a_failure_are_not_waited_for(slots):
     may_end.set()
     caller.join(30)
     assert execution.events.index("ended host_compile") and not caller.is_alive()
+
+
+def test_wrappers_that_may_do_anything_run_in_turns():
+    """A compile of one source waits for the passes of others, which then do not wait for it."""
+    behind = (stage("device_preprocess", "b.cpp1.ii"), stage("host_compile", "b.o", "b.cpp1.ii"))
+
+    def does(_: Stage) -> int:
+        time.sleep(0.05)
+        return 0
+
+    execution = execution_of(*(replace(one, command=()) for one in (*PIPELINE, *behind)), does=does)
+    carry_out(execution, 8)
+    kinds = ("host_preprocess", "device_preprocess", "host_compile")
+    runs = [
+        event
+        for event in execution.events
+        if event.endswith(kinds) and event.split()[0] in ("began", "ended")
+    ]
+    assert {kind for run in runs for kind in kinds if kind in run} == {*kinds}
+    for began, ended in zip(runs[::2], runs[1::2], strict=True):
+        assert (began.split()[0], ended) == ("began", began.replace("began", "ended"))
 
 
 def test_passes_behind_what_stays_in_order_are_not_waited_for():
