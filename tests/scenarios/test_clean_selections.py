@@ -74,8 +74,9 @@ def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
     assert compile_again(compiled, "one").outcome == "direct_hit"
 
 
-def test_results_of_an_nvcc_that_is_gone_are_removed(compiled):
-    tools = compiled.directory.parent / "tools"  # of those in a checkout it is not known which one was meant
+@pytest.mark.parametrize("place", ["..", "."], ids=["elsewhere", "in the checkout"])
+def test_results_of_an_nvcc_that_is_gone_are_removed(compiled, place):
+    tools = (compiled.directory / place / "tools").resolve()
     tools.mkdir()
     wrapper = tools / "nvcc"
     wrapper.write_text(f'#!/bin/sh\nexec {compiled.nvcc} "$@"\n')

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from nvccache.compile import object_record
 from nvccache.files import keys
 from nvccache.plan import stages
-from nvccache.records import input_records, replay_layout
+from nvccache.records import base_dir, input_records, replay_layout
 from nvccache.store import entries, layout, store
 from nvccache.store.store import COMPRESSED, Store
 
@@ -126,27 +126,40 @@ def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
 
 def of_unused_toolchains(found: Contents, cache: Store) -> tuple[set[str], list[str]]:
     """The files that only programs which are no longer there could use; and those programs."""
-    gone = _gone({program for programs in found.programs.values() for program in programs})
-    dead = {key for key, programs in found.programs.items() if gone.intersection(programs)}
+    directories: dict[str, set[str]] = {}  # by the call, as far as objects tell that
+    for record in found.objects.values():
+        directories.setdefault(record.record_key, set()).add("".join(shown_parts(record, "directory")))
+    placed = {
+        key: [(_places(path, directories.get(key, ())), digest) for path, digest in programs]
+        for key, programs in found.programs.items()
+    }
+    gone = _gone({program for programs in placed.values() for program in programs})
+    dead = {key for key, programs in placed.items() if gone.intersection(programs)}
     calls = dead & found.bases.keys()
     in_use = {name for key, basis in found.bases.items() if key not in calls for name in basis}
     resting = {name for key in calls for name in found.bases[key]} - in_use
     doomed = {key for key in found.kinds if cache.name(store.STAGE, key) in resting or key in dead}
     files = _files_of(found, calls, doomed, cache)
-    return files | {cache.name(store.INPUT_RECORD, key) for key in dead}, sorted({path for path, _ in gone})
+    files |= {cache.name(store.INPUT_RECORD, key) for key in dead}
+    return files, sorted({path for paths, _ in gone for path in paths})
 
 
-def _gone(programs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The programs that are not there, or are others now. One that may not be read counts as there."""
-    gone, digests = set(), {}
-    for path, digest in programs:
-        if not path.startswith("/"):
-            continue  # counts from a directory that is not known
-        if path not in digests:
-            digests[path] = _digest(path)
-        if digests[path] not in (digest, None):
-            gone.add((path, digest))
-    return gone
+def _places(path: str, directories: Iterable[str]) -> tuple[str, ...]:
+    """Where a program of a record may lie: below each checkout that is there, if it counts from one."""
+    if path.startswith("/"):
+        return (path,)
+    there = sorted(filter(os.path.isdir, directories))  # of one that is gone others may have the program
+    return tuple(base_dir.path_from(path, directory) for directory in there)
+
+
+def _gone(programs: Iterable[tuple[tuple[str, ...], str]]) -> set[tuple[tuple[str, ...], str]]:
+    """The programs that lie in none of their places, or are others now. One that may not be read is there."""
+    digests = {path: _digest(path) for paths, _ in programs for path in paths}
+    return {
+        (paths, digest)
+        for paths, digest in programs
+        if paths and all(digests[path] not in (digest, None) for path in paths)
+    }
 
 
 def _digest(path: str) -> str | None:

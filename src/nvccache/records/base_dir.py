@@ -117,6 +117,14 @@ class Relocation:
         return found
 
 
+def path_from(kept: str, cwd: str) -> str:
+    """The path that `Relocation.encode` kept for a call in this working directory."""
+    up, _, rest = kept[1:].partition("/")
+    if not kept.startswith(MARK) or not up.isdecimal():
+        return os.path.join(cwd, kept.removeprefix(MARK))
+    return os.path.normpath(os.path.join(cwd, *[".."] * int(up), rest))
+
+
 def _is_below(path: str, base: str) -> bool:
     return path == base or path.startswith(base + "/")
 
