@@ -33,7 +33,8 @@ _KINDS = (
     (
         HOST,
         r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
-        r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?",
+        # Behind its own name, what a wrapper that has taken that calls it (Debian's diversions, containers).
+        r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?",
     ),
     (SHELL, r"sh|dash|bash"),
     (INTERPRETER, r"python[\d.]*|perl[\d.]*"),
