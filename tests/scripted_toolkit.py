@@ -21,6 +21,7 @@ from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.records import levels
 from nvccache.records.call_result import CallResult
+from nvccache.records.scripted import Behind
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH
@@ -133,7 +134,8 @@ class Toolkit:
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:
         """What a record answers, if one does."""
         environ = {**self.environ, **variables}
-        return levels.answer(self.nvcc, line.split(), settings.load(environ), environ).answer
+        behind = Behind(self.nvcc, line.split(), environ)
+        return levels.answer_behind(behind, None, settings.load(environ)).answer
 
 
 def write_nvcc(path: Path, text: str) -> None:

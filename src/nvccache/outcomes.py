@@ -53,7 +53,7 @@ REASONS = {
     "device_tool_files": "an option of ptxas, cicc or another device tool names a file",
     "environment_side_output": "an environment variable makes a tool write further files",
     "source_in_ptx": "the PTX quotes source files that are read again",
-    "scripted_nvcc": "nvcc is a script that does more than become an nvcc, or may do something else then",
+    "scripted_nvcc": "nvcc is a script that does more than become an nvcc, or of which that cannot be told",
     "dryrun_failed": "nvcc rejected the command line",
     "shell_expansion": "a command needs a shell to be understood",
     "same_base_name": "two inputs have one base name, so that their intermediate files would have one name",

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
     from nvccache.records.call_result import CallResult
+    from nvccache.records.levels import Outcome
+    from nvccache.records.scripted import Script
     from nvccache.store.event_line import RemoteUse
 
 _NO_FORMAT = 8  # ENOEXEC
+_OBJECTS = 100_000  # of a miss between two collections; a small one makes fewer, most of them modules
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
 _COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
@@ -188,25 +191,35 @@ def _cached_compile(
     outcome = levels.answer(nvcc, arguments, config, environ)
     if outcome.answer and not _hand_over(outcome.answer, config, began):
         return _become(nvcc, arguments, environ)
+    gc.set_threshold(_OBJECTS)
     gc.enable()
-    if outcome.invocation and not outcome.bypass:
-        from nvccache.compile.request import Request
-
-        request = Request(
-            nvcc,
-            tuple(arguments),
-            outcome.invocation,
-            environ,
-            real_nvcc.guarded(environ, nvcc),
-            config,
-            outcome.terminal,
-            outcome.program,
-        )
-        return _staged_compile(request, config, began)
-    assert outcome.bypass
+    if not outcome.bypass:
+        return _staged_compile(_request(nvcc, arguments, config, environ, outcome), config, began)
     _log_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
     _record_bypass(config, outcome.bypass.reason, arguments, began)
     return _become(nvcc, arguments, environ)
+
+
+def _request(
+    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], outcome: Outcome
+) -> Request | Script:
+    """A call that no record answers; of a script it is still to be seen what it becomes."""
+    from nvccache.compile.request import Request
+    from nvccache.records.scripted import Script
+
+    if not outcome.invocation:
+        return Script(nvcc, arguments, environ, outcome.terminal)
+    guarded = real_nvcc.guarded(environ, nvcc)
+    return Request(
+        nvcc,
+        tuple(arguments),
+        outcome.invocation,
+        environ,
+        guarded,
+        config,
+        outcome.terminal,
+        outcome.program,
+    )
 
 
 def _hand_over(found: CallResult, config: Config, began: _Began, remote: RemoteUse | None = None) -> bool:
@@ -261,13 +274,13 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
     return "" if config.dir else "no_cache_directory"
 
 
-def _staged_compile(request: Request, config: Config, began: _Began) -> int:
+def _staged_compile(typed: Request | Script, config: Config, began: _Began) -> int:
     from nvccache.machine import process
 
     process.raise_on_stop_signals()
     try:
         try:
-            return _carry_out(request, config, began)
+            return _carry_out(typed, config, began)
         finally:
             process.stop_as_usual()
     except process.Interrupted as stop:
@@ -276,20 +289,20 @@ def _staged_compile(request: Request, config: Config, began: _Began) -> int:
         return 128 + stop.signum
 
 
-def _carry_out(request: Request, config: Config, began: _Began) -> int:
-    nvcc, arguments = request.nvcc, list(request.arguments)
-    report = _make(request, config)
+def _carry_out(typed: Request | Script, config: Config, began: _Began) -> int:
+    nvcc, arguments, environ = typed.nvcc, list(typed.arguments), typed.environ
+    report, sources = _make(typed, config)
     if report.answer and not _hand_over(report.answer, config, began, report.remote):
-        _become(nvcc, arguments, request.environ)
+        _become(nvcc, arguments, environ)
     record = Event(outcomes.BYPASS)
-    record.sources = list(request.invocation.inputs)
+    record.sources = sources
     record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
     record.store_fault, record.remote = report.store_fault, report.remote
     if report.leave_to_nvcc == "odd_failure":
         from nvccache.machine import process
 
         # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
-        status = process.run_through([nvcc, *arguments], request.guarded_environ)
+        status = process.run_through([nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
         record.outcome = outcomes.FAILED if status else outcomes.BYPASS
         record.reason = "" if status else report.leave_to_nvcc
         _record(config, record, began)
@@ -297,7 +310,7 @@ def _carry_out(request: Request, config: Config, began: _Began) -> int:
     if report.leave_to_nvcc:
         record.reason = report.leave_to_nvcc
         _record(config, record, began)
-        _become(nvcc, arguments, request.environ)
+        _become(nvcc, arguments, environ)
     record.outcome = report.outcome
     record.stages, record.cause = report.stages, report.cause
     for stage in record.stages if report.began else ():
@@ -307,12 +320,12 @@ def _carry_out(request: Request, config: Config, began: _Began) -> int:
     record.wall_saved = report.wall_saved
     _record(config, record, began)
     if report.is_query and not _tell(report.stdout, report.stderr):
-        _become(nvcc, arguments, request.environ)
+        _become(nvcc, arguments, environ)
     if not report.is_query:
         _write(1, report.stdout)
         _write(2, report.stderr)
     if report.to_send:
-        _send(config, report.to_send, request.environ)
+        _send(config, report.to_send, environ)
     return report.status
 
 
@@ -326,7 +339,25 @@ def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str])
         _log(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
 
-def _make(request: Request, config: Config) -> Report:
+def _make(typed: Request | Script, config: Config) -> tuple[Report, list[str]]:
+    """What became of a call, and its sources."""
+    from nvccache.compile.request import Request
+
+    if isinstance(typed, Request):
+        return _compiled(typed, config), list(typed.invocation.inputs)
+    from nvccache.commandline import redaction
+    from nvccache.compile import scripted_nvcc
+
+    behind = scripted_nvcc.carry_out(typed, config)
+    if not isinstance(behind, Request):
+        return behind, redaction.files_in(typed.arguments)
+    report = _compiled(behind, config)
+    if report.status and typed.is_waiting:
+        report.leave_to_nvcc = "odd_failure"  # to which the script may have an answer
+    return report, list(behind.invocation.inputs)
+
+
+def _compiled(request: Request, config: Config) -> Report:
     if request.program:
         from nvccache.compile import link_only
 

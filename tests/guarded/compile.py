@@ -19,6 +19,29 @@ from guarded.table import (
 )
 
 GUARDS = [
+    *(
+        Guard(
+            f"kept dry runs: {name}",
+            "dry_runs.py",
+            line,
+            "",
+            "tests/scenarios/test_kept_dry_runs.py",
+            which,
+        )
+        for name, line, which in (
+            ("arguments", '("arguments", invocation.dryrun_arguments),', "another_command_line"),
+            (
+                "environment",
+                '("environment", (environment.digest_of(environment.WHOLE, request.guarded_environ),)),',
+                "another_environment",
+            ),
+            (
+                "directory",
+                '("directory", (cwd, request.guarded_environ.get("PWD", ""))),',
+                "another_directory",
+            ),
+        )
+    ),
     Guard(
         "figures: what a tool took of a CPU",
         "schedule.py",
@@ -356,62 +379,6 @@ GUARDS = [
         "large",
     ),
     Guard(
-        "nvcc as a script: that it becomes nvcc",
-        "scripted_nvcc.py",
-        'if "nvcc" not in',
-        'if False and "nvcc" not in',
-        SCRIPTED,
-        "does_more and execs",
-    ),
-    Guard(
-        "nvcc as a script: terminals",
-        "scripted_nvcc.py",
-        "if any(map(_TERMINAL.search, texts)):",
-        "if False:",
-        SCRIPTED,
-        "does_more and terminal",
-    ),
-    Guard(
-        "nvcc as a script: its arguments",
-        "scripted_nvcc.py",
-        "if not by_variables and not any(map(process_checks.may_choose, shells)):",
-        "if not by_variables:",
-        SCRIPTED,
-        "asked_each_time and behind",
-    ),
-    Guard(
-        "nvcc as a script: options that the dry run is not told",
-        "scripted_nvcc.py",
-        "if by_variables and request.invocation.dryrun_arguments != tuple(request.arguments):",
-        "if by_variables and request.invocation.replaces_variables:",
-        SCRIPTED,
-        "not_told",
-    ),
-    Guard(
-        "nvcc as a script: no record where it may choose by its arguments",
-        "record_call.py",
-        "if any(map(process_checks.may_choose, dry_run.images[:-1])):",
-        "if False:",
-        SCRIPTED,
-        "name_of_the_output",
-    ),
-    Guard(
-        "nvcc as a script: the environment that it hands on",
-        "scripted_nvcc.py",
-        "and first.state == last.state",
-        "and True",
-        SCRIPTED,
-        "does_more and others",
-    ),
-    Guard(
-        "nvcc as a script: where it works",
-        "scripted_nvcc.py",
-        "if isinstance(transcript, Transcript) and not _is_handed_on(scripts[0], nvcc, transcript):",
-        "if False:",
-        SCRIPTED,
-        "works_elsewhere",
-    ),
-    Guard(
         "lookups: what a shell becomes without looking for it first",
         "lookups.py",
         "self._tried.update(process.executable, process.started)",
@@ -434,21 +401,5 @@ GUARDS = [
         "        if False:",
         QUERIES,
         "sets and mode",
-    ),
-    Guard(
-        "scripts called nvcc that look for a terminal, for queries",
-        "scripted_nvcc.py",
-        "if any(map(_TERMINAL.search, (text for",
-        "if False and any(map(_TERMINAL.search, (text for",
-        QUERIES,
-        "script and terminal",
-    ),
-    Guard(
-        "scripts called nvcc that choose by arguments, for queries",
-        "scripted_nvcc.py",
-        "if any(map(process_checks.may_choose, scripts)):",
-        "if False:",
-        QUERIES,
-        "script and chooses",
     ),
 ]

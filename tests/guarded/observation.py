@@ -8,8 +8,8 @@ GUARDS = [
     Guard(
         "assemblers that ask for their directory",
         "known_programs.py",
-        '"PWD" in process.variables and',
-        "False and",
+        "and re.fullmatch(_ASSEMBLER, os.path.basename(process.program)) is not None",
+        "and False",
         "test_known_programs.py",
         "an_assembler",
     ),
@@ -392,7 +392,7 @@ GUARDS = [
     Guard(
         "names of one process",
         "process_checks.py",
-        "return not _OF_PROCESS.fullmatch(path)",
+        "return not re.fullmatch(_OF_PROCESS, path)",
         "return True",
         "test_stage_inputs_questions.py",
         "there_for_each",
@@ -400,7 +400,7 @@ GUARDS = [
     Guard(
         "names below /dev and in what the kernel makes",
         "process_checks.py",
-        "return not _OF_PROCESS.fullmatch(path)",
+        "return not re.fullmatch(_OF_PROCESS, path)",
         "return False",
         "test_stage_inputs_questions.py",
         "made_by_the_kernel",
@@ -408,7 +408,7 @@ GUARDS = [
     Guard(
         "names of other processes",
         "process_checks.py",
-        "if _OTHER_PROCESS.fullmatch(path):",
+        "if re.fullmatch(_OTHER_PROCESS, path):",
         "if False:",
         "test_stage_inputs_questions.py",
         "another_process",
@@ -424,7 +424,7 @@ GUARDS = [
     Guard(
         "links that lead elsewhere for each process",
         "lookups.py",
-        "if not RENAMED.match(path) and self._is_of_process(path):",
+        "if self._is_of_process(path) and not RENAMED.match(path):",
         "if False:",
         "test_lookups.py",
         "leads_elsewhere",

@@ -64,7 +64,7 @@ GUARDS = [
     Guard(
         "what follows a list of parameters",
         "declaration_heads.py",
-        'if not _BEHIND_PARAMETERS.match(flat, flat.index(b")") + 1) or',
+        'if not re.match(_BEHIND_PARAMETERS, flat[flat.index(b")") + 1 :]) or',
         "if",
         "test_line_readers.py",
         "not_understood",
@@ -72,7 +72,7 @@ GUARDS = [
     Guard(
         "initializers behind parentheses",
         "declaration_heads.py",
-        "and not _MAY_DECLARE.match(groups[int(found[1])])",
+        "and not re.match(_MAY_DECLARE, groups[int(found[1])])",
         "",
         "test_line_readers.py",
         "not_understood",

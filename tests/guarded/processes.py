@@ -32,7 +32,7 @@ GUARDS = [
     Guard(
         "what a wrapper sees of the caller",
         "known_programs.py",
-        "return any(_CALLER_IN_SHELL.search(text) for text in scripts)",
+        "return any(re.search(_CALLER_IN_SHELL, text) for text in scripts)",
         "return False",
         CALLERS,
         "sees_of_the_caller",
@@ -40,7 +40,7 @@ GUARDS = [
     Guard(
         "native code",
         "process_checks.py",
-        "if _NATIVE.search(text):",
+        "if re.search(_NATIVE, text):",
         "if False:",
         ASKING,
         "on_the_processor",
@@ -48,7 +48,7 @@ GUARDS = [
     Guard(
         "who reads of the processor",
         "process_checks.py",
-        "if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):",
+        "if any(re.fullmatch(_TELLS_OF_PROCESSOR, path) for path in (*process.files, *process.others)):",
         "if False:",
         ASKING,
         "on_the_processor",
@@ -80,7 +80,7 @@ GUARDS = [
     Guard(
         "names that scripts make up",
         "shell_text.py",
-        "_MADE_UP.search(text) or",
+        "re.search(_MADE_UP, text) or",
         "",
         "test_shell_text.py",
         "made_up",
@@ -260,7 +260,7 @@ GUARDS = [
     Guard(
         "text of no file",
         "process_checks.py",
-        "if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):",
+        "if kind == SHELL and (re.fullmatch(_IN_NO_FILE, path) or stat.S_ISFIFO(mode)):",
         "if False:",
         SCRIPTS,
         "text_of_no_file",

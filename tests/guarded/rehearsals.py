@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from guarded.table import REHEARSED, Guard
+from guarded.table import REHEARSED, SCRIPTED, Guard
 
+MINDS = "tests/scenarios/test_scripts_that_change_their_mind.py"
+BECOMING = "test_becoming.py"
 EVERY = f"{REHEARSED} --every-case"
 
 GUARDS = [
@@ -42,8 +44,8 @@ GUARDS = [
     Guard(
         "rehearsals: variables that a wrapper sets",
         "becoming.py",
-        "variables = tuple(sorted(_changes(compiler, environ)))",
-        "variables = ()",
+        "changes = _changes(compiler, environ, _OF_SHELLS)",
+        "changes: dict[str, str] = {}",
         EVERY,
         "mind and header and variable",
     ),
@@ -78,5 +80,133 @@ GUARDS = [
         "if (0 && is_changing",
         REHEARSED,
         "changes_nothing",
+    ),
+    Guard(
+        "nvcc as a script: that one nvcc is started",
+        "becoming.py",
+        "or len(started) != 1:",
+        "or not started:",
+        BECOMING,
+        "left_alone and two",
+    ),
+    Guard(
+        "nvcc as a script: streams, limits and surroundings",
+        "becoming.py",
+        "if not nvcc.given or nvcc.given != root.given:",
+        "if not nvcc.given:",
+        SCRIPTED,
+        "does_more and messages",
+    ),
+    Guard(
+        "nvcc as a script: terminals",
+        "becoming.py",
+        "if not asked.isdisjoint(streams):",
+        "if False:",
+        SCRIPTED,
+        "does_more and terminal",
+    ),
+    Guard(
+        "nvcc as a script: where its streams lead",
+        "becoming.py",
+        "return any(_OF_CALLER.match(path)",
+        "return False and any(_OF_CALLER.match(path)",
+        BECOMING,
+        "left_alone and leads",
+    ),
+    Guard(
+        "nvcc as a script: libraries that it preloads",
+        "becoming.py",
+        "None if own != users else",
+        "None if False else",
+        BECOMING,
+        "left_alone and library",
+    ),
+    Guard(
+        "nvcc as a script: variables to the letter",
+        "becoming.py",
+        '_changes(nvcc, environ, ("_", VARIABLE))',
+        "_changes(nvcc, environ, _OF_SHELLS)",
+        BECOMING,
+        "letter",
+    ),
+    Guard(
+        "nvcc as a script: where it works",
+        "becoming.py",
+        "or compiler.directory != observation.images[0].directory:",
+        "or False:",
+        SCRIPTED,
+        "works_elsewhere",
+    ),
+    Guard(
+        "nvcc as a script: looks behind nvcc",
+        "src/native/observer/rehearsal.c",
+        'strchr("oashlrdvw", kind) && is_rehearsed()',
+        "0",
+        SCRIPTED,
+        "does_more and looks",
+    ),
+    Guard(
+        "nvcc as a script: variables that it sets",
+        "scripted.py",
+        "given[name] = value",
+        "pass",
+        MINDS,
+        "stale and headers",
+    ),
+    Guard(
+        "nvcc as a script: TMPDIR",
+        "scripted_nvcc.py",
+        '{"TMPDIR", *(',
+        "{*(",
+        MINDS,
+        "stale and temporary",
+    ),
+    Guard(
+        "nvcc as a script: what it says",
+        "scripted_nvcc.py",
+        "if completed.status or completed.stdout or completed.stderr:",
+        "if completed.status:",
+        f"{MINDS} --every-case",
+        "said and own",
+    ),
+    Guard(
+        "nvcc as a script: its own end where nvcc fails",
+        "shim.py",
+        "if report.status and typed.is_waiting:",
+        "if False:",
+        MINDS,
+        "said and another",
+    ),
+    Guard(
+        "nvcc as a script: what the launcher's record depends on",
+        "replay.py",
+        "input_record = input_records.joined(input_record, typed.input_record)",
+        "pass",
+        "test_scripted.py",
+        "launcher",
+    ),
+    Guard(
+        "nvcc as a script: that a record of it is not run",
+        "levels.py",
+        "outcome.program = outcome.invocation = None",
+        "pass",
+        "test_scripted.py",
+        "not_run",
+    ),
+    Guard(
+        "what a shell reads before its script",
+        "src/native/observer/process.c",
+        'if (!strncmp(*variable, "BASH_ENV=", 9))',
+        "if (0)",
+        f"{MINDS} --every-case",
+        "clock and begins",
+    ),
+    Guard(
+        "names that mktemp makes up",
+        "known_programs.py",
+        'or "-u" in process.arguments',
+        "or False",
+        f"{MINDS} --every-case",
+        "another and name",
     ),
 ]

@@ -73,16 +73,19 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
 void observer_compose_start(void);
 
 /* Of a program that is to start: what it is given beside its arguments, and its variables. */
-void observer_add_given(const char *directory, char *const *variables);
+void observer_add_given(void);
 void observer_add_variables(char *const *variables);
 
-extern int observer_rehearses;            /* this is a rehearsal */
+#define OF_NVCC 2                         /* as in observation/observer.py; 1 is of a host compiler */
+extern int observer_rehearses;            /* this is a rehearsal, and of what */
 void observer_set_rehearsal(const char *directory, size_t length);
 void observer_changes(void);              /* this process is about to change a file, or may be */
 void observer_opens(const char *path, int flags);
 void observer_takes_input(const struct stat *status);
 void observer_starts(const char *path, char *const *words, char *const *variables);
 int observer_is_compiler(const char *real, const char *path);
+void observer_begins(const char *real, const char *path);
+void observer_looks(char kind);
 
 void observer_objects(void);              /* record what is loaded */
 void observer_loads(void);                /* the program is about to load something */

@@ -3,6 +3,7 @@
 #include "observer.h"
 
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,7 +11,6 @@
 #define LONGEST_ARGUMENT 4096
 #define NAMES (1 << 11)
 #define MOST_NAMES (NAMES * 3 / 4)
-#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
 extern char **environ;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
@@ -62,6 +62,25 @@ void observer_opened(const char *path)
         observer_phase = 1;
 }
 
+static uint64_t digest_of(const void *from, size_t length, uint64_t value)
+{
+    const char *at = from;
+
+    while (length--)
+        value = DIGEST_STEP(value, *at++);
+    return value;
+}
+
+/* What a shell reads before its script. */
+static void add_names_of_variables(void)
+{
+    char **variable;
+
+    for (variable = environ; variable && *variable; variable++)
+        if (!strncmp(*variable, "BASH_ENV=", 9))
+            add_name(digest_of(*variable + 9, strlen(*variable + 9), DIGEST_START));
+}
+
 /* The arguments, read piecemeal: there may be megabytes of them, and main() has not been called yet. */
 static void compose_arguments(void)
 {
@@ -99,25 +118,6 @@ static void compose_arguments(void)
         raw_close((int)descriptor);
 }
 
-static uint64_t digest_of(const void *from, size_t length, uint64_t value)
-{
-    const char *at = from;
-
-    while (length--)
-        value = DIGEST_STEP(value, *at++);
-    return value;
-}
-
-/* Where compilers find that they work: PWD counts for them if it names the directory. */
-static uint64_t digest_of_directory(const char *pwd, const char *directory)
-{
-    struct stat named, own;
-
-    if (pwd && *pwd == '/' && raw_stat(pwd, &named) >= 0 && raw_stat(".", &own) >= 0 && named.st_dev == own.st_dev
-        && named.st_ino == own.st_ino)
-        directory = pwd;
-    return digest_of(directory, strlen(directory), DIGEST_START);
-}
 
 /* What one program may leave changed for that which it becomes, beside its environment and its streams. */
 static uint64_t digest_of_limits(void)
@@ -136,66 +136,59 @@ static uint64_t digest_of_limits(void)
     return value;
 }
 
-static uint64_t digest_of_streams(uint64_t value)
+/* Whatever else a program may hand on that is no variable, as far as a script can easily change it: priority,
+   processors, users, root and namespaces. Of rehearsals alone. */
+static uint64_t digest_of_surroundings(void)
 {
-    int number;
+    static const char *const places[] = {"mnt", "user", "net", "uts", "ipc", "pid"};
+    char processors[128] = "", path[40], room[64];
+    struct stat root = {0};
+    long numbers[] = {raw_call(SYS_getpriority, 0, 0, 0, 0, 0, 0), raw_call(SYS_geteuid, 0, 0, 0, 0, 0, 0),
+                      raw_call(SYS_getegid, 0, 0, 0, 0, 0, 0), raw_call(SYS_personality, 0xffffffff, 0, 0, 0, 0, 0)};
+    uint64_t value = digest_of(numbers, sizeof numbers, DIGEST_START);
+    size_t at;
 
-    for (number = 0; number < 3; number++) {
-        struct stat status = {0};
-        raw_call(SYS_fstat, number, (long)&status, 0, 0, 0, 0);
-        value = digest_of(&status.st_dev, sizeof status.st_dev, value);
-        value = digest_of(&status.st_ino, sizeof status.st_ino, value);
+    raw_call(SYS_sched_getaffinity, 0, sizeof processors, (long)processors, 0, 0, 0);
+    raw_stat("/", &root);
+    value = digest_of(processors, sizeof processors, value);
+    value = digest_of(&root.st_dev, sizeof root.st_dev, value);
+    value = digest_of(&root.st_ino, sizeof root.st_ino, value);
+    for (at = 0; at < sizeof places / sizeof *places; at++) {
+        snprintf(path, sizeof path, "/proc/self/ns/%s", places[at]);
+        long length = raw_readlink(path, room, sizeof room);
+        value = digest_of(room, length > 0 ? (size_t)length : 0, value);
     }
     return value;
 }
 
-#define NAMED(word) (length == sizeof word - 1 && !memcmp(variable, word, sizeof word - 1))
-
-/* What a program was given beside its arguments, so that it can be told whether a script has handed it on. Variables
-   stand in no order. Those that shells set by themselves are left out, and those of which nvcc's dry run says what they
-   do; the two that it says the values of are apart, and so are those whose names dash does not know. */
-static void digests_of_given(const char *directory, char *const *variables, long *digests)
+/* What a program was given beside its arguments and variables, so that it can be told whether a wrapper has handed it
+   on: limits and umask, surroundings, and the inodes of its streams. */
+static void digests_of_given(long *digests)
 {
-    uint64_t limits = digest_of_limits(), all = digest_of_streams(limits), unnamed = 0, path = 0, libraries = 0;
-    const char *pwd = NULL;
-    char *const *at;
+    int number;
 
-    for (at = variables; at && *at; at++) {
-        const char *variable = *at;
-        size_t length = strcspn(variable, "=");
-        uint64_t value = digest_of(variable, strlen(variable), DIGEST_START);
-
-        if (NAMED("PWD"))
-            pwd = variable + length + !!variable[length];
-        else if (NAMED("PATH"))
-            path += value;
-        else if (NAMED("LD_LIBRARY_PATH"))
-            libraries += value;
-        else if (!length || strspn(variable, NAME_CHARACTERS) < length || (*variable >= '0' && *variable <= '9'))
-            unnamed += value;
-        else if (!NAMED("_") && !NAMED("SHLVL") && !NAMED("OLDPWD") && !NAMED("NVCC_APPEND_FLAGS")
-                 && !NAMED("NVCC_PREPEND_FLAGS") && !NAMED("NVCC_CCBIN"))
-            all += value;
+    digests[0] = (long)digest_of_limits();
+    digests[1] = observer_rehearses ? (long)digest_of_surroundings() : 0;
+    for (number = 0; number < 3; number++) {
+        struct stat status = {0};
+        raw_call(SYS_fstat, number, (long)&status, 0, 0, 0, 0);
+        digests[2 + number] = (long)status.st_ino;
     }
-    all += digest_of_directory(pwd, directory);
-    memcpy(digests, (long[]){(long)all, (long)unnamed, (long)path, (long)libraries, (long)limits}, 5 * sizeof(long));
 }
 
-static void compose_given(const char *directory)
+static void compose_given(void)
 {
     long digests[5];
 
-    if (!environ)
-        observer_lose("the environment could not be read");
-    digests_of_given(directory, environ, digests);
+    digests_of_given(digests);
     observer_compose('E', NO_PATH, "", 0, 5, digests);
 }
 
-void observer_add_given(const char *directory, char *const *variables)
+void observer_add_given(void)
 {
     long digests[5];
 
-    digests_of_given(directory, variables, digests);
+    digests_of_given(digests);
     observer_add('E', NO_PATH, "", 5, digests);
 }
 
@@ -268,8 +261,9 @@ void observer_compose_start(void)
         observer_lose("the working directory has no path");
     else
         observer_compose('C', NO_PATH, path, (size_t)length - 1, 0, NULL);
-    compose_given(path);
+    compose_given();
     compose_arguments();
+    add_names_of_variables();
 }
 
 static void add_object(const char *name, const char *file)
@@ -436,6 +430,7 @@ __attribute__((constructor)) static void start(void)
         add_object(program, "/proc/self/exe");
     if (observer_is_compiler(program, program))
         observer_add_variables(environ);  /* which a wrapper may have set */
+    observer_begins(program, program);
     observer_objects();
     if (is_loader)
         add_program_of_loader(main_address);

@@ -11,6 +11,7 @@
 #include <sys/timeb.h>
 #include <sys/times.h>
 #include <sys/utsname.h>
+#include <termios.h>
 #include <time.h>
 
 #define VARIABLE(name) \
@@ -85,3 +86,26 @@ QUESTION(pid_t, getpid, (void), (), 0)
 
 QUESTION(ssize_t, getrandom, (void *room, size_t size, unsigned flags), (room, size, flags), 0)
 QUESTION(int, getentropy, (void *room, size_t size), (room, size), 0)
+
+/* Of rehearsals of nvcc alone: whether a stream is a terminal, told by its inode. A shell asks this of its script. */
+static void asked_for_terminal(int descriptor)
+{
+    struct stat status;
+
+    if (observer_rehearses == OF_NVCC && raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0)
+        asked("isatty", (long)status.st_ino);
+}
+
+#define TERMINAL(type, failure, name, parameters, arguments) \
+    type name parameters; \
+    type name parameters \
+    { \
+        REAL(name, failure) \
+        asked_for_terminal(descriptor); \
+        return real arguments; \
+    }
+
+TERMINAL(int, 0, isatty, (int descriptor), (descriptor))
+TERMINAL(int, -1, tcgetattr, (int descriptor, struct termios *state), (descriptor, state))
+TERMINAL(char *, NULL, ttyname, (int descriptor), (descriptor))
+TERMINAL(int, ENOTTY, ttyname_r, (int descriptor, char *room, size_t size), (descriptor, room, size))

@@ -3,16 +3,20 @@
    The library's directory then has a file `rehearsal`. Who starts a compiler writes down its start, as the compiler
    itself would, and ends; from then on (`rehearsed` lies there) no other program may be started. Nothing is changed on
    the way: a process that is about to make, change or remove a file, or to start a program behind the compiler, ends
-   without a word, so that the log is one of a run that cannot be told. */
+   without a word, so that the log is one of a run that cannot be told.
+
+   An nvcc that is a script is not run once more for the compile itself. So its rehearsal also ends without a word where
+   somebody looks at anything behind nvcc, which has made nothing here; and who asks for terminals is written down. */
 
 #include "observer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int observer_rehearses;
+int observer_rehearses;  /* what is sought, or 0 */
 
 static char rehearsed[PATH_MAX];
+static const char *const host_compilers[] = {"gcc", "g++", "clang", "c++"}, *const nvcc[] = {"nvcc"};
 static struct {
     uint64_t device, inode;
 } of_caller[32];
@@ -24,10 +28,11 @@ static __attribute__((noreturn)) void leave_without_a_word(int status)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* Of the directory in which the library lies, with a slash behind it. The file has what tells the descriptors that the
-   caller has opened: their devices and inodes. */
+/* Of the directory in which the library lies, with a slash behind it. The file says what is sought, and has what tells
+   the descriptors that the caller has opened: their devices and inodes. */
 void observer_set_rehearsal(const char *directory, size_t length)
 {
+    uint64_t sought = 0;
     long descriptor, got;
 
     if (length + sizeof "rehearsed" > sizeof rehearsed)
@@ -38,7 +43,8 @@ void observer_set_rehearsal(const char *directory, size_t length)
     memcpy(rehearsed + length, "rehearsed", sizeof "rehearsed");
     if (descriptor < 0)
         return;
-    observer_rehearses = 1;
+    raw_call(SYS_read, descriptor, (long)&sought, sizeof sought, 0, 0, 0);
+    observer_rehearses = (int)sought;
     got = raw_call(SYS_read, descriptor, (long)of_caller, sizeof of_caller, 0, 0, 0);
     count_of_caller = got > 0 ? (size_t)got / sizeof *of_caller : 0;
     raw_close((int)descriptor);
@@ -69,19 +75,17 @@ void observer_opens(const char *path, int flags)
         leave_without_a_word(1);
 }
 
-/* As toolchain.is_compiler: a compiled gcc or clang, by the name of what links lead to. `real` is left there. */
-int observer_is_compiler(const char *real, const char *path)
+/* Whether a compiled program has one of these names in its own; `real` is what links lead to. */
+static int is_program(const char *real, const char *path, const char *const *parts, size_t count)
 {
-    static const char *const parts[] = {"gcc", "g++", "clang", "c++"};
     const char *name = strrchr(real, '/');
     char magic[4] = "";
     long descriptor;
-    size_t at;
     int is_named = 0;
 
-    for (at = 0; at < sizeof parts / sizeof *parts; at++)
-        is_named |= strstr(name ? name + 1 : real, parts[at]) != NULL;
-    if (!is_named)
+    while (count--)
+        is_named |= strstr(name ? name + 1 : real, parts[count]) != NULL;
+    if (!is_named || strstr(name ? name + 1 : real, "nvccache"))
         return 0;
     descriptor = raw_openat(AT_FDCWD, path, O_RDONLY);
     if (descriptor < 0)
@@ -89,6 +93,38 @@ int observer_is_compiler(const char *real, const char *path)
     raw_call(SYS_read, descriptor, (long)magic, sizeof magic, 0, 0, 0);
     raw_close((int)descriptor);
     return !memcmp(magic, "\177ELF", 4);
+}
+
+#define IS_ONE_OF(parts) is_program(real, path, parts, sizeof parts / sizeof *parts)
+
+/* As toolchain.is_compiler: a compiled gcc or clang. */
+int observer_is_compiler(const char *real, const char *path)
+{
+    return IS_ONE_OF(host_compilers);
+}
+
+static int is_sought(const char *real, const char *path)
+{
+    return observer_rehearses == OF_NVCC ? IS_ONE_OF(nvcc) : observer_is_compiler(real, path);
+}
+
+/* A program begins that nobody was seen to start: it must not be what is sought. */
+void observer_begins(const char *real, const char *path)
+{
+    if (observer_rehearses && is_sought(real, path))
+        leave_without_a_word(1);
+}
+
+static int is_rehearsed(void)
+{
+    return raw_call(SYS_faccessat, AT_FDCWD, (long)rehearsed, F_OK, 0, 0, 0) >= 0;
+}
+
+/* Records of these kinds tell of looking at files. */
+void observer_looks(char kind)
+{
+    if (observer_rehearses == OF_NVCC && strchr("oashlrdvw", kind) && is_rehearsed())
+        leave_without_a_word(1);
 }
 
 static long real_path_of(const char *path, char *room)
@@ -113,15 +149,15 @@ void observer_starts(const char *path, char *const *words, char *const *variable
 
     if (!observer_rehearses)
         return;
-    if (raw_call(SYS_faccessat, AT_FDCWD, (long)rehearsed, F_OK, 0, 0, 0) >= 0)
+    if (is_rehearsed())
         leave_without_a_word(1);
-    if (real_path_of(path, room) <= 0 || !observer_is_compiler(room, path))
+    if (real_path_of(path, room) <= 0 || !is_sought(room, path))
         return;
     observer_flush();  /* the start of a program begins a batch */
     observer_add('B', NO_PATH, room, 2, (long[]){LOG_VERSION, parent});
     if (raw_call(SYS_getcwd, (long)room, sizeof room, 0, 0, 0, 0) > 1)
         observer_add('C', NO_PATH, room, 0, NULL);
-    observer_add_given(room, variables);
+    observer_add_given();
     for (; *words; words++)
         observer_add('A', NO_PATH, *words, 0, NULL);
     observer_add_variables(variables);

@@ -50,12 +50,12 @@ _FILES = (
     ".ltoir",
 )
 # The name alone, with its parameters: a blank separates it from its value as "=" does.
-_MACRO = re.compile(r"\s*[^\s=(]*(?:\([\w\s,.$]*\))?")
-_OPTIONS = re.compile(r"(?:[, ]*-[^, =]*)*[, ]*")
-_BETWEEN = re.compile(r"""[,\s"'\\]+""")
+_MACRO = r"\s*[^\s=(]*(?:\([\w\s,.$]*\))?"
+_OPTIONS = r"(?:[, ]*-[^, =]*)*[, ]*"
+_BETWEEN = r"""[,\s"'\\]+"""
 # In the text of a command: the words of option files are in no argument of the call.
-_MACRO_IN_QUOTES = re.compile(r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\\.[^"'\\]*)*""")
-_MACRO_IN_TEXT = re.compile(
+_MACRO_IN_QUOTES = r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\\.[^"'\\]*)*"""
+_MACRO_IN_TEXT = (
     r"""(-D\s*[A-Za-z_](?:[^\s"'=\\]|\\\S)*(?:=|\\\s))(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
 )
 # Options of the tools that nvcc starts whose values are nvcc's own words, architectures and paths. What a
@@ -104,7 +104,7 @@ _OWN_VALUES = frozenset(
     ]
 )
 _GLUED_VALUES = ("-I", "-L", "-l", "-D__CUDA", "-D__NVCC")
-_NAME = re.compile(r"-[^, =]*")
+_NAME = r"-[^, =]*"
 _SHORTEST_SECRET = 4  # characters; replacing shorter ones in a text would leave nothing of it
 
 
@@ -114,7 +114,7 @@ def shown(argument: Argument) -> str:
         return " ".join(argument.tokens)
     *before, last = argument.tokens
     value = argument.value if argument.name != tokens.FORWARDED and argument.value else last
-    match = (_MACRO if argument.name == "define-macro" else _OPTIONS).match(value)
+    match = re.match(_MACRO if argument.name == "define-macro" else _OPTIONS, value)
     kept = match[0] if match else ""
     sign = "=" if value[len(kept) :].startswith("=") else ""
     hidden = HIDDEN if len(kept) < len(value) else ""
@@ -163,9 +163,9 @@ def _shown_of_tool(word: str) -> str:
         return word
     if word.startswith("-D"):
         rest = word[2:]
-        kept = "-D" + (match[0] if (match := _MACRO.match(rest)) else "")
+        kept = "-D" + (match[0] if (match := re.match(_MACRO, rest)) else "")
     else:
-        kept = match[0] if (match := _NAME.match(word)) else ""
+        kept = match[0] if (match := re.match(_NAME, word)) else ""
     sign = "=" if word[len(kept) :].startswith("=") else ""
     return kept + sign + (HIDDEN if len(kept) < len(word) else "")
 
@@ -179,12 +179,12 @@ def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:
     for argument in _arguments(everything):
         whole, seen = " ".join(argument.tokens), shown(argument).removesuffix(HIDDEN)
         if whole.startswith(seen):
-            secrets.update(_BETWEEN.split(whole[len(seen) :]), [whole[len(seen) :].strip("\"'")])
+            secrets.update(re.split(_BETWEEN, whole[len(seen) :]), [whole[len(seen) :].strip("\"'")])
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, HIDDEN)
-    text = _MACRO_IN_QUOTES.sub(rf"\1{HIDDEN}", text)
-    return _MACRO_IN_TEXT.sub(rf"\1{HIDDEN}", text)
+    text = re.sub(_MACRO_IN_QUOTES, rf"\1{HIDDEN}", text)
+    return re.sub(_MACRO_IN_TEXT, rf"\1{HIDDEN}", text)
 
 
 def _arguments(argv: list[str]) -> list[Argument]:

@@ -12,7 +12,6 @@ import os
 
 from nvccache import log
 from nvccache.commandline import host_options
-from nvccache.compile import scripted_nvcc
 from nvccache.compile.report import Report
 from nvccache.machine import process, scratch
 from nvccache.records import call_result
@@ -50,8 +49,6 @@ def carry_out(request: Request, known: CallResult, config: Config) -> Report | N
 
 
 def _link(request: Request, known: CallResult, path: str, cache: Store) -> Report | None:
-    if not scripted_nvcc.asks_by_arguments(request.nvcc, cache):
-        return None
     transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path)
     argv = _command(transcript) if isinstance(transcript, Transcript) else ()
     names = {name for name, _ in known.intermediates}

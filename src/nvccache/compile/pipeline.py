@@ -8,7 +8,8 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import miss_reason, query, record_call, runner, scripted_nvcc
+from nvccache.compile import miss_reason, query, record_call, runner
+from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution, object_place
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.machine.process import Completed
     from nvccache.machine.watchdog import Watchdog
-    from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan
     from nvccache.remote_execution.executor import Executor
     from nvccache.toolkit.dryrun import Transcript
@@ -77,18 +77,20 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     _begin_to_ask_beyond(request, config, cache)
     if request.invocation.is_query:
         return _ask(request, config, cache, path, observing, started)
-    transcript, dry_run = _transcribe(request, path, observing, cache)
+    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
+    dry_run = DryRun(request, path, relocation.checkout, cache)
+    transcript = _transcribe(request, path, observing, dry_run)
+    if dry_run.input_record:
+        progress.note("nvcc is not asked what it would do, as it would say what it said before")
     found = _answer_from_beyond(request, config, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
         return _left_to_nvcc(transcript, request, config)
-    assert dry_run
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
-    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     context = execution.Context(
         planned,
         environ,
@@ -176,7 +178,7 @@ def _begin_to_ask_beyond(request: Request, config: Config, cache: store.Store) -
     from nvccache.records import beyond
 
     cache.beyond = beyond.of(config, request.environ)
-    levels.want_from_beyond(request.nvcc, request.invocation, config, request.environ, cache)
+    levels.want_from_beyond(request.behind, request.invocation, config, cache)
 
 
 def _answer_from_beyond(request: Request, config: Config, cache: store.Store) -> Report | None:
@@ -184,7 +186,7 @@ def _answer_from_beyond(request: Request, config: Config, cache: store.Store) ->
         return None
     report = Report()
     report.answer = levels.answer_from_beyond(
-        request.nvcc, list(request.arguments), request.invocation, config, request.environ, cache
+        request.behind, request.script, request.invocation, config, cache
     )
     return report if report.answer else None
 
@@ -208,25 +210,18 @@ def _planned(
     return Bypass("missing_program", missing) if missing else planned
 
 
-def _transcribe(
-    request: Request, path: str, observing: Watch, cache: store.Store
-) -> tuple[Transcript | Bypass, Log | None]:
-    """What nvcc would do, and the log of asking it."""
+def _transcribe(request: Request, path: str, observing: Watch, dry_run: DryRun) -> Transcript | Bypass:
+    """What nvcc would do, by a dry run that is kept, or by a new one."""
+    known = None if observing.is_blind or request.config.recache else dry_run.find(request)
 
-    def ask(by_variables: bool) -> tuple[Transcript | Bypass, Log]:
-        logs: list[Log] = []
+    def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
+        if known:
+            return known
+        completed, dry_run.log = observing.run(argv, environ)
+        dry_run.said = completed.stderr
+        return completed
 
-        def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
-            completed, seen = observing.run(argv, environ)
-            logs.append(seen)
-            return completed
-
-        transcript = dryrun.of_invocation(
-            request.nvcc, request.invocation, request.guarded_environ, path, run, by_variables
-        )
-        return transcript, logs[0]
-
-    return scripted_nvcc.ask(request, cache, observing.is_blind, ask)
+    return dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path, run)
 
 
 def _now() -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache.compile import record_call, scripted_nvcc
+from nvccache.compile import record_call
 from nvccache.compile.report import Report
 from nvccache.execution import object_place
 from nvccache.files import keys, signatures
@@ -92,8 +92,8 @@ def _record(run: Run) -> Recorded:
     products = frozenset((run.product,) if run.product else ())
     subject = Subject(request.guarded_environ, request.nvcc, intermediates=products)
     read = inputs.input_record(observation, subject)
-    reason = scripted_nvcc.reason_against_record(observation)
-    if products and not reason:
+    reason = ""
+    if products:
         if not run.lay_there:
             reason = object_place.odd_mode(run.product, "a query", run.path)
         shown = {run.product: signatures.of(run.product) or signatures.UNKNOWN}

@@ -9,11 +9,9 @@ from __future__ import annotations
 import copy
 import os
 
-from nvccache.compile import scripted_nvcc
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids, relative_ids
-from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -31,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.dry_runs import DryRun
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
     from nvccache.execution.execution import Execution, Known
-    from nvccache.observation.watch import Log
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
@@ -54,6 +52,7 @@ class Recorded:
     kept_here: str = ""
 
 
+_AT_ONCE = 1 << 16  # bytes
 HOLDS_ID = "the module id in it tells where its source is"
 HOLDS_LINKED_ID = "the module id in it, which device links see, tells where its source is"
 IS_BOUND = "what it holds depends on what it is called"
@@ -77,7 +76,7 @@ class Where:
 
 
 class Recorder:
-    """What a call that has been carried out was and did; `dry_run` is the log of that."""
+    """What a call that has been carried out was and did."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Recorder:
         execution: Execution,
         known: Known,
         report: Report,
-        dry_run: Log,
+        dry_run: DryRun,
         relocation: Relocation,
     ) -> None:
         self.request = request
@@ -107,17 +106,24 @@ class Recorder:
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         execution = self.execution
-        subject = Subject(self.request.guarded_environ, self.nvcc)
-        dry_run = self._dry_run.read()
-        if any(map(process_checks.may_choose, dry_run.images[:-1])):  # a record answers calls of one meaning
-            raise UnreadableError(scripted_nvcc.MAY_CHOOSE)
-        parts = [execution.inputs.input_record(dry_run, subject), *execution.rehearsed.input_records]
+        parts = [self._read_by_dry_run(), *execution.rehearsed.input_records]
         parts += self.known.input_records
         parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
         made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
             {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
+        return made
+
+    def _read_by_dry_run(self) -> InputRecord:
+        """What the dry run read, and keep it for the next call of these words; raises as `input_record`."""
+        dry_run, execution = self._dry_run, self.execution
+        if dry_run.input_record:
+            return dry_run.input_record
+        assert dry_run.log
+        subject = Subject(self.request.guarded_environ, self.nvcc)
+        made = execution.inputs.input_record(dry_run.log.read(), subject)
+        dry_run.keep(made, execution.since_ns)
         return made
 
     def without_option_files(self, read: InputRecord) -> InputRecord:
@@ -262,9 +268,16 @@ class Recorder:
 
 def _text_of(path: str) -> bytes:
     """What a file holds that was read just now, or nothing for a program; raises OSError."""
-    with open(path, "rb") as stream:
-        head = stream.read(len(elf.MAGIC))
-        return b"" if head == elf.MAGIC else head + stream.read()
+    descriptor = os.open(
+        path, os.O_RDONLY | os.O_CLOEXEC
+    )  # hundreds of headers: what `open` asks for costs more
+    try:
+        parts = [os.read(descriptor, _AT_ONCE)]
+        while len(parts[-1]) == _AT_ONCE and not parts[0].startswith(elf.MAGIC):
+            parts.append(os.read(descriptor, _AT_ONCE))
+    finally:
+        os.close(descriptor)
+    return b"" if parts[0].startswith(elf.MAGIC) else b"".join(parts)
 
 
 def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
@@ -324,7 +337,6 @@ def keep(
     key = input_records.key_of(front_key, made)
     manifest.add(front_key, manifest.Found(key, made, attached), cache, relocation, where.since_ns)
     basis.add(cache, key)
-    call = replay.call_of_process(request.nvcc, request.arguments)
     input_records.forget_unsettled(as_typed, where.since_ns)
-    replay.add(call, as_typed, given, request.config, request.environ, cache, request.terminal)
+    replay.add_of(request.script or request.behind, as_typed, given, request.config, cache, request.terminal)
     return Recorded(front_key, key, where.scope, kept_here=where.kept_here)

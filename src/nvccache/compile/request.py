@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from nvccache.records.scripted import Behind
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.config import Config
     from nvccache.records.call_result import CallResult
+    from nvccache.records.scripted import Script
 
 
 class Request:
     """`environ` is the caller's, `nvcc` the program behind us.
 
     `terminal` see terminals.py; `program` is what a record holds of the program that the call links, if any.
+    With a `script` this is the call that one of nvcc has become.
     """
 
     __slots__ = (
@@ -23,6 +27,7 @@ class Request:
         "invocation",
         "nvcc",
         "program",
+        "script",
         "terminal",
     )
 
@@ -36,6 +41,7 @@ class Request:
         config: Config,
         terminal: str,
         program: CallResult | None = None,
+        script: Script | None = None,
     ) -> None:
         self.nvcc = nvcc
         self.arguments = arguments
@@ -45,3 +51,9 @@ class Request:
         self.config = config
         self.terminal = terminal
         self.program = program
+        self.script = script
+
+    @property
+    def behind(self) -> Behind:
+        """What records know the call by."""
+        return Behind(self.nvcc, list(self.arguments), self.environ)

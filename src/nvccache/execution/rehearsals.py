@@ -16,18 +16,15 @@ No result is taken from anywhere without what its own run was observed to read.
 
 from __future__ import annotations
 
-import json
-
 from nvccache.files import keys
 from nvccache.observation import becoming, process_checks
-from nvccache.observation.becoming import Becoming
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import DependencyFile, Plan, Stage
 from nvccache.plan.stages.host import asks_for_debug_info
-from nvccache.records import differences, input_records, machine_facts, manifest
-from nvccache.records.base_dir import Relocation
+from nvccache.records import differences, machine_facts, rehearsed
 from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.toolkit import toolchain
 from nvccache.values import dataclass, replace
 
@@ -117,12 +114,10 @@ class Rehearsals:
         shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
         place = (self._cwd, self._environ.get("PWD", ""))
         front_key = keys.key_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
-        nowhere = Relocation("", self._cwd)
-        found = manifest.find(front_key, self._store, nowhere, self._now, self._ask)
-        decoded = _decoded(found.attached, scratch) if found else None
-        if found and decoded:
-            self._note(found.input_record, decoded[1])
-            return decoded[0]
+        found = rehearsed.find(front_key, self._store, self._now, self._ask)
+        if found:
+            self._note(found)
+            return _renamed(found.becomes, _SCRATCH, scratch)
         completed, log = self._watch.rehearse(argv, self._environ, self._on_terminal)
         observation = log.read()
         seen = becoming.of_run(observation, self._environ)
@@ -133,17 +128,14 @@ class Rehearsals:
         except UnreadableError:
             return None
         may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
-        self._note(made, may_choose)
-        attached = _encoded(seen, may_choose, scratch)
-        key = input_records.key_of(
-            keys.key_of("becomes", [("front", (front_key,)), ("as", (attached,))]), made
-        )
-        manifest.add(front_key, manifest.Found(key, made, attached), self._store, nowhere, self._since_ns)
+        known = Rehearsal(_renamed(seen, scratch, _SCRATCH), made, may_choose)
+        self._note(known)
+        rehearsed.add(front_key, known, self._store, self._since_ns)
         return seen
 
-    def _note(self, made: InputRecord, may_choose: bool) -> None:
-        self._input_records.append(made)
-        self._may_choose |= may_choose
+    def _note(self, known: Rehearsal) -> None:
+        self._input_records.append(known.input_record)
+        self._may_choose |= known.may_choose
 
     def _ask(self, topic: str, subject: str) -> str:
         return machine_facts.answer(topic, subject, self._environ, self._store)
@@ -220,15 +212,9 @@ def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
     return keys.key_of("rehearsed", [("tool", tool)])
 
 
-def _encoded(known: Becoming, may_choose: bool, scratch: str) -> bytes:
-    values = [[known.program, "chooses" if may_choose else ""], known.argv, known.variables]
-    return json.dumps([[word.replace(scratch, _SCRATCH) for word in words] for words in values]).encode()
-
-
-def _decoded(attached: bytes, scratch: str) -> tuple[Becoming, bool] | None:
-    try:
-        (program, chooses), *lists = json.loads(attached)
-        argv, variables = (tuple(word.replace(_SCRATCH, scratch) for word in words) for words in lists)
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return Becoming(str(program), argv, variables), bool(chooses)
+def _renamed(known: Becoming, old: str, new: str) -> Becoming:
+    """What a wrapper becomes where the scratch directory is called otherwise."""
+    argv, variables = (
+        tuple(word.replace(old, new) for word in words) for words in (known.argv, known.variables)
+    )
+    return Becoming(known.program, argv, variables)

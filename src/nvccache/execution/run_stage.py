@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import shutil
 import threading
 
 from nvccache.execution import object_place, rehearsals
@@ -12,6 +12,7 @@ from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
+from nvccache.store import store
 from nvccache.values import dataclass, field, replace
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from nvccache.observation.watch import Log
     from nvccache.preprocessed.passes import Pass
     from nvccache.remote_execution.work import Costs
+    from nvccache.store.store import Store
 
 
 class LostResultError(Exception):
@@ -74,6 +76,8 @@ class StageRuns:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(output.path)
             if output.begins_as:
+                import shutil
+
                 shutil.copyfile(output.begins_as, output.path)
 
         logs: list[Log] = []
@@ -203,10 +207,31 @@ class StageRuns:
         for output in stage.kept_outputs:
             content = self._workspace.read_written(output)
             if stage.is_preprocessor:
-                found[output.path] = passes.of_text(content, self._context.checkout)
+                found[output.path] = facts_of(
+                    content, self._context.checkout, self._store, self._context.is_recaching
+                )
                 self._workspace.take_pass(output.path, found[output.path])
         return found
 
     def _known_outputs(self, stage: Stage) -> list[Output]:
         kept = stage.kept_outputs
         return [output for output in kept if self._workspace.knows(output.path)]
+
+
+def facts_of(content: bytes, checkout: str, cache: Store, is_recaching: bool = False) -> Pass:
+    """The facts about the text of a pass, kept by all that they follow from.
+
+    A macro that nothing uses, or a comment that is worded otherwise, leaves the text as it was.
+    """
+    text = ("text", (keys.digest_bytes(content),))
+    # Facts change their meaning with the bucket of the entries that hold them.
+    key = keys.key_of("facts", [("bucket", (store.STAGE,)), text, ("checkout", (checkout,))])
+    kept = None if is_recaching else cache.find_record(store.TOOL, key)
+    if kept is not None:
+        try:
+            return passes.of_facts(json.loads(kept))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            cache.remove_damaged(store.TOOL, key)
+    made = passes.of_text(content, checkout)
+    cache.add_record(store.TOOL, key, json.dumps(made.facts()).encode(), lock=False)
+    return made

@@ -45,8 +45,9 @@ def dates_tell(device: int, changed_ns: int) -> bool:
 
 def _device_of_system() -> int:
     """Where `/` is, which stays while the machine runs. Of a virtual machine it is often made as an image."""
-    device = os.stat("/").st_dev
-    return device if os.major(device) != _LOOP else -1
+    if not _systems:
+        _systems.append(os.stat("/").st_dev)
+    return _systems[0] if os.major(_systems[0]) != _LOOP else -1
 
 
 def is_of_processes(device: int) -> bool:
@@ -59,6 +60,7 @@ def makes_when_read(device: int) -> bool:
     return _kinds().get(device) in _MADE_WHEN_READ
 
 
+_systems: list[int] = []  # asked for each file that is older than this machine
 _known: dict[int, str] = {}
 
 

@@ -34,15 +34,24 @@ ENOUGH = {
 
 def state_of(path: str) -> str:
     """What is there under a name, links followed."""
+    return look(path)[0]
+
+
+def look(path: str) -> tuple[str, bool]:
+    """What is there under a name, links followed, and whether the name is that of a link."""
+    is_link = False
     try:
-        mode = os.stat(path).st_mode
+        mode = os.lstat(path).st_mode
+        is_link = stat.S_ISLNK(mode)
+        if is_link:
+            mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return ABSENT
+        return ABSENT, is_link
     except (OSError, ValueError):
-        return UNREACHABLE
+        return UNREACHABLE, is_link
     if stat.S_ISDIR(mode):
-        return FOLDER
-    return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT
+        return FOLDER, is_link
+    return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT, is_link
 
 
 _LITTLE = 128 << 20  # bytes

@@ -13,12 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import time
 
 from nvccache.files import flock, keys
 
-_NAME = re.compile(r"nvccache-(\d+)-([0-9a-f]{6})[0-9a-f]{10}")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAME = r"nvccache-(\d+)-([0-9a-f]{6})[0-9a-f]{10}"
 _OLD = 24 * 3600.0  # seconds without a new file
 _SWEEP_SECONDS = 0.1  # for what is left to be looked through, at the end of a call that waits for it
 _TRIES, _PAUSE_SECONDS = 100, 0.002
@@ -79,12 +82,31 @@ def sweep(parent: str, spared: str) -> None:
     ends_at = time.monotonic() + _SWEEP_SECONDS
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            match = _NAME.fullmatch(entry.name) if entry.name != spared else None
+            match = re.fullmatch(_NAME, entry.name) if entry.name != spared else None
             if match and int(match[1]) == os.geteuid():
                 with contextlib.suppress(OSError):
                     _remove_if_left(entry.path, is_from_here=match[2] == machine)
             if time.monotonic() > ends_at:
                 return
+
+
+def remove(path: str) -> None:
+    """Remove a directory and what is in it, as far as that is possible; no link is followed.
+
+    As `shutil.rmtree` does, whose module loads all that there is for archives.
+    """
+    for _, folders, files, descriptor in os.fwalk(path, topdown=False):
+        for name in files:
+            _drop(os.unlink, name, descriptor)
+        for name in folders:
+            _drop(os.rmdir, name, descriptor)
+            _drop(os.unlink, name, descriptor)  # a link to a directory
+    _drop(os.rmdir, path, None)
+
+
+def _drop(removing: Callable[..., None], name: str, descriptor: int | None) -> None:
+    with contextlib.suppress(OSError):
+        removing(name, dir_fd=descriptor)
 
 
 def _remove_if_left(path: str, is_from_here: bool) -> None:
@@ -97,6 +119,6 @@ def _remove_if_left(path: str, is_from_here: bool) -> None:
         if not is_from_here and time.time() - found.st_mtime < _OLD:
             return
         if flock.take(descriptor):
-            shutil.rmtree(path, ignore_errors=True)  # which follows no links
+            remove(path)
     finally:
         os.close(descriptor)

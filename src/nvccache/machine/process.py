@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import select
-import shutil
 import signal
 import subprocess
 import threading
@@ -267,6 +266,8 @@ def _start(
     try:
         return start(argv, executable)
     except OSError as error:
+        import shutil
+
         script = executable or shutil.which(argv[0], path=environ.get("PATH", ""))
         if error.errno != errno.ENOEXEC or not script:
             raise

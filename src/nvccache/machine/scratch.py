@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 
 from nvccache.machine import leftovers, process
 from nvccache.machine.watchdog import Watchdog
@@ -73,9 +72,9 @@ def is_named(path: str, text: bytes) -> bool:
 
 def _put_away(path: str, watchdog: Watchdog | None) -> None:
     try:
-        shutil.rmtree(path, ignore_errors=True)
+        leftovers.remove(path)
     except process.Interrupted:  # which comes once
-        shutil.rmtree(path, ignore_errors=True)
+        leftovers.remove(path)
         raise
     finally:
         if watchdog:

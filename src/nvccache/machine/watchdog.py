@@ -11,12 +11,11 @@ granted. The number tells an answer from a late one that nobody waited for, sinc
 
 from __future__ import annotations
 
+import _socket as socket  # whose other half makes enumerations of all constants
 import contextlib
 import gc
 import os
-import shutil
 import signal
-import socket
 import time
 
 from nvccache.machine import leftovers
@@ -63,8 +62,10 @@ class Watchdog:
         except OSError:
             return None
         try:
-            with theirs:
+            try:
                 pid = _fork(scratch, theirs, jobserver)
+            finally:
+                theirs.close()
             ours.settimeout(_ANSWER_SECONDS)
             if not _is_ready(ours, pid):
                 raise ConnectionAbortedError
@@ -199,7 +200,7 @@ def _live(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> NoR
         leftovers.sweep(*os.path.split(scratch))
         if not _serve(line, jobserver, tokens):
             end_tools(scratch)
-            shutil.rmtree(scratch, ignore_errors=True)
+            leftovers.remove(scratch)
     finally:
         try:
             # Last, so that never more runs than make allows.

@@ -6,32 +6,25 @@ import os
 import re
 
 from nvccache.observation import known_programs
+from nvccache.observation.known_programs import INTERPRETER, SHELL, UTILITY
 from nvccache.observation.observer import VARIABLE
-from nvccache.values import dataclass
+from nvccache.observation.observer_log import LINK
+from nvccache.records.rehearsed import Becoming
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from nvccache.observation.observed_process import Process
     from nvccache.observation.observer_log import Observation
 
 _OF_SHELLS = frozenset(("_", "SHLVL", "OLDPWD", VARIABLE))  # set by each, and heeded by no compiler
 _DESCRIPTOR = re.compile(r"^-$|/dev/(?:fd|std)|/proc/")  # in a word: what is open there is not known
+_OF_CALLER = re.compile(
+    r"/dev/(?:fd|std|pts)|/proc/(?:\d+|(?:thread-)?self/(?:task/\d+/)?fd(?:info)?)(?:/|$)"
+)
 _LONGEST = 4095  # bytes of an argument, where the observer cuts
 _DIGEST_START, _DIGEST_FACTOR, _DIGEST_MODULUS = 14695981039346656037, 1099511628211, 1 << 64
-
-
-@dataclass(frozen=True, slots=True)
-class Becoming:
-    """A compiler's program, its arguments, and the variables that it was given otherwise than its wrapper.
-
-    A variable is written `name=value`, or `name` where it was taken away.
-    """
-
-    program: str
-    argv: tuple[str, ...]
-    variables: tuple[str, ...]
 
 
 def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | None:
@@ -43,22 +36,50 @@ def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | N
     compiler = compiler_of(observation)
     if observation.incomplete or not observation.images or compiler is None:
         return None
-    given, root = compiler.given, observation.images[0]
-    if not given or not root.given or given.limits != root.given.limits:
-        return None
-    variables = tuple(sorted(_changes(compiler, environ)))
-    is_whole = all(len(os.fsencode(word)) < _LONGEST for word in compiler.arguments)
-    reads_descriptor = any(map(_DESCRIPTOR.search, (*compiler.arguments[1:], *variables)))
-    if not is_whole or reads_descriptor or compiler.directory != root.directory:
+    given, root = compiler.given, observation.images[0].given
+    if not given or not root or given.limits != root.limits:
         return None
     if not is_last(observation) and not all(map(_is_of_compiler, behind_compiler(observation))):
+        return None
+    changes = _changes(compiler, environ, _OF_SHELLS)
+    if compiler.environ.get("PWD", compiler.directory) == compiler.directory:
+        changes.pop("PWD", None)  # compilers take it for the directory where it is, and else ask
+    return _known(observation, compiler, changes)
+
+
+def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> Becoming | str:
+    """What a script became that is called as nvcc, or why that is not known, a clause.
+
+    It is not run again, and so has to hand on all but arguments and variables.
+    """
+    started = [process for process in observation.processes if _is_nvcc(process)]
+    if observation.incomplete or not observation.images or len(started) != 1:
+        return observation.incomplete or "it did not become nvcc"
+    (nvcc,), root = started, observation.images[0]
+    if not nvcc.given or nvcc.given != root.given:
+        return "it gives nvcc other streams, limits or surroundings"
+    if any(
+        _sees_streams(process, root.given.streams) for process in observation.processes if process is not nvcc
+    ):
+        return "it may look for a terminal"
+    own, users = (_preloaded(variables) for variables in (nvcc.environ, environ))
+    found = None if own != users else _known(observation, nvcc, _changes(nvcc, environ, ("_", VARIABLE)))
+    return found or "what it gives nvcc cannot be told"
+
+
+def _known(observation: Observation, compiler: Process, changes: Mapping[str, str]) -> Becoming | None:
+    variables = tuple(sorted(changes.values()))
+    is_whole = all(len(os.fsencode(word)) < _LONGEST for word in compiler.arguments)
+    reads_descriptor = any(map(_DESCRIPTOR.search, (*compiler.arguments[1:], *variables)))
+    if not is_whole or reads_descriptor or compiler.directory != observation.images[0].directory:
         return None
     return Becoming(compiler.program, tuple(compiler.arguments), variables)
 
 
 def is_last(observation: Observation) -> bool:
     """Whether the wrapper has become the compiler itself, as by `exec`, and does nothing afterwards."""
-    return observation.images[-1:] == [compiler_of(observation)]
+    last = observation.images[-1:]
+    return bool(last) and (last == [compiler_of(observation)] or _is_nvcc(last[0]))
 
 
 def compiler_of(observation: Observation) -> Process | None:
@@ -85,16 +106,42 @@ def _is_of_compiler(process: Process) -> bool:
     return known_programs.kind_of(process) == known_programs.HOST
 
 
-def _changes(compiler: Process, environ: Mapping[str, str]) -> list[str]:
-    now, found = compiler.environ, []
-    for name in {*now, *environ} - _OF_SHELLS:
-        if name == "PWD" and now.get(name, compiler.directory) == compiler.directory:
-            continue  # compilers take it for the directory where it is, and else ask
+def _is_nvcc(process: Process) -> bool:
+    return bool(process.environ) and "nvcc" in os.path.basename(process.program)
+
+
+def _sees_streams(process: Process, streams: Collection[int]) -> bool:
+    """Whether a process may have seen what the caller's streams are, or who the caller is.
+
+    Beside the shells only those programs ask for terminals that do something else for it.
+    """
+    kind = known_programs.kind_of(process)
+    is_told = kind != UTILITY or os.path.basename(process.program) in ("[", "test")
+    asked = {
+        number
+        for name, number, phase in process.questions
+        if name == "isatty" and is_told and (phase or kind not in (SHELL, INTERPRETER))
+    }  # which ask before they open their script
+    if not asked.isdisjoint(streams):
+        return True
+    seen = (process.found, process.absent, process.denied, process.links, process.resolved, process.others)
+    return any(_OF_CALLER.match(path) for paths in (*seen, process.permissions) for path in paths)
+
+
+def _preloaded(environ: Mapping[str, str]) -> list[str]:
+    """The libraries of the user's that are loaded into each program."""
+    return [path for path in environ.get(VARIABLE, "").split(":") if path and os.path.basename(path) != LINK]
+
+
+def _changes(compiler: Process, environ: Mapping[str, str], left_out: Collection[str]) -> dict[str, str]:
+    """By its name, what became of each variable that the compiler was given otherwise."""
+    now, found = compiler.environ, {}
+    for name in {*now, *environ}.difference(left_out):
         value = environ.get(name)
         if name not in now:
-            found.append(name)
+            found[name] = name
         elif value is None or now[name] not in (value, _digest(name, value)):
-            found.append(f"{name}={now[name]}")
+            found[name] = f"{name}={now[name]}"
     return found
 
 

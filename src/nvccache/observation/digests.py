@@ -27,20 +27,18 @@ _MOST_FILES = 2000  # in one record; a directory of generated headers has no end
 _ROW_LENGTH = 7
 _LARGEST_SOURCE = 1 << 22  # bytes
 # Of `#pragma GCC dependency`, also by an operator or a macro, and anywhere but in a comment.
-_COMPARING = re.compile(rb"\bdependency\b")
-_COMMENT_OR_LITERAL = re.compile(
-    rb"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL
-)
+_COMPARING = rb"\bdependency\b"
+_COMMENT_OR_LITERAL = rb"(?s)//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
 
 
 def _may_compare_dates(content: bytes) -> bool:
     """Whether a source has a word that may have the compiler compare dates of files."""
     text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
-    if not _COMPARING.search(text):
+    if not re.search(_COMPARING, text):
         return False
     if b'R"' not in text:  # in whose literals a comment may seem to begin
-        text = _COMMENT_OR_LITERAL.sub(lambda found: found[1] or b" ", text)
-    return bool(_COMPARING.search(text))
+        text = re.sub(_COMMENT_OR_LITERAL, lambda found: found[1] or b" ", text)
+    return bool(re.search(_COMPARING, text))
 
 
 class Digests:

@@ -44,9 +44,8 @@ _KINDS = (
         r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
     ),
 )
-_GREP = re.compile(r"[ef]?grep")
-_ASSEMBLER = re.compile(r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?")
-_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
+_GREP = r"[ef]?grep"
+_ASSEMBLER = r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?"
 _CLOCK = frozenset(
     ("time", "gettimeofday", "clock_gettime", "timespec_get", "ftime", "localtime", "localtime_r", "gmtime")
 ) | frozenset(("gmtime_r", "asctime", "asctime_r", "ctime", "ctime_r", "strftime"))
@@ -62,24 +61,23 @@ _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
 # the working directory is part of keys where it counts.
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
-_DIRECTORY_IN_SHELL = re.compile(rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+")
-_OWN_DIRECTORY = re.compile(r"/proc/[^/]*/(?:task/\d+/)?cwd")
-_CALLER_IN_SHELL = re.compile(
-    rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s|/proc/self|/dev/std|/dev/fd"
+_DIRECTORY_IN_SHELL = rb"\b(?:pwd|PWD|cd|pushd|popd|dirs|DIRSTACK)\b|~\+"
+_OWN_DIRECTORY = r"/proc/[^/]*/(?:task/\d+/)?cwd"
+_CALLER_IN_SHELL = (
+    rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s"
+    rb"|/proc/self|/dev/std|/dev/fd"
 )
 # Tests of dates, owners and modes, which may be those of a directory; for the rest it is enough what stands
 # there. Compilers have options -g and -u.
-_STATUS_IN_SHELL = re.compile(
-    rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
-)
-_STATUS_OF_FIND = re.compile(
+_STATUS_IN_SHELL = rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
+_STATUS_OF_FIND = (
     r"-(?:newer\w*|[acmB](?:newer|time|min)|perm|user|group|uid|gid|nouser|nogroup|size|links|inum|samefile|used"
     r"|readable|writable|executable|f?printf|f?ls)"
 )
-_STATUS_OF_LS = re.compile(r"-\w*[cgilnostuS]\w*|--(?:[stifn]|au).*")
+_STATUS_OF_LS = r"-\w*[cgilnostuS]\w*|--(?:[stifn]|au).*"
 # Who look where they write, and write there whatever they find; options may have them do otherwise.
 _WRITERS = frozenset(("chmod", "cp", "ln", "mkdir", "mktemp", "mv", "rm", "rmdir", "tee", "touch"))
-_OF_WRITERS = re.compile(r"-[afLPpRrv]+|--|[^-].*|")
+_OF_WRITERS = r"-[afLPpRrv]+|--|[^-].*|"
 _INCLUDES_MORE = "--preinclude"
 
 
@@ -88,7 +86,7 @@ def kind_of(process: Process) -> str:
     name = os.path.basename(process.program)
     if name == "env" and process.started:  # as scripts call it, to find their interpreter
         return UTILITY
-    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(name)), UNKNOWN)
+    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), UNKNOWN)
 
 
 def clock_of(process: Process, kind: str) -> str:
@@ -106,7 +104,8 @@ def clock_of(process: Process, kind: str) -> str:
             continue
         if name in (_CLOCK_OF_HOST if kind == HOST else _CLOCK):
             return "the time"
-        if name in _RANDOM and kind not in (HOST, UTILITY):  # which makes up names of temporary files
+        # Utilities make up names of temporary files; `mktemp -u` does no more than that.
+        if name in _RANDOM and (kind not in (HOST, UTILITY) or "-u" in process.arguments):
             return "random numbers"
         is_walk = os.path.basename(process.program) == "find"  # which tells kinds of file systems apart
         if name == "statfs" and kind in (UNKNOWN, INTERPRETER) and not is_walk:
@@ -126,14 +125,14 @@ def looks_at_its_memory(process: Process, kind: str) -> bool:
     """
     if kind != UTILITY:
         return kind in (UNKNOWN, INTERPRETER)
-    is_grep = _GREP.fullmatch(os.path.basename(process.program)) is not None
+    is_grep = re.fullmatch(_GREP, os.path.basename(process.program)) is not None
     return is_grep and not any("proc/" in word for word in (f"{process.directory}/", *process.arguments[1:]))
 
 
 def asks_for_caller(kind: str, scripts: Iterable[bytes]) -> bool:
     """Whether a process may see users, limits and the like, which the C library is not asked for by name."""
     if kind == SHELL:
-        return any(_CALLER_IN_SHELL.search(text) for text in scripts)
+        return any(re.search(_CALLER_IN_SHELL, text) for text in scripts)
     return kind in (UNKNOWN, INTERPRETER)
 
 
@@ -145,17 +144,18 @@ def asks_for_directory(process: Process, kind: str, scripts: Iterable[bytes]) ->
     """
     if kind == HOST:
         return (
-            "PWD" in process.variables and _ASSEMBLER.fullmatch(os.path.basename(process.program)) is not None
+            "PWD" in process.variables
+            and re.fullmatch(_ASSEMBLER, os.path.basename(process.program)) is not None
         )
     if kind == SHELL:
         texts = list(scripts)
-        return not texts or any(_DIRECTORY_IN_SHELL.search(text) for text in texts)
+        return not texts or any(re.search(_DIRECTORY_IN_SHELL, text) for text in texts)
     if kind == UTILITY:
         name = os.path.basename(process.program)
         relative = (word for word in process.arguments[1:] if word[:1] not in ("/", "-"))
         follows = name in ("readlink", "realpath")
         return name == "pwd" or (
-            follows and (any(relative) or any(_OWN_DIRECTORY.match(word) for word in process.arguments))
+            follows and (any(relative) or any(re.match(_OWN_DIRECTORY, word) for word in process.arguments))
         )
     return kind in (UNKNOWN, INTERPRETER)
 
@@ -166,11 +166,11 @@ def asks_for_status(process: Process, kind: str, scripts: Iterable[bytes]) -> bo
     Of Python and others it cannot be told.
     """
     if kind == SHELL:
-        return any(_STATUS_IN_SHELL.search(text) for text in scripts)
+        return any(re.search(_STATUS_IN_SHELL, text) for text in scripts)
     name, words = os.path.basename(process.program), process.arguments[1:]
     if name == "find":
-        return any(_STATUS_OF_FIND.fullmatch(word) for word in words)
-    return name == "stat" or (name == "ls" and any(_STATUS_OF_LS.fullmatch(word) for word in words))
+        return any(re.fullmatch(_STATUS_OF_FIND, word) for word in words)
+    return name == "stat" or (name == "ls" and any(re.fullmatch(_STATUS_OF_LS, word) for word in words))
 
 
 def tells_directories_apart(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
@@ -185,7 +185,7 @@ def heeds_what_lies_there(process: Process, kind: str) -> bool:
     """Whether a process may do something else where a name is taken that it looks for."""
     if kind == UTILITY:
         is_writer = os.path.basename(process.program) in _WRITERS
-        return not (is_writer and all(map(_OF_WRITERS.fullmatch, process.arguments[1:])))
+        return not (is_writer and all(re.fullmatch(_OF_WRITERS, word) for word in process.arguments[1:]))
     return kind in (UNKNOWN, INTERPRETER, SHELL)
 
 

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from nvccache.files.signatures import Signature
     from nvccache.observation.observed_process import Process
     from nvccache.records.input_records import InputRecord
 
@@ -37,6 +38,7 @@ class Lookups:
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
         self._of_process: dict[str, bool] = {}
+        self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
 
     def begin(self, files: Iterable[str]) -> StageLookups:
         """What one stage looked for, beside the files that it read."""
@@ -44,7 +46,7 @@ class Lookups:
 
     def state(self, path: str) -> str:
         if path not in self._states:
-            self._states[path] = presence.state_of(path)
+            self._states[path], self._links[path] = presence.look(path)
         return self._states[path]
 
     def place_of(self, path: str) -> tuple[str, str]:
@@ -65,8 +67,10 @@ class Lookups:
         if known is None:
             state = self.state(path)
             directory, name = self.place_of(path)
+            whole = f"{directory}/{name}"
             if name:
-                name = self.state(os.path.join(directory, name) if directory != "." else name) + name
+                is_all = whole == path
+                name = (state if is_all else self.state(name if directory == "." else whole)) + name
             known = self._names[path] = (state, directory, name)
         return known
 
@@ -94,7 +98,7 @@ class Lookups:
 
         Not where a name begins so that the caller has given, and we ourselves look for.
         """
-        if not RENAMED.match(path) and self._is_of_process(path):
+        if self._is_of_process(path) and not RENAMED.match(path):
             raise UnreadableError(f"`{path}` leads elsewhere for each process")
 
     def _is_of_process(self, path: str) -> bool:
@@ -123,10 +127,17 @@ class Lookups:
                 continue
             made.directories.append(directory)
             made.names.append(sorted(names[directory]))
-            shown = input_records.signature_of_directory(
-                directory, made.names[-1], self.since_ns, self.is_link
+            made.directory_signatures.append(self._signature(directory, made.names[-1]))
+
+    def _signature(self, directory: str, names: list[str]) -> Signature:
+        """What stands for the names in a directory; the stages of a call look for the same ones in most."""
+        of_names = self._signatures.setdefault(directory, {})
+        listed = "/".join(names)
+        if listed not in of_names:
+            of_names[listed] = input_records.signature_of_directory(
+                directory, names, self.since_ns, self.is_link
             )
-            made.directory_signatures.append(shown)
+        return of_names[listed]
 
     def _drop_implied(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Drop names of files that were read, perhaps by another way.
@@ -149,9 +160,17 @@ class Lookups:
     def _without_links(self, path: str) -> str:
         """The path of something by the path of its directory without links."""
         directory, name = os.path.split(path)
+        return f"{self._real_of(directory)}/{name}"
+
+    def _real_of(self, directory: str) -> str:
+        """A directory by its path without links; those above it are looked at once for all that lie there."""
         if directory not in self._real:
-            self._real[directory] = os.path.realpath(directory)
-        return f"{self._real[directory]}/{name}"
+            above, name = os.path.split(directory)
+            is_plain = above and name not in ("", ".", "..") and not self.is_link(directory)
+            self._real[directory] = (
+                os.path.join(self._real_of(above), name) if is_plain else os.path.realpath(directory)
+            )
+        return self._real[directory]
 
 
 class StageLookups:
@@ -234,10 +253,10 @@ class StageLookups:
 
     def put_into(self, made: InputRecord, search_path: str) -> None:
         """Finish an input record whose files are known."""
-        on_path = {directory or "." for directory in search_path.split(":")}
+        on_path = {(directory or ".").rstrip("/") for directory in search_path.split(":")}
         for path in self._tried:
-            directory, name = os.path.split(path)
-            if directory in on_path:
+            directory, _, name = path.rpartition("/")
+            if directory.rstrip("/") in on_path:
                 self._sought.add(name)
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""

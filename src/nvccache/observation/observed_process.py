@@ -29,17 +29,14 @@ def for_all(path: str, directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Digests of what a program was given beside its arguments (compose_given in observer/process.c).
+    """What a program was given beside its arguments and variables (digests_of_given in observer/process.c).
 
-    `state` is its environment, working directory, streams, limits and the like; `unnamed` are the variables
-    that dash does not hand on, such as bash's functions.
+    Digests of limits and umask, and in a rehearsal of what surrounds it; inodes of its three streams.
     """
 
-    state: int
-    unnamed: int
-    path: int
-    library_path: int
-    limits: int  # and the umask
+    limits: int
+    surroundings: int
+    streams: tuple[int, ...]
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c
+_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c, and what the latter holds
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
@@ -71,12 +71,13 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, VARIABLE: f"{users}:{link}" if users else link}
 
 
-def rehearse(watched_directory: str, handed_down: Iterable[tuple[int, int]]) -> None:
-    """Have the run end where a compiler would start, or read what was handed down; raises OSError.
+def rehearse(watched_directory: str, handed_down: Iterable[tuple[int, int]], of_nvcc: bool) -> None:
+    """Have the run end where a host compiler, or nvcc, would start, or read what was handed down.
 
-    That is told by devices and inodes.
+    That is told by devices and inodes. Raises OSError.
     """
     with open(os.path.join(watched_directory, _REHEARSAL), "xb") as stream:
+        stream.write(struct.pack("=Q", 2 if of_nvcc else 1))
         for device, inode in handed_down:
             stream.write(struct.pack("=QQ", device, inode))
 

@@ -149,10 +149,14 @@ class _Reader:
                 if not tab or (kind == "B" and numbers[0] != VERSION):
                     self.fails("its log is of another version" if tab else "its log is damaged")
                     return
-                if kind in "BCQxXpfS":
+                if kind in "orsatw":  # nearly all of them
+                    self._note(kind, numbers, text)
+                elif kind in "BCQxXpfS":
                     self._process = self._starts.note(pid, kind, numbers, text)
                 elif kind in "gnk!":
                     self._cannot_tell(kind, numbers, text)
+                elif kind in "eyiEAV":
+                    self._note_of_process(kind, numbers, text)
                 else:
                     self._note(kind, numbers, text)
 
@@ -175,27 +179,27 @@ class _Reader:
         else:
             self.fails(f"of {name} {text}")
 
-    def _note(self, kind: str, numbers: Sequence[int], text: str) -> None:
+    def _note_of_process(self, kind: str, numbers: Sequence[int], text: str) -> None:
+        """What names no path."""
         process = self._process
         if kind == "e":
             process.variables.add(text)
-            return
-        if kind == "y":
+        elif kind == "y":
             process.questions.add((text, numbers[0], numbers[1]))
-            return
-        if kind in "it":
-            known = process.inputs if kind == "i" else process.statuses
-            known.add((numbers[0], numbers[1] & _MOST_INODES))
-            return
-        if kind == "E":
-            process.given = Given(*numbers)
-            return
-        if kind == "A":
+        elif kind == "i":
+            process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
+        elif kind == "E":
+            process.given = Given(numbers[0], numbers[1], tuple(numbers[2:]))
+        elif kind == "A":
             process.arguments.append(text)
-            return
-        if kind == "V":
+        else:
             name, _, value = text.partition("=")
             process.environ[name] = f"digest {numbers[0]}" if numbers else value
+
+    def _note(self, kind: str, numbers: Sequence[int], text: str) -> None:
+        process = self._process
+        if kind == "t":
+            process.statuses.add((numbers[0], numbers[1] & _MOST_INODES))
             return
         if kind == "D" and "/" not in text:  # a search of the loader's
             process.sought.add(text)
@@ -203,7 +207,9 @@ class _Reader:
         if text.startswith(self._own):
             text = "/proc/self/" + text[len(self._own) :]
         path = text if text[:1] == "/" or process.directory == self._ours else self._from_root(text)
-        if kind == "m":
+        if kind == "o":
+            self._note_opened(path, numbers)
+        elif kind == "m":
             self._note_file(process.loaded, path, numbers)
         elif kind == "w":
             self._note_made(path)
@@ -211,8 +217,6 @@ class _Reader:
             process.written.add(os.path.normpath(path))
         elif kind == "z":
             self._note_gone(path)
-        elif kind == "o":
-            self._note_opened(path, numbers)
         else:
             self._note_answer(kind, path, numbers)
 

@@ -30,7 +30,7 @@ _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
 MADE_WHEN_READ = ("/proc/", "/sys/")
-_OF_KERNEL = ("/dev/", *MADE_WHEN_READ)
+OF_KERNEL = ("/dev/", *MADE_WHEN_READ)
 _NO_PLACES = (
     "/dev/null",
     "/dev/zero",
@@ -44,33 +44,30 @@ _NO_PLACES = (
 # What stands there is another thing for each process. Not what lies below its working directory or its root,
 # where a name that the caller has given may lead: what was observed is called otherwise (observer/log.c).
 _SELF = r"/proc/(?:self|thread-self)"
-_OF_PROCESS = re.compile(
+_OF_PROCESS = (
     rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/(?!(?:task/\d+/)?(?:cwd|root)/).*)?"
 )
-_OTHER_PROCESS = re.compile(r"/proc/\d+(?:/.*)?")
+_OTHER_PROCESS = r"/proc/\d+(?:/.*)?"
 _IN_ALL = r"/proc/filesystems|/proc/sys/vm/overcommit_memory"
 # What they do themselves; for limits and users they ask as well (machine_facts.CALLER).
 _OWN = r"(?:exe|cmdline|comm|status|limits|(?:task/\d+/)?fd(?:/.*)?)"
-_TELLS_NOTHING = re.compile(
+_TELLS_NOTHING = (
     rf"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)|{_SELF}(?:/{_OWN})?|{_IN_ALL}"
 )
 # C libraries and those that collect garbage look where their memory is.
-_HARMLESS_TO_PROGRAMS = re.compile(
-    rf"{_TELLS_NOTHING.pattern}|{_SELF}/(?:task/\d+/)?(?:maps|smaps|stat|statm|auxv|comm|task)"
-)
+_HARMLESS_TO_PROGRAMS = rf"{_TELLS_NOTHING}|{_SELF}/(?:task/\d+/)?(?:maps|smaps|stat|statm|auxv|comm|task)"
 # What they read is part of their result, also what comes from /dev/stdin; gcc takes its seed from a device.
-_HARMLESS_TO_COMPILERS = re.compile(
+_HARMLESS_TO_COMPILERS = (
     rf"/dev/(?:null|zero|full|tty|u?random)|{_SELF}/(?!(?:.*/)?(?:environ$|\.\./)).*|/proc/meminfo|{_IN_ALL}"
 )
 # What a shell reads from there may be text that it runs.
-_IN_NO_FILE = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*")
-_TELLS_OF_CALLER = re.compile(rf"{_SELF}/(?:status|limits)")
-_TELLS_OF_PROCESSOR = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
+_IN_NO_FILE = r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*"
+_TELLS_OF_CALLER = rf"{_SELF}/(?:status|limits)"
+_TELLS_OF_PROCESSOR = r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?"
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
-_NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
-_RESPONSE_FILE = re.compile(rb"(?:^|(?<=\s))@(\S+)")
-_OF_SHELL = re.compile(rb"#![ \t]*(?:/usr/bin/env[ \t]+|\S*/)(?:sh|dash|bash)(?:[ \t]|$)")
-_TIME_WORD = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
+_NATIVE = rb"=native\b|\bl1-cache-size="
+_RESPONSE_FILE = rb"(?:^|(?<=\s))@(\S+)"
+_TIME_WORD = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
 
 
 def object_to(process: Process, kind: str) -> None:
@@ -94,27 +91,27 @@ def object_to(process: Process, kind: str) -> None:
     harmless = _HARMLESS_TO_COMPILERS if kind in (HOST, EDG) else _TELLS_NOTHING
     if known_programs.looks_at_its_memory(process, kind):
         harmless = _HARMLESS_TO_PROGRAMS
-    named = {path: 0 for path in process.files if path.startswith(_OF_KERNEL)}
+    named = {path: 0 for path in process.files if path.startswith(OF_KERNEL)}
     for path, mode in (named | process.others).items():
-        if kind == SHELL and (_IN_NO_FILE.fullmatch(path) or stat.S_ISFIFO(mode)):
+        if kind == SHELL and (re.fullmatch(_IN_NO_FILE, path) or stat.S_ISFIFO(mode)):
             raise UnreadableError(f"`{program}` reads `{path}`")
         # Of regular files only those are among the others that are made when they are read.
         is_made = path.startswith(MADE_WHEN_READ) or any(is_it(mode) for is_it in _NO_FILES)
         is_stream = kind in (HOST, EDG) and stat.S_ISFIFO(mode)
-        is_known = harmless.fullmatch(path) or _TELLS_OF_PROCESSOR.fullmatch(path)
+        is_known = re.fullmatch(harmless, path) or re.fullmatch(_TELLS_OF_PROCESSOR, path)
         if (is_made or is_stream) and not is_known:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
 
 def tells_of_all(path: str) -> bool:
     """Whether a name says the same to all processes; raises UnreadableError if it is about another one."""
-    if not path.startswith(_OF_KERNEL):
+    if not path.startswith(OF_KERNEL):
         return True
-    if _OTHER_PROCESS.fullmatch(path):
+    if re.fullmatch(_OTHER_PROCESS, path):
         raise UnreadableError(f"`{path}` is of another process")
     if "/../" in path:
         raise UnreadableError(f"where `{path}` leads is not known")
-    return not _OF_PROCESS.fullmatch(path)
+    return not re.fullmatch(_OF_PROCESS, path)
 
 
 def handed_down() -> dict[tuple[int, int], str]:
@@ -147,7 +144,7 @@ def reads_nothing(process: Process) -> bool:
 def _perhaps_for(process: Process) -> str:
     """For whom a compiler may ask for the time: the first file with a word for it."""
     for path in process.files:
-        word = _TIME_WORD.search(_text(path))
+        word = re.search(_TIME_WORD, _text(path))
         if word:
             return f" (`{path}` has `{word[0].decode()}`)"
     return ""
@@ -155,20 +152,20 @@ def _perhaps_for(process: Process) -> str:
 
 def asks_for_caller(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
     """Whether a process may see users, limits and the like."""
-    is_told = any(map(_TELLS_OF_CALLER.fullmatch, process.others))
+    is_told = any(re.fullmatch(_TELLS_OF_CALLER, path) for path in process.others)
     return is_told or known_programs.asks_for_caller(kind, scripts)
 
 
 def depends_on_processor(process: Process) -> bool:
-    if any(_TELLS_OF_PROCESSOR.fullmatch(path) for path in (*process.files, *process.others)):
+    if any(re.fullmatch(_TELLS_OF_PROCESSOR, path) for path in (*process.files, *process.others)):
         return True
     texts = [os.fsencode("\n".join(process.arguments))]
     texts += [_text(path) for path in process.files if path.endswith(_OPTIONS_OF_CLANG)]
     named: set[str] = set()
     for text in texts:  # which grows
-        if _NATIVE.search(text):
+        if re.search(_NATIVE, text):
             return True
-        inner = {os.fsdecode(name) for name in _RESPONSE_FILE.findall(text)} - named
+        inner = {os.fsdecode(name) for name in re.findall(_RESPONSE_FILE, text)} - named
         named |= inner
         texts += [_text(path) for path in inner.intersection(process.files)]
     return False
@@ -212,18 +209,6 @@ def may_choose(process: Process) -> bool:
     """Whether a process may do something else for other arguments than hand them on."""
     kind = known_programs.kind_of(process)
     return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
-
-
-def text_of_script(path: str) -> bytes | None:
-    """The text of a program that is a script of a shell, or None."""
-    text = _text(path)
-    return text if _OF_SHELL.match(text.partition(b"\n")[0]) else None
-
-
-def only_hands_on(path: str) -> bool:
-    """Whether a program is a script of a shell that does no more with its arguments than hand them on."""
-    text = text_of_script(path)
-    return text is not None and not shell_text.heeds_arguments([text])
 
 
 def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -14,26 +14,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_NAME = re.compile(rb"[A-Za-z_]\w*")
-_MADE_UP = re.compile(
-    rb"\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
+_NAME = rb"[A-Za-z_]\w*"
+_MADE_UP = (
+    rb"(?m)\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
     rb"|\b(?:(?:export|readonly)(?:[ \t]+[-+]\w+)*[ \t]+-\w*p|local(?:[ \t]+[-+]\w+)*[ \t]+-\w*n)"
     rb"|\b(?:set|export|readonly)[ \t]*(?:$|[;|&<>)`#}]|\d+[<>])"
     rb"|@P\}"  # expands what a value names
     # Text for later, unless all of it is written here.
     rb"|\balias\b|\b(?:mapfile|readarray)\b[^\n]*[ \t]-\w*C"
     rb"|\btrap\b[\"']?[ \t]+(?:--[ \t]+)?"
-    rb"(?!(?:'[^']*'|\"[^\"$`\\]*\"|[\w.:/=+,-]+)(?:[\s;&|)}]|$))",
-    re.MULTILINE,
+    rb"(?!(?:'[^']*'|\"[^\"$`\\]*\"|[\w.:/=+,-]+)(?:[\s;&|)}]|$))"
 )
 # Known to a shell since it began: asking anew makes no call.
-_ANEW = re.compile(rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b")
+_ANEW = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 # What may say something of the arguments, but for lines that become another program with all of them.
-_ARGUMENTS = re.compile(
-    rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
-)
+_ARGUMENTS = rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
 # What follows the first letter of a name is like any other text: to tell it apart took exponential time.
-_HANDED_ON = re.compile(rb'^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$', re.MULTILINE)
+_HANDED_ON = rb'(?m)^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$'
 _MOST_NAMES = 3000
 # What shells heed without a script that says so.
 OF_SHELLS = (
@@ -52,14 +49,14 @@ OF_SHELLS = (
     "TMOUT",
 )
 # What stands for the home directory, or is abbreviated by it, in a script that does not name HOME.
-_HOME = re.compile(rb"~|\b(?:cd|dirs|popd|pushd)\b")
+_HOME = rb"~|\b(?:cd|dirs|popd|pushd)\b"
 _WITHOUT_HOME = frozenset("cefhuvx")  # letters of options that have no shell read files of the user's
 _OF_REMOTE_COMMANDS = (
     "SSH_CLIENT",
     "SSH2_CLIENT",
 )  # may have bash read ~/.bashrc, where nothing else started it
 _EXPANDED = ("BASH_ENV", "ENV")
-_OF_OTHERS = re.compile(
+_OF_OTHERS = (
     rb"(?<!\w)(?:"
     + b"|".join(sorted(name.encode() for name in environment.OF_OTHERS if not environment.is_hidden(name)))
     + b")"
@@ -112,12 +109,12 @@ def _behind_long_options(words: Sequence[str]) -> list[str]:
 def variables_in(texts: Iterable[bytes]) -> set[str]:
     """The variables that these texts may depend on; environment.WHOLE among them if that is not known."""
     text = b"\n".join(texts).replace(b"\\\n", b"")
-    names = {name.decode() for name in _NAME.findall(text)}
-    if not text or _MADE_UP.search(text) or len(names) > _MOST_NAMES:
+    names = {name.decode() for name in re.findall(_NAME, text)}
+    if not text or re.search(_MADE_UP, text) or len(names) > _MOST_NAMES:
         return {environment.WHOLE} | {
             name for name in names if environment.is_ignored(name) and not environment.is_hidden(name)
         }
-    of_shells = {*OF_SHELLS, "HOME"} if _HOME.search(text) else {*OF_SHELLS}
+    of_shells = {*OF_SHELLS, "HOME"} if re.search(_HOME, text) else {*OF_SHELLS}
     return {name for name in names if not environment.is_hidden(name)} | of_shells
 
 
@@ -146,15 +143,15 @@ def _may_be_users(arguments: Sequence[str]) -> bool:
 
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
     """Those named in texts of any kind that all of the environment does not stand for."""
-    return {name.decode() for text in texts for name in _OF_OTHERS.findall(text)}
+    return {name.decode() for text in texts for name in re.findall(_OF_OTHERS, text)}
 
 
 def heeds_arguments(texts: Iterable[bytes]) -> bool:
     """Whether texts may do more with the arguments of a script than start another program with them."""
-    return any(_ARGUMENTS.search(_HANDED_ON.sub(b"", text)) for text in texts)
+    return any(re.search(_ARGUMENTS, re.sub(_HANDED_ON, b"", text)) for text in texts)
 
 
 def asks_anew(texts: Iterable[bytes]) -> str:
     """The first word in these texts that stands for something else each time; empty if there is none."""
-    found = (_ANEW.search(text) for text in texts)
+    found = (re.search(_ANEW, text) for text in texts)
     return next((match[0].decode() for match in found if match), "")

@@ -71,6 +71,8 @@ class ObservedInputs:
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
+        # How a path begins that may not count.
+        self._special = (scratch, self._own[1][:-1], *process_checks.OF_KERNEL)
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self._lookups = Lookups(since_ns)
@@ -159,6 +161,8 @@ class ObservedInputs:
 
     def counts(self, path: str) -> bool:
         """Whether a path is neither this call's own nor each process's; raises UnreadableError."""
+        if not path.startswith(self._special):
+            return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
         return not is_own and process_checks.tells_of_all(path)
 
@@ -360,10 +364,14 @@ class _StageInputs:
         search_path = self._subject.environ.get("PATH", "")
         looked = self._call.begin_lookups(made.files)
         here = self._names_of_directory()
+
+        def counts(path: str) -> bool:
+            return self._counts(path) and path not in here
+
         for process, kind in self._processes:
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
             tells_apart = known_programs.tells_directories_apart(process, kind, scripts)
-            looked.take(process, lambda path: self._counts(path) and path not in here, tells_apart)
+            looked.take(process, counts if here else self._counts, tells_apart)
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
         looked.add_absent(path for known in self._libraries for path in known.absent)

@@ -76,12 +76,12 @@ class Watch:
         watchdog.end_tools(self._scratch)  # also what it has left behind
 
     def rehearse(
-        self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool
+        self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool, of_nvcc: bool = False
     ) -> tuple[Completed, Log]:
-        """What a wrapper says and does up to where it starts a compiler; raises OSError."""
+        """What a wrapper says and does up to where it starts a compiler, or nvcc; raises OSError."""
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
-        observer.rehearse(directory, process_checks.handed_down())
+        observer.rehearse(directory, process_checks.handed_down(), of_nvcc)
         handle = process.Handle()
         # It may wait for what it is kept from doing.
         limit = threading.Timer(LONGEST_REHEARSAL, self._end, (handle,))

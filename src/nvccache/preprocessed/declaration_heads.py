@@ -13,41 +13,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_IS_CLASS = re.compile(rb"\b(?:class|struct|union)\b")
-_IN_PARENTHESES = re.compile(rb"\b(?:__attribute__|__attribute|__declspec|alignas)\s*\(")
-_ATTRIBUTE = re.compile(rb"\[\[.*?\]\]", re.DOTALL)
-_DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
-_LITERAL = re.compile(
+_IS_CLASS = rb"\b(?:class|struct|union)\b"
+_IN_PARENTHESES = rb"\b(?:__attribute__|__attribute|__declspec|alignas)\s*\("
+_ATTRIBUTE = rb"(?s)\[\[.*?\]\]"
+_DIRECTIVE = rb"(?m)^[ \t]*#[^\n]*"
+_LITERAL = (
     rb"""(?:"(?:[^"\\\n]|\\.)*"|'(?<!\w')(?:[^'\\\n]|\\.)+'|'(?<=\b[uUL]')(?:[^'\\\n]|\\.)+'"""
     rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+')"""
 )
-_TEMPLATE = re.compile(rb"^\s*(?:extern\s+)?template\s*<")
-_CONSTRAINT = re.compile(rb"^\s*requires\s+[\w:]+<[^<>()]*>(?=\s+\w)")  # of the plainest form
-_CLASS_HEAD = re.compile(rb"^\s*(?:class|struct|union)\s+(\w+)\s*(?:final\s*)?(?::[^:].*)?$", re.DOTALL)
-_FUNCTION_HEAD = re.compile(rb"^(?:[\w\s:*&<>,]*[\s*&>:])?(\w+)\s*\(")
-_ARGUMENTS = re.compile(rb"<[^<>]*>")
-_PARENTHESIS = re.compile(rb"[()]")
+_TEMPLATE = rb"^\s*(?:extern\s+)?template\s*<"
+_CONSTRAINT = rb"^\s*requires\s+[\w:]+<[^<>()]*>(?=\s+\w)"  # of the plainest form
+_CLASS_HEAD = rb"(?s)^\s*(?:class|struct|union)\s+(\w+)\s*(?:final\s*)?(?::[^:].*)?$"
+_FUNCTION_HEAD = rb"^(?:[\w\s:*&<>,]*[\s*&>:])?(\w+)\s*\("
+_ARGUMENTS = rb"<[^<>]*>"
+_PARENTHESIS = rb"[()]"
 # In these two each group in parentheses is `(N)`.
-_BEHIND_PARAMETERS = re.compile(
-    rb"\s*(?:(?:const|volatile|override|final|&&?|noexcept(?:\s*\(\d+\))?|throw\s*\(\d+\))\s*)*"
-    rb"(?:=\s*(?:default|delete|0)\s*|:(?!:).*)?$",
-    re.DOTALL,
+_BEHIND_PARAMETERS = (
+    rb"(?s)\s*(?:(?:const|volatile|override|final|&&?|noexcept(?:\s*\(\d+\))?|throw\s*\(\d+\))\s*)*"
+    rb"(?:=\s*(?:default|delete|0)\s*|:(?!:).*)?$"
 )
-_NAME_AND_PARAMETERS = re.compile(rb"(?:\boperator\b[^\w(]*(?:\(\d+\))?|\b\w+)\s*\((\d+)\)")
-_ACCESS = re.compile(rb"^\s*(?:public|private|protected)\s*:(?!:)")
-_SINGLE_COLON = re.compile(rb"(?<!:):(?!:)")
+_NAME_AND_PARAMETERS = rb"(?:\boperator\b[^\w(]*(?:\(\d+\))?|\b\w+)\s*\((\d+)\)"
+_ACCESS = rb"^\s*(?:public|private|protected)\s*:(?!:)"
+_SINGLE_COLON = rb"(?<!:):(?!:)"
 # What may be a declarator, and is no list of parameters for sure.
-_MAY_DECLARE = re.compile(rb"\s*(?:[*&(.]|(?!void\s*$)(?:\w*\s*::\s*)*\w+\s*$|.*::\s*\*|.*\[)", re.DOTALL)
-_ONE_NAME = re.compile(rb"\s*(\w+)\s*$")
-_BODY_HEAD = re.compile(rb"^\s*[^\s,:(][^(]*\w\s*\(|^\s*\w+\s*\(|^[^(]*\boperator\b")
-_QUALIFIED = re.compile(rb"(\w+)\s*::\s*(?=\w+\s*\()")
-_ALIAS = re.compile(rb"^\s*using\s+(?:(\w+)\s*=|(?:\w+\s*::\s*)+(\w+)\s*$|::[\s\w:]*?(\w+)\s*$)")
+_MAY_DECLARE = rb"(?s)\s*(?:[*&(.]|(?!void\s*$)(?:\w*\s*::\s*)*\w+\s*$|.*::\s*\*|.*\[)"
+_ONE_NAME = rb"\s*(\w+)\s*$"
+_BODY_HEAD = rb"^\s*[^\s,:(][^(]*\w\s*\(|^\s*\w+\s*\(|^[^(]*\boperator\b"
+_QUALIFIED = rb"(\w+)\s*::\s*(?=\w+\s*\()"
+_ALIAS = rb"^\s*using\s+(?:(\w+)\s*=|(?:\w+\s*::\s*)+(\w+)\s*$|::[\s\w:]*?(\w+)\s*$)"
 # With these words a declaration is of none of the plain forms, or what it declares is used without a name.
-_ODD_WORD = re.compile(
+_ODD_WORD = (
     rb"\b(?:operator|auto|decltype|requires|typedef|friend|static_assert|concept|using|class|struct|union|enum"
     rb"|asm|__asm__|namespace|typeof|__typeof__|explicit)\b"
 )
-_ODD_BODY = re.compile(rb"\b(?:auto|class|struct|union|enum|namespace|requires|concept|friend)\b|\[")
+_ODD_BODY = rb"\b(?:auto|class|struct|union|enum|namespace|requires|concept|friend)\b|\["
 # A loop, a structured binding or a coroutine calls functions of these names.
 _CALLED_UNNAMED = frozenset(
     (b"begin", b"end", b"get", b"await_transform", b"initial_suspend", b"final_suspend", b"yield_value",
@@ -68,13 +67,13 @@ def is_balanced(head: bytes) -> bool:
         return True
     if b'R"' in head:
         return False  # or what it holds is not known
-    flat = _LITERAL.sub(b"", _DIRECTIVE.sub(b"", head))
+    flat = re.sub(_LITERAL, b"", re.sub(_DIRECTIVE, b"", head))
     return flat.count(b"(") == flat.count(b")") and flat.count(b"[") == flat.count(b"]")
 
 
 def name_of_class(head: bytes) -> bytes:
     """Raises UnknownError."""
-    found = _CLASS_HEAD.match(plain(head))
+    found = re.match(_CLASS_HEAD, plain(head))
     if not found:
         raise UnknownError
     return found[1]
@@ -82,29 +81,29 @@ def name_of_class(head: bytes) -> bytes:
 
 def opens_class(head: bytes) -> bool:
     """Whether a block is that of a class; one that only looks otherwise is not taken for a body."""
-    return _IS_CLASS.search(head) is not None and b"(" not in plain(head) and b"=" not in head
+    return re.search(_IS_CLASS, head) is not None and b"(" not in plain(head) and b"=" not in head
 
 
 def is_function(head: bytes) -> bool:
     """Whether the block behind it is a function's body, and the function's type has been said before."""
-    head = _ACCESS.sub(b"", plain(head))
+    head = re.sub(_ACCESS, b"", plain(head))
     flat, groups = _grouped(head)
     declared, arrow, _ = flat.partition(b"->")
     if arrow and b"auto" in declared and head.count(b"auto") == 1:
         head = head.replace(b"auto", b"")
-    if b"=" in flat or not _BODY_HEAD.match(head) or _ODD_BODY.search(head):
+    if b"=" in flat or not re.match(_BODY_HEAD, head) or re.search(_ODD_BODY, head):
         return False
     return any(
-        _BEHIND_PARAMETERS.match(declared, found.end())
-        and not _SINGLE_COLON.search(declared[: found.start()])
-        and not _MAY_DECLARE.match(groups[int(found[1])])
-        for found in _NAME_AND_PARAMETERS.finditer(declared)
+        re.match(_BEHIND_PARAMETERS, declared[found.end() :])
+        and not re.search(_SINGLE_COLON, declared[: found.start()])
+        and not re.match(_MAY_DECLARE, groups[int(found[1])])
+        for found in re.finditer(_NAME_AND_PARAMETERS, declared)
     )
 
 
 def initializers(head: bytes) -> int:
     """Where the initializers of a constructor begin, which belong to its body; the end if it has none."""
-    for colon in _SINGLE_COLON.finditer(head):
+    for colon in re.finditer(_SINGLE_COLON, head):
         declared = head[: colon.start()]
         if is_balanced(declared) and is_function(declared):
             return colon.start()
@@ -116,7 +115,7 @@ def _grouped(head: bytes) -> tuple[bytes, list[bytes]]:
     flat = b""
     groups: list[bytes] = []
     done = depth = opened = 0
-    for found in _PARENTHESIS.finditer(head):
+    for found in re.finditer(_PARENTHESIS, head):
         depth += 1 if found[0] == b"(" else -1
         if depth < 0:
             raise UnknownError
@@ -134,12 +133,12 @@ def _grouped(head: bytes) -> tuple[bytes, list[bytes]]:
 
 def plain(head: bytes) -> bytes:
     """The beginning of a declaration without attributes, directives, and the parameters of templates."""
-    head = _ATTRIBUTE.sub(b" ", _LITERAL.sub(b'""', _DIRECTIVE.sub(b"", head)))
-    while found := _IN_PARENTHESES.search(head):
+    head = re.sub(_ATTRIBUTE, b" ", re.sub(_LITERAL, b'""', re.sub(_DIRECTIVE, b"", head)))
+    while found := re.search(_IN_PARENTHESES, head):
         head = head[: found.start()] + b" " + head[_end_of_group(head, found.end(), b"(", b")") :]
-    while found := _TEMPLATE.match(head):
+    while found := re.match(_TEMPLATE, head):
         head = head[_end_of_group(head, found.end(), b"<", b">") :]
-        head = _CONSTRAINT.sub(b" ", head)
+        head = re.sub(_CONSTRAINT, b" ", head)
     return head
 
 
@@ -159,17 +158,17 @@ def _end_of_group(text: bytes, position: int, opening: bytes, closing: bytes) ->
 def names_declared(head: bytes) -> Sequence[bytes]:
     """The names of a function, an alias or a class that a namespace declares; raises UnknownError."""
     head = plain(head)
-    alias = _ALIAS.match(head)
+    alias = re.match(_ALIAS, head)
     if alias:
         return (alias[alias.lastindex or 1],)
-    declared_class = _CLASS_HEAD.match(head)
+    declared_class = re.match(_CLASS_HEAD, head)
     if declared_class:
         return (declared_class[1],)
     names, parameters = _function(head)
-    if not _MAY_DECLARE.match(parameters):
+    if not re.match(_MAY_DECLARE, parameters):
         return names
     # A parameter without a name, or an object: `type (name)`.
-    object_name = _ONE_NAME.match(parameters)
+    object_name = re.match(_ONE_NAME, parameters)
     if not object_name:
         raise UnknownError
     return (*names, object_name[1])
@@ -178,7 +177,7 @@ def names_declared(head: bytes) -> Sequence[bytes]:
 def name_of_member(head: bytes) -> bytes:
     """The name of what a class declares, if that is a function, or a constructor; raises UnknownError."""
     names, parameters = _function(plain(head))
-    if _MAY_DECLARE.match(parameters):
+    if re.match(_MAY_DECLARE, parameters):
         raise UnknownError
     return names[0]
 
@@ -186,16 +185,18 @@ def name_of_member(head: bytes) -> bytes:
 def _function(head: bytes) -> tuple[Sequence[bytes], bytes]:
     """The names by which a function is declared, its own first, and its parameters; raises UnknownError."""
     flat, groups = _grouped(head)
-    function = _FUNCTION_HEAD.match(flat)
-    if not function or function[1] in _CALLED_UNNAMED or _ODD_WORD.search(head):
+    function = re.match(_FUNCTION_HEAD, flat)
+    if not function or function[1] in _CALLED_UNNAMED or re.search(_ODD_WORD, head):
         raise UnknownError
-    if not _BEHIND_PARAMETERS.match(flat, flat.index(b")") + 1) or _has_comma(flat[: function.start(1)]):
+    if not re.match(_BEHIND_PARAMETERS, flat[flat.index(b")") + 1 :]) or _has_comma(
+        flat[: function.start(1)]
+    ):
         raise UnknownError
-    return (function[1], *_QUALIFIED.findall(flat[: function.end()])), groups[0]
+    return (function[1], *re.findall(_QUALIFIED, flat[: function.end()])), groups[0]
 
 
 def _has_comma(text: bytes) -> bool:
     """Whether there is a comma that does not stand between the arguments of a template."""
-    while (shorter := _ARGUMENTS.sub(b"", text)) != text:
+    while (shorter := re.sub(_ARGUMENTS, b"", text)) != text:
         text = shorter
     return b"," in text

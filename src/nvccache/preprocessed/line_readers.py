@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 # They ask where they stand; whatever else does so, as std::source_location, is declared with them.
 _READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
-_WORD = re.compile(rb"\w+")
+_WORD = rb"\w+"
 _CALLED = b"("  # behind a name: only a call of it counts
 # What stands behind a name that is called: `(f)()`, `f<1>()`; a comment or a marker may stand between.
 _CALL = re.compile(rb"[\s)]*[(</#]")
-_CHANGE = re.compile(rb'\n# \d+ "[^\n]*" ([12])(?: 3)?(?: 4)?(?=\n)')
+_CHANGE = rb'\n# \d+ "[^\n]*" ([12])(?: 3)?(?: 4)?(?=\n)'
 _MOST_NAMES = 64  # so many that most files will hold one of them, or that there is no end to it
 # A separator between digits is no quotation mark.
-_TOKEN = re.compile(
+_TOKEN = (
     rb"""[{};]|"(?:[^"\\\n]|\\.)*"|'(?<!\w')(?:[^'\\\n]|\\.)+'|'(?<=\b[uUL]')(?:[^'\\\n]|\\.)+'"""
     rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+'|\n# [^\n]*|/[/*]|<%|%>"""
 )
-_RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
-_IS_NAMESPACE = re.compile(rb'(?:^|\s)(?:namespace\b[^=;()]*|extern\s*"C(?:\+\+)?"\s*)$')
+_RAW_STRING = rb'(?s)R"([^()\\\s]{0,16})\(.*?\)\1"'
+_IS_NAMESPACE = rb'(?:^|\s)(?:namespace\b[^=;()]*|extern\s*"C(?:\+\+)?"\s*)$'
 
 
 class _Class:
@@ -180,7 +180,7 @@ class _Stretch:
     def _take_apart(self) -> None:
         open_files: list[_File] = []
         end = 0
-        for marker in (*_CHANGE.finditer(self._text), None):
+        for marker in (*re.finditer(_CHANGE, self._text), None):
             start, end = end, marker.start() if marker else len(self._text)
             if not open_files:
                 open_files.append(_File(by_calls=self._by_calls))  # was entered before, or is the first
@@ -266,10 +266,10 @@ def _positions(text: bytes, name: bytes) -> Iterator[int]:
 
 
 def _word_around(text: bytes, position: int) -> tuple[int, int]:
-    start = position
-    while start and _WORD.match(text, start - 1):
+    start, word = position, re.compile(_WORD)
+    while start and word.match(text, start - 1):
         start -= 1
-    rest = _WORD.match(text, position)
+    rest = word.match(text, position)
     return start, rest.end() if rest else position + 1
 
 
@@ -326,7 +326,7 @@ class _Reading:
         is_whole = declaration_heads.is_balanced(head)
         if not is_whole or self._is_odd:
             self._is_odd = True
-        elif _IS_NAMESPACE.search(declaration_heads.plain(head) if b"namespace" in head else head):
+        elif re.search(_IS_NAMESPACE, declaration_heads.plain(head) if b"namespace" in head else head):
             self._around.append(self._within)
             return True
         elif declaration_heads.opens_class(head):
@@ -375,7 +375,7 @@ class _Reading:
 def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:
     """The braces and semicolons of a text, and where they are."""
     done = 0
-    for token in _TOKEN.finditer(text):
+    for token in re.finditer(_TOKEN, text):
         position = token.start()
         if position < done:
             continue
@@ -385,7 +385,7 @@ def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:
         elif first in b"/<%":
             raise UnknownError  # comments, which -C keeps, or braces that are spelled otherwise
         elif first == b'"' and text.startswith(b"R", position - 1):
-            raw = _RAW_STRING.match(text, position - 1)
+            raw = re.compile(_RAW_STRING).match(text, position - 1)
             if not raw:
                 raise UnknownError
             done = raw.end()

@@ -19,6 +19,7 @@ from nvccache.files.presence import (
     FOLDER,
     PRESENT,
     UNREACHABLE,
+    identities,
     reader,
 )
 from nvccache.files.signatures import UNKNOWN
@@ -260,6 +261,17 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
     values = _RECORD.decode(record)
     read = zip(values["files"], values["kinds"], values["digests"], strict=True)
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
+
+
+def joined(one: InputRecord, other: InputRecord) -> InputRecord:
+    """What is compared for both, for a replay."""
+    made = InputRecord()
+    for name in (*_LISTED, "digests", "signatures", "directory_signatures", "names", "cache_signatures"):
+        setattr(made, name, [*getattr(one, name), *getattr(other, name)])
+    made.kinds = one.kinds + other.kinds
+    made.search_path = one.search_path or other.search_path
+    made.identities = identities(sorted({path for path, _ in made.identities}))
+    return made
 
 
 def add_files(input_record: InputRecord, paths: Iterable[str]) -> None:

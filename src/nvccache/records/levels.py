@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
-from nvccache.records import replay
+from nvccache.records import replay, scripted
 from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.output_names import STANDARD_OUTPUT
+from nvccache.records.scripted import Behind, Script
 from nvccache.store import directory
 from nvccache.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
@@ -36,7 +37,7 @@ class Outcome:
     answer: CallResult | None
     program: CallResult | None  # an answer but for the host's link, which has to follow (link_only.py)
     bypass: Bypass | None
-    invocation: Invocation | None
+    invocation: Invocation | None  # None also for a script of which it is to be seen what it becomes
     terminal: str  # see terminals.py
 
     def __init__(self, terminal: str) -> None:
@@ -58,22 +59,41 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
 
         outcome.bypass = Bypass("little_memory", "")
         return outcome
+    if not scripted.is_script(nvcc):
+        _answer(Behind(nvcc, arguments, environ), None, config, cache, outcome)
+        return outcome
+    script = Script(nvcc, arguments, environ, outcome.terminal)
+    ask = _asking(cache, environ)
+    behind = None if config.recache else scripted.known(script, cache, ask)
+    if behind:
+        _answer(behind, script, config, cache, outcome)
+        outcome.program = outcome.invocation = None  # which to make takes more than a record
+    return outcome
+
+
+def answer_behind(behind: Behind, script: Script | None, config: Config) -> Outcome:
+    """As `answer`, for the call of a compiled nvcc that a script has become, if there was one."""
+    outcome = Outcome(_terminal(behind.environ))
+    _answer(behind, script, config, Store(directory.of(config), config.readonly), outcome)
+    return outcome
+
+
+def _answer(behind: Behind, script: Script | None, config: Config, cache: Store, outcome: Outcome) -> None:
     from nvccache.commandline import invocation
 
-    parsed = invocation.parse(arguments, environ)
+    parsed = invocation.parse(behind.arguments, behind.environ)
     if isinstance(parsed, invocation.Bypass):
         outcome.bypass = parsed
-        return outcome
+        return
     if parsed.is_query and not _can_be_told(not parsed.output, has_messages=False):
         outcome.bypass = invocation.Bypass("query_streams")
-        return outcome
+        return
     outcome.invocation = parsed
     if not config.recache:
-        _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+        _answer_by_meaning(behind, script, config, cache, outcome)
     if parsed.is_query and not config.remote and (config.readonly or not config.observe):
         # Nothing would come of running nvcc ourselves; an answer that was found has been taken all the same.
         outcome.bypass = None if outcome.answer else outcome.bypass or invocation.Bypass(parsed.mode)
-    return outcome
 
 
 def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
@@ -109,19 +129,19 @@ def _can_be_told(has_output: bool, has_messages: bool) -> bool:
 
 
 def _answer_by_meaning(
-    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], cache: Store, outcome: Outcome
+    behind: Behind, script: Script | None, config: Config, cache: Store, outcome: Outcome
 ) -> None:
     from nvccache.records import input_records, manifest
     from nvccache.records.differences import Present
 
     assert outcome.invocation is not None
-    now = Present(environ)
-    found = _find_by_meaning(nvcc, outcome.invocation, config, environ, cache, now)
+    now = Present(behind.environ)
+    asks_in = script.environ if script else behind.environ  # in which a loader may be run
+    found = _find_by_meaning(behind, outcome.invocation, config, asks_in, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
         input_records.add_files(found[0].input_record, outcome.invocation.option_files)
         manifest.take_signatures(found[0].input_record, now)
-        call = replay.call_of_process(nvcc, arguments)
-        replay.add(call, found[0].input_record, found[1], config, environ, cache, outcome.terminal)
+        replay.add_of(script or behind, found[0].input_record, found[1], config, cache, outcome.terminal)
         if found[0].is_received:
             _keep_basis(cache, found[0].key)
         elif cache.is_stale:
@@ -129,39 +149,37 @@ def _answer_by_meaning(
         _count_sometimes(cache, config)
 
 
-def want_from_beyond(
-    nvcc: str, call: Invocation, config: Config, environ: dict[str, str], cache: Store
-) -> None:
+def want_from_beyond(behind: Behind, call: Invocation, config: Config, cache: Store) -> None:
     """Begin to fetch what `answer_from_beyond` will look at."""
     from nvccache.records import direct
 
     if cache.beyond:
-        asked = direct.Asked(nvcc, call, environ, _terminal(environ))
+        asked = direct.Asked(behind.nvcc, call, behind.environ, _terminal(behind.environ))
         cache.beyond.want(direct.front_keys(asked, _scopes(config, call)))
 
 
 def answer_from_beyond(
-    nvcc: str, arguments: list[str], call: Invocation, config: Config, environ: dict[str, str], cache: Store
+    behind: Behind, script: Script | None, call: Invocation, config: Config, cache: Store
 ) -> CallResult | None:
     """Answer a call from what other caches have; a program that has still to be linked is made by stages."""
-    outcome = Outcome(_terminal(environ))
+    outcome = Outcome(_terminal(behind.environ))
     outcome.invocation = call
-    _answer_by_meaning(nvcc, arguments, config, environ, cache, outcome)
+    _answer_by_meaning(behind, script, config, cache, outcome)
     return outcome.answer
 
 
 def _find_by_meaning(
-    nvcc: str,
+    behind: Behind,
     call: Invocation,
     config: Config,
-    environ: dict[str, str],
+    asks_in: Mapping[str, str],
     cache: Store,
     now: Present,
 ) -> tuple[Found, CallResult] | None:
     from nvccache.records import direct
 
-    asked = direct.Asked(nvcc, call, environ, _terminal(environ))
-    ask = _asking(cache, environ)
+    asked = direct.Asked(behind.nvcc, call, behind.environ, _terminal(behind.environ))
+    ask = _asking(cache, asks_in)
     return direct.find(asked, cache, _scopes(config, call), now, ask, cache.beyond is not None)
 
 
@@ -202,7 +220,7 @@ def _count_sometimes(cache: Store, config: Config) -> None:
         eviction.count_and_limit(cache.directory, added, config.max_size)
 
 
-def _asking(cache: Store, environ: dict[str, str]) -> Callable[[str, str], str]:
+def _asking(cache: Store, environ: Mapping[str, str]) -> Callable[[str, str], str]:
     """What answers a question about the machine."""
 
     def ask(topic: str, subject: str) -> str:
@@ -213,7 +231,7 @@ def _asking(cache: Store, environ: dict[str, str]) -> Callable[[str, str], str]:
     return ask
 
 
-def _terminal(environ: dict[str, str]) -> str:
+def _terminal(environ: Mapping[str, str]) -> str:
     """What the terminal at standard error is like, if it is one."""
     if not os.isatty(2):
         return ""

@@ -120,6 +120,21 @@ def add(front_key: str, found: Found, cache: Store, relocation: Relocation, look
     cache.add_record(store.MANIFEST, front_key, newest, is_received=found.is_received)
 
 
+def add_said(
+    front_key: str,
+    made: InputRecord,
+    said: bytes,
+    cache: Store,
+    relocation: Relocation,
+    looked_at_ns: int,
+    *,
+    is_sent: bool = True,
+) -> None:
+    """Keep what a command said beside what it has read, as all that it gives; if not `is_sent`, only here."""
+    key = input_records.key_of(keys.key_of("becomes", [("front", (front_key,)), ("as", (said,))]), made)
+    add(front_key, Found(key, made, said, is_received=not is_sent), cache, relocation, looked_at_ns)
+
+
 def append(front_key: str, further: list[str], cache: Store) -> bool:
     """Put input records behind those of a command, as far as there is room; whether there was."""
     here = keys_of(front_key, cache)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nvccache.records.call_result import CallResult
     from nvccache.records.input_records import InputRecord
     from nvccache.records.replay_layout import Strings
+    from nvccache.records.scripted import Behind, Script
     from nvccache.store.store import Store
 
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
@@ -83,6 +84,25 @@ def call_of_process(nvcc: str, arguments: Sequence[str]) -> Call | None:
     """The call that the launcher was started for; None where there is no launcher that reads records."""
     name = sys._xoptions.get("nvccache-replay")
     return Call(name, sys.argv[0], sys.argv[1:], nvcc, arguments) if isinstance(name, str) else None
+
+
+def add_of(
+    typed: Behind | Script,
+    input_record: InputRecord,
+    answer: CallResult,
+    config: Config,
+    cache: Store,
+    terminal: str,
+) -> None:
+    """Record the call of this process as it was typed; of a script with what that has depended on."""
+    from nvccache.records import input_records, scripted
+
+    if isinstance(typed, scripted.Script):
+        if typed.input_record is None:
+            return
+        input_record = input_records.joined(input_record, typed.input_record)
+    call = call_of_process(typed.nvcc, typed.arguments)
+    add(call, input_record, answer, config, typed.environ, cache, terminal)
 
 
 def add(

@@ -68,6 +68,7 @@ COMPRESSED = ".zst"
 _SECRET = frozenset((OBJECT, REPLAY))
 _SUMMED_BY_THEMSELVES = frozenset((REPLAY,))  # the launcher reads them: records/replay_layout.py
 LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
+_BLOCK = 1 << 12  # bytes, below which a file takes no less room for being compressed
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
 _SHARED = frozenset((STAGE, MANIFEST, INPUT_RECORD))  # records that other machines may have a use for
@@ -192,6 +193,7 @@ class Store:
             return None
 
     def add_blob(self, digest: str, content: bytes, compress: bool, is_received: bool = False) -> None:
+        compress = compress and len(content) > _BLOCK
         if not is_received:
             self.published[BLOB, digest] = None
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")

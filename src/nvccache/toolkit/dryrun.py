@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.machine.process import Completed
 
-APPENDED = "NVCC_APPEND_FLAGS"
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
 # In quotes a shell heeds `$` and the backtick, and a backslash only before these two, a quote or another
@@ -89,13 +88,12 @@ def of_invocation(
     environ: Mapping[str, str],
     scratch: str,
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
-    by_variables: bool = False,
 ) -> Transcript | Bypass:
-    """Ask nvcc what it would do for a call, with `by_variables` so that its arguments do not show it."""
+    """Ask nvcc what it would do for a call."""
     environ = {**environ, SCRATCH_VARIABLE: scratch}
     if invocation.replaces_variables:
         environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
-    return transcribe(nvcc, invocation.dryrun_arguments, scratch, environ, run, by_variables)
+    return transcribe(nvcc, invocation.dryrun_arguments, scratch, environ, run)
 
 
 def transcribe(
@@ -104,18 +102,12 @@ def transcribe(
     scratch: str,
     environ: Mapping[str, str],
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
-    by_variables: bool = False,
 ) -> Transcript | Bypass:
     """Ask nvcc what it would do for these arguments, with its intermediate files in `scratch`.
 
     `-keep` gives intermediates names that tell their roles and do not change from run to run.
     """
-    kept = ["-keep", "-keep-dir", scratch]
-    argv = [nvcc, "--dryrun", *arguments, *kept]
-    if by_variables:
-        argv = [nvcc, *arguments]
-        given = (environ.get(APPENDED, ""), "--dryrun", *kept)
-        environ = {**environ, APPENDED: " ".join(filter(None, given))}
+    argv = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
     # So that what it leaves behind when it is killed goes with the directory.
     completed = run(argv, {**environ, "TMPDIR": scratch})
     if completed.status != 0:

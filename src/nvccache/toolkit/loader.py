@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _KIND = "loaded-1"
 _PRELOAD_LIST = "/etc/ld.so.preload"
-_SEARCHED = re.compile(rb"^\s*\d+:\tfind library=(\S+) ", re.MULTILINE)
-_TRIED = re.compile(rb"^\s*\d+:\t  trying file=(.+)$", re.MULTILINE)
-_CACHE = re.compile(rb"^\s*\d+:\t search cache=(.+)$", re.MULTILINE)
-_LISTED = re.compile(rb"^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
-_NOT_FOUND = re.compile(rb"^\t\S+ => not found$", re.MULTILINE)
+_SEARCHED = rb"(?m)^\s*\d+:\tfind library=(\S+) "
+_TRIED = rb"(?m)^\s*\d+:\t  trying file=(.+)$"
+_CACHE = rb"(?m)^\s*\d+:\t search cache=(.+)$"
+_LISTED = rb"(?m)^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$"
+_NOT_FOUND = rb"(?m)^\t\S+ => not found$"
 # What would make the loader say more, or elsewhere, than it is asked.
 _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
 
@@ -86,7 +86,7 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
 def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
     asking = {name: value for name, value in environ.items() if name not in _NOT_ASKED}
     answer = process.run([loader, "--list", path], {**asking, "LD_DEBUG": "libs"})
-    if answer.status != 0 or _NOT_FOUND.search(answer.stdout):
+    if answer.status != 0 or re.search(_NOT_FOUND, answer.stdout):
         return Loaded(loader, is_known=False)
     tried = _names(_TRIED, answer.stderr)
     listed = [name for name in _names(_LISTED, answer.stdout) if os.path.isfile(name)]
@@ -110,8 +110,8 @@ def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
     )
 
 
-def _names(pattern: re.Pattern[bytes], text: bytes) -> list[str]:
-    return [os.fsdecode(name) for name in dict.fromkeys(pattern.findall(text))]
+def _names(pattern: bytes, text: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in dict.fromkeys(re.findall(pattern, text))]
 
 
 def _first_missing(path: str) -> str:

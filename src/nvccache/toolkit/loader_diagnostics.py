@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
 _DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
 _OURSELVES = "/proc/self/exe"
-_VERSION = re.compile(rb'^version\.version="(\d+)\.(\d+)', re.MULTILINE)
+_VERSION = rb'(?m)^version\.version="(\d+)\.(\d+)'
 _LAST_KNOWN_VERSION = (2, 42)
-_ACTIVE = re.compile(
-    rb"^x86\.cpu_features\.features\[0x([0-9a-f]+)\]\.active\[0x([0-9a-f]+)\]=0x([0-9a-f]+)$", re.MULTILINE
-)
+_ACTIVE = rb"(?m)^x86\.cpu_features\.features\[0x([0-9a-f]+)\]\.active\[0x([0-9a-f]+)\]=0x([0-9a-f]+)$"
 # Leaf and register, as <sys/platform/x86.h> numbers them, and what of it libm looks at.
 _FMA, _SSE4_1, _AVX, _AVX2, _FMA4 = 1 << 12, 1 << 19, 1 << 28, 1 << 5, 1 << 16
 _LOOKED_AT = {(0, 2): _FMA | _SSE4_1 | _AVX, (1, 1): _AVX2, (2, 2): _FMA4}
-_CAPABILITIES = re.compile(rb"^dl_(?:hwcap\d*|platform)=.*$", re.MULTILINE)
+_CAPABILITIES = rb"(?m)^dl_(?:hwcap\d*|platform)=.*$"
 
 
 def may_be_run(path: str) -> bool:
@@ -54,7 +52,7 @@ def features(loader: str, environ: Mapping[str, str]) -> str:
         answer = process.run([loader, "--list-diagnostics"], environ)
     except OSError:
         return ""
-    version = _VERSION.search(answer.stdout)
+    version = re.search(_VERSION, answer.stdout)
     if answer.status != 0 or not version:
         return ""
     return class_in(answer.stdout, (int(version[1]), int(version[2])))
@@ -64,10 +62,10 @@ def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
     """The class in what `--list-diagnostics` says, or empty."""
     active = {
         (int(leaf, 16), int(register, 16)): int(bits, 16)
-        for leaf, register, bits in _ACTIVE.findall(diagnostics)
+        for leaf, register, bits in re.findall(_ACTIVE, diagnostics)
     }
     if not active:
-        return b"\n".join(_CAPABILITIES.findall(diagnostics)).decode(errors="replace")
+        return b"\n".join(re.findall(_CAPABILITIES, diagnostics)).decode(errors="replace")
     if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
         active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
     return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))
@@ -82,7 +80,7 @@ def checks_of(said: str) -> list[str]:
         lines = said.split("\n")
         return (
             ["=" + line for line in lines]
-            if all(_CAPABILITIES.match(line.encode()) for line in lines)
+            if all(re.match(_CAPABILITIES, line.encode()) for line in lines)
             else []
         )
     active = {}

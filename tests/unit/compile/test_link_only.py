@@ -10,7 +10,7 @@ import pytest
 
 from nvccache import config
 from nvccache.commandline.invocation import Invocation, parse
-from nvccache.compile import link_only, scripted_nvcc
+from nvccache.compile import link_only
 from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.files import keys
@@ -51,8 +51,6 @@ def place(tmp_path, monkeypatch) -> Path:
     """The working directory, in which nothing is."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    # What a miss has found out of this script.
-    monkeypatch.setattr(scripted_nvcc, "asks_by_arguments", lambda nvcc, cache: True)
     program(tmp_path / "linker", LINKER)
     return tmp_path / "work"
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from nvccache.execution.run_stage import facts_of
+from nvccache.preprocessed import passes
+from nvccache.store import store
+from nvccache.store.store import Store
 from scripted_toolkit import Toolkit, cubin, stages
 
 
@@ -70,3 +75,41 @@ def test_a_tool_that_writes_nothing_and_says_so_by_its_status_alone(toolkit: Too
         with pytest.raises(FileNotFoundError):  # the shim has nvcc compile then
             toolkit.compile()
     assert not list((toolkit.folder / "tmp").iterdir())
+
+
+TEXT = b'# 1 "a.cu"\nint x;\n'
+
+
+def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
+    cache = Store(str(tmp_path / "cache"))
+    made = facts_of(TEXT, "/here", cache)
+    assert made == passes.of_text(TEXT, "/here")
+    monkeypatch.setattr(passes, "of_text", None)
+    assert facts_of(TEXT, "/here", Store(cache.root)) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "checkout"),
+    [(TEXT + b"/here/b", "/here"), (TEXT.replace(b"x", b"y"), "/here"), (TEXT, "/there")],
+)
+def test_those_about_another_text_or_checkout_are_others(tmp_path, text, checkout):
+    cache = Store(str(tmp_path / "cache"))
+    facts_of(TEXT, "/here", cache)
+    assert facts_of(text, checkout, cache) == passes.of_text(text, checkout) != facts_of(TEXT, "/here", cache)
+
+
+def test_facts_that_cannot_be_understood_are_made_anew(tmp_path):
+    cache = Store(str(tmp_path / "cache"))
+    made = facts_of(TEXT, "/here", cache)
+    (path,) = Path(cache.root).glob(f"{store.TOOL}/*/*")
+    cache.add_record(store.TOOL, path.name, b"[]")
+    assert facts_of(TEXT, "/here", Store(cache.root)) == made
+
+
+def test_recaching_makes_the_facts_anew(tmp_path):
+    cache = Store(str(tmp_path / "cache"))
+    facts_of(TEXT, "/here", cache)
+    (path,) = Path(cache.root).glob(f"{store.TOOL}/*/*")
+    cache.add_record(store.TOOL, path.name, json.dumps(passes.of_text(b"", "").facts()).encode())
+    assert facts_of(TEXT, "/here", cache) == passes.of_text(b"", "")
+    assert facts_of(TEXT, "/here", cache, True) == passes.of_text(TEXT, "/here")

@@ -234,7 +234,7 @@ def test_without_a_process_or_a_socket_there_is_no_watchdog(monkeypatch, tmp_pat
     def refuse(*arguments):
         raise BlockingIOError
 
-    monkeypatch.setattr({"fork": "os.fork", "socketpair": "socket.socketpair"}[what], refuse)
+    monkeypatch.setattr({"fork": "os.fork", "socketpair": "_socket.socketpair"}[what], refuse)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert Watchdog.start(str(tmp_path), None) is None
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from nvccache.observation import becoming
-from nvccache.observation.becoming import Becoming
 from nvccache.observation.observed_process import Given, Process
 from nvccache.observation.observer_log import Observation
+from nvccache.records.rehearsed import Becoming
 
 ENVIRON = {"PATH": "/bin", "SITE": "one", "LONG": "x" * 5000}
-GIVEN = Given(1, 2, 3, 4, 5)
+GIVEN = Given(1, 2, (3, 4, 5))
 
 
 def shell(*argv: str) -> Process:
@@ -60,7 +60,7 @@ def test_a_long_variable_is_compared_by_its_digest() -> None:
 
 UNKNOWN = {
     "another directory": (shell(), compiler(directory="/elsewhere")),
-    "other limits": (shell(), compiler(given=Given(1, 2, 3, 4, 6))),
+    "other limits": (shell(), compiler(given=Given(2, 2, (3, 4, 5)))),
     "two compilers": (shell(), compiler("-c"), compiler("-c", "-O0")),
     "a descriptor": (shell(), compiler("-include", "/dev/fd/9")),
     "its standard input": (shell(), compiler("-")),
@@ -88,3 +88,58 @@ def test_clang_starts_itself() -> None:
 def test_what_was_not_observed_in_full_is_not_known() -> None:
     assert becoming.of_run(Observation([shell(), compiler()], set(), "torn"), ENVIRON) is None
     assert becoming.of_run(Observation([shell()], set(), images=[shell()]), ENVIRON) is None
+
+
+def nvcc(*argv: str, given: Given = GIVEN, **changes: str) -> Process:
+    environ = {"PATH": "/bin", "SITE": "one", "LD_PRELOAD": "/scratch/observer.so", "_": "nvcc", **changes}
+    return Process("/cuda/bin/nvcc", ["nvcc", *argv], directory="/work", given=given, environ=environ)
+
+
+def become_nvcc(*processes: Process) -> Becoming | str:
+    environ = {name: value for name, value in ENVIRON.items() if name != "LONG"}
+    return becoming.of_nvcc(
+        Observation(list(processes), set(), images=[processes[0], processes[-1]]), environ
+    )
+
+
+def test_an_nvcc_is_given_all_variables_to_the_letter() -> None:
+    found = become_nvcc(shell(), nvcc("-c", PWD="/work", SHLVL="2", CPATH="/inc"))
+    variables = ("CPATH=/inc", "PWD=/work", "SHLVL=2")
+    assert found == Becoming("/cuda/bin/nvcc", ("nvcc", "-c"), variables)
+
+
+def asking(number: int, phase: int = 1, **changes: str) -> Process:
+    made = shell()
+    made.questions.add(("isatty", number, phase))
+    return made
+
+
+def looking(path: str) -> Process:
+    made = shell()
+    made.links.add(path)
+    return made
+
+
+LEFT_ALONE = {
+    "other limits": (shell(), nvcc(given=Given(2, 2, (3, 4, 5)))),
+    "other surroundings": (shell(), nvcc(given=Given(1, 3, (3, 4, 5)))),
+    "another stream": (shell(), nvcc(given=Given(1, 2, (3, 4, 6)))),
+    "a library": (shell(), nvcc(LD_PRELOAD="/time.so:/scratch/observer.so")),
+    "two of them": (shell(), nvcc(), nvcc()),
+    "none": (shell(),),
+    "it looks for a terminal": (asking(4), nvcc()),
+    "it looks where a stream leads": (looking("/proc/self/fd/1"), nvcc()),
+    "it looks at its caller": (looking("/proc/77/cmdline"), nvcc()),
+    "a descriptor": (shell(), nvcc("-include", "/dev/fd/9")),
+}
+
+
+@pytest.mark.parametrize("what", LEFT_ALONE)
+def test_a_script_that_is_left_alone(what: str) -> None:
+    assert isinstance(become_nvcc(*LEFT_ALONE[what]), str)
+
+
+@pytest.mark.parametrize(("number", "phase"), [(4, 0), (9, 1)])
+def test_what_a_shell_asks_of_itself(number: int, phase: int) -> None:
+    """Before its script, and whether its script is a terminal."""
+    assert isinstance(become_nvcc(asking(number, phase), nvcc()), Becoming)

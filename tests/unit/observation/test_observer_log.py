@@ -87,7 +87,7 @@ def test_every_kind_has_its_place(observe_one):
         "i 3 -1\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
-    assert found.given == Given(5, -6, 7, 8, 9)
+    assert found.given == Given(5, -6, (7, 8, 9))
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
     assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
     assert found.absent == {"/absent", "/file/below", "/no-program", "/not-listed", "/plugin.so"}

@@ -83,10 +83,12 @@ def test_a_blob_is_had_from_elsewhere_and_kept(there, here, tier):
 
 
 def test_an_intermediate_is_kept_compressed(there, here, tier):
-    there.add_blob(DIGEST, CONTENT, compress=True)
+    content = CONTENT * 5000
+    digest = keys.digest_bytes(content)
+    there.add_blob(digest, content, compress=True)
     send_all(there, tier)
-    assert here.read_blob(DIGEST) == CONTENT
-    assert os.path.exists(here.path(store.BLOB, DIGEST) + store.COMPRESSED)
+    assert here.read_blob(digest) == content
+    assert os.path.exists(here.path(store.BLOB, digest) + store.COMPRESSED)
 
 
 @pytest.mark.parametrize("sent", [b"", b"r", b"r" + CONTENT + b".", b"x" + CONTENT, CONTENT])

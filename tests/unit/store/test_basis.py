@@ -11,7 +11,7 @@ from nvccache.store import basis, store
 from nvccache.store.store import BLOB, MANIFEST, STAGE, Store
 
 KEY, OTHER_KEY = keys.digest_bytes(b"one"), keys.digest_bytes(b"another")
-TEXT = b"an intermediate"
+TEXT = b"an intermediate" * 1000  # which is kept compressed
 DIGEST = keys.digest_bytes(TEXT)
 
 

@@ -222,3 +222,13 @@ def test_what_was_added_is_counted_once(root, cache):
 @pytest.mark.parametrize("length", [0, 1, 2, 32, keys.LENGTH - 1, keys.LENGTH + 1, 2 * keys.LENGTH])
 def test_a_name_of_another_length_leads_nowhere(root, length):
     assert Store(str(root)).name(BLOB, "a" * length) == f"{BLOB}/00/" + "0" * keys.LENGTH
+
+
+@pytest.mark.parametrize(("size", "is_compressed"), [(4096, False), (4097, True)])
+def test_what_fits_into_a_block_is_not_compressed(tmp_path, size, is_compressed):
+    cache = Store(str(tmp_path / "cache"))
+    content = b"x" * size
+    digest = keys.digest_bytes(content)
+    cache.add_blob(digest, content, compress=True)
+    assert os.path.exists(cache.path(store.BLOB, digest) + store.COMPRESSED) == is_compressed
+    assert Store(cache.root).read_blob(digest) == content

@@ -244,15 +244,6 @@ def test_the_dry_run_is_asked_for_with_the_scratch_directory(fake_nvcc):
     ]
 
 
-def test_a_dry_run_asked_for_by_variables_shows_in_no_argument(fake_nvcc):
-    nvcc = fake_nvcc('echo "#\\$ $* $NVCC_APPEND_FLAGS" >&2')
-    environ = {**os.environ, "NVCC_APPEND_FLAGS": "-DX"}
-    found = dryrun.transcribe(nvcc, ["-c", "a.cu"], "/scratch", environ, by_variables=True)
-    assert isinstance(found, Transcript)
-    argv = ("-c", "a.cu", "-DX", "--dryrun", "-keep", "-keep-dir", "/scratch")
-    assert [step.argv for step in found.steps] == [argv]
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

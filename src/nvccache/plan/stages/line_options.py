@@ -111,6 +111,7 @@ _ORDINARY = frozenset(
         "-x",
         "-o",
         "-w",
+        "-isystem",
         "-m64",
         "-pthread",
         "-pipe",
@@ -138,7 +139,7 @@ def matter_to_host_compiler(argv: Sequence[str]) -> bool:
 def matter_if_added(words: Sequence[str]) -> bool:
     """Whether words that a wrapper adds to a host compiler's may have lines show; a file may hold any."""
     whole = "\n".join(words).replace(_IN_TWO_WORDS, _IN_TWO_WORDS.replace("\n", "=")).split("\n")
-    unknown = [word for word in whole if not re.fullmatch(_ADDED, word)]
+    unknown = [word for word in whole if word and not re.fullmatch(_ADDED, word)]
     may_hold_more = any(word[:1] == "@" for word in unknown) or any("\n" in word for word in words)
     return may_hold_more or matter_to_host_compiler(["", *unknown])
 

@@ -1,0 +1,79 @@
+"""Dry runs that are kept: what nvcc said it would do, under what it was observed to read for that.
+
+Most calls that no record answers have the words of an earlier one, and another source, which a dry run does
+not read. It is kept as a rehearsal is (rehearsals.py), with a placeholder for the scratch directory, by a
+call that is recorded itself: a script that may do something else the next time has no record. It is kept in
+this cache alone, as asking nvcc takes less time than asking another cache. Unlike a record of a call it holds
+for one environment only: what nvcc says repeats PATH and others, as the tools are to have them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nvccache import environment
+from nvccache.files import keys, presence
+from nvccache.machine.process import Completed
+from nvccache.records import differences, machine_facts, manifest
+from nvccache.records.base_dir import Relocation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.compile.request import Request
+    from nvccache.observation.watch import Log
+    from nvccache.records.input_records import InputRecord
+    from nvccache.store.store import Store
+
+_SCRATCH = b"<scratch>"
+
+
+class DryRun:
+    """The dry run of a call whose scratch directory is `path`, which lies in `checkout` (base_dir.py).
+
+    `input_record` is that of a kept one; of one that was made, `log` is what it was seen to do.
+    """
+
+    __slots__ = ("_cache", "_front_key", "_nowhere", "_path", "input_record", "log", "said")
+
+    def __init__(self, request: Request, path: str, checkout: str, cache: Store) -> None:
+        self.said = b""  # on its standard error
+        self.log: Log | None = None
+        self.input_record: InputRecord | None = None
+        cwd = os.getcwd()
+        self._cache, self._path, self._nowhere = cache, os.fsencode(path), Relocation("", cwd)
+        invocation = request.invocation
+        self._front_key = keys.key_of(
+            "dry run",
+            [
+                ("nvcc", (request.nvcc,)),
+                ("arguments", invocation.dryrun_arguments),
+                ("variables", ("replaced" if invocation.replaces_variables else "",)),
+                ("directory", (cwd, request.guarded_environ.get("PWD", ""))),
+                ("environment", (environment.digest_of(environment.WHOLE, request.guarded_environ),)),
+                ("scratch", (os.path.dirname(path),)),
+                ("checkout", (checkout,)),
+                ("limits", presence.tight_limits()),
+            ],
+        )
+
+    def find(self, request: Request) -> Completed | None:
+        """What nvcc said the last time, if it would say the same now."""
+        environ = request.guarded_environ
+        now = differences.Present(environ)
+
+        def ask(topic: str, subject: str) -> str:
+            return machine_facts.answer(topic, subject, environ, self._cache)
+
+        found = manifest.find(self._front_key, self._cache, self._nowhere, now, ask)
+        if not found:
+            return None
+        self.input_record = found.input_record
+        self.said = found.attached.replace(_SCRATCH, self._path)
+        return Completed(0, b"", self.said, 0.0)
+
+    def keep(self, made: InputRecord, since_ns: int) -> None:
+        """Keep what nvcc said in a call that began at `since_ns`, under what it has read."""
+        if _SCRATCH in self.said:
+            return
+        said = self.said.replace(self._path, _SCRATCH)
+        manifest.add_said(self._front_key, made, said, self._cache, self._nowhere, since_ns, is_sent=False)
