@@ -7,8 +7,10 @@ moment, through compile.pipeline, and nothing else of that way is named here.
 
 from __future__ import annotations
 
+import functools
 import os
-import shutil
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -52,6 +54,18 @@ case $text in *{name}_is_silent*) exit 3 ;; esac
 case $text in *{name}_asks_for_the_time*) date >/dev/null ;; esac
 case $text in *{name}_embeds_its_input*) text="$text $input" ;; esac
 echo "$text" | sed '/^# /d; s/{removed}//' >"$out"
+"""
+_NO_PATH = b"@" * 1023
+_BECOMES_SHELL = """
+#include <unistd.h>
+static char path[] = "{path}";
+int main(int count, char **words) {{
+  char *all[count + 2];
+  all[0] = "sh", all[1] = path;
+  for (int at = 1; at <= count; at++) all[at + 1] = words[at];
+  execv("/bin/sh", all);
+  return 127;
+}}
 """
 # `removed` is what a tool does not let through.
 TOOLS = {"cicc": "for_cicc_alone", "ptxas": "for_ptxas_alone"}
@@ -139,16 +153,25 @@ class Toolkit:
 
 
 def write_nvcc(path: Path, text: str) -> None:
-    """Put an nvcc there that runs a text for a shell: by becoming a shell that is called nvcc.
-
-    A script that does not become an nvcc would be left alone.
-    """
-    shell = path.parent.parent / "shell"
-    shell.mkdir()
-    shutil.copy("/bin/sh", shell / "nvcc")
-    (shell / "text").write_text(text)
-    path.write_text(f'#!/bin/sh\nexec {shell}/nvcc {shell}/text "$@"\n')
+    """Put an nvcc there that has a shell run a text: a compiled program, as a script would be rehearsed."""
+    script = path.with_name("nvcc-text")
+    script.write_text(text)
+    program = _nvcc_of_shell()
+    room = program.count(_NO_PATH) and len(_NO_PATH)
+    assert len(os.fsencode(script)) < room
+    path.write_bytes(program.replace(_NO_PATH, os.fsencode(script).ljust(room, b"\0")))
     path.chmod(0o755)
+
+
+@functools.cache
+def _nvcc_of_shell() -> bytes:
+    """A program that becomes a shell, with the path of its script in the place of _NO_PATH."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "nvcc")
+        text = _BECOMES_SHELL.format(path=_NO_PATH.decode())
+        argv = ["g++", "-O1", "-x", "c", "-", "-o", program]
+        subprocess.run(argv, input=text.encode(), check=True, capture_output=True)
+        return Path(program).read_bytes()
 
 
 def cubin(*architectures: int, options: str = "", cicc_options: str = "") -> list[str]:

@@ -19,6 +19,30 @@ from guarded.table import (
 )
 
 GUARDS = [
+    Guard(
+        "kept dry runs: from no cache of others",
+        "dry_runs.py",
+        "is_private = directory.is_private(request.config.dir)",
+        "is_private = True",
+        "tests/scenarios/test_kept_dry_runs.py",
+        "others",
+    ),
+    Guard(
+        "kept dry runs: that nothing is appended to",
+        "record_call.py",
+        "if not process_checks.grown_file(observation.processes, execution.plan.scratch):",
+        "if True:",
+        "tests/scenarios/test_side_files.py",
+        "whole and log",
+    ),
+    Guard(
+        "secrets in what programs become and say",
+        "manifest.py",
+        "hidden = keys.hide(said, secret)",
+        "hidden = said",
+        "tests/scenarios/test_secrets.py",
+        "kept_or_logged",
+    ),
     *(
         Guard(
             f"kept dry runs: {name}",

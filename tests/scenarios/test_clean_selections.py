@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import pytest
 from installations import launcher_of_tree
 from nvccache.store import eviction
 from scenarios.light_by_default import light_nvcc, nvcc
+from scenarios.rebuilds import copy_toolkit
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
@@ -76,25 +78,19 @@ def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
 
 @pytest.mark.parametrize("place", ["..", "."], ids=["elsewhere", "in the checkout"])
 def test_results_of_an_nvcc_that_is_gone_are_removed(compiled, place):
-    tools = (compiled.directory / place / "tools").resolve()
-    tools.mkdir()
-    wrapper = tools / "nvcc"
-    wrapper.write_text(f'#!/bin/sh\nexec {compiled.nvcc} "$@"\n')
-    wrapper.chmod(0o755)
+    toolkit = copy_toolkit(dataclasses.replace(compiled), (compiled.directory / place / "tools").resolve())
+    nvcc = toolkit / "bin" / "nvcc"
+    real = nvcc.resolve()
     compiled.write("three.cu", "__global__ void three() {}\n")
     os.utime(compiled.directory / "three.cu", (1, 1))
-    os.utime(wrapper, (1, 1))
     for _ in range(2):
-        counted = compile_again(compiled, "three", wrapper)
+        counted = compile_again(compiled, "three", nvcc)
     assert counted.outcome == "direct_hit"
     assert clean(compiled, "--unused-toolchains")["files"] == 0
-    text = wrapper.read_bytes()
-    wrapper.unlink()
+    nvcc.unlink()
     removed = clean(compiled, "--unused-toolchains")
-    assert removed["files"] > 10 and removed["programs_not_there"] == [str(wrapper)]
+    assert removed["files"] > 10 and removed["programs_not_there"] == [str(nvcc)]
     for name in ("one", "two"):
         assert compile_again(compiled, name).outcome == "direct_hit"
-    wrapper.write_bytes(text)
-    wrapper.chmod(0o755)
-    os.utime(wrapper, (1, 1))
-    assert compile_again(compiled, "three", wrapper).compiled() == MISS_OF_ONE
+    nvcc.symlink_to(real)
+    assert compile_again(compiled, "three", nvcc).compiled() == MISS_OF_ONE

@@ -85,8 +85,17 @@ def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):
 
 def test_what_cannot_be_read_is_asked_anew(calls):
     for path in Path(calls.workspace.cache).glob(f"{store.INPUT_RECORD}/*/*"):
-        path.write_bytes(path.read_bytes().replace(b"<scratch>", b"<scr", 1))
+        path.write_bytes(path.read_bytes()[:-1])
     assert not calls.is_known()
+    assert calls.is_known()
+
+
+def test_it_is_not_taken_from_a_cache_that_others_may_write_into(calls):
+    """Its commands are run."""
+    cache = Path(calls.workspace.cache)
+    cache.chmod(0o775)
+    assert not calls.is_known()
+    cache.chmod(0o755)
     assert calls.is_known()
 
 

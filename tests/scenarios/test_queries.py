@@ -210,12 +210,12 @@ def test_the_version_is_that_of_the_nvcc_that_is_there(inputs: Workspace) -> Non
 def test_a_version_that_changes_meanwhile_is_not_believed(inputs: Workspace) -> None:
     """An nvcc that is replaced while it answers; and one that has been just now."""
     script = f"{inputs.directory}/bin/nvcc"
-    text = f"# old\nsed -i 's/# old/# new/' {script}\nexec '{inputs.nvcc}' \"$@\"\n"
-    path = inputs.write("bin/nvcc", f"#!/bin/sh\n{text}")
+    text = f"#!/bin/sh\n# old\nsed -i '2s/old/new/' {script}\nexec '{inputs.nvcc}' \"$@\"\n"
+    path = inputs.write("bin/nvcc", text)
     path.chmod(0o755)
     inputs.nvcc = str(path)
     for _ in range(2):
-        path.write_text(path.read_text().replace("# new", "# old"))
+        path.write_text(text)
         _, counters = inputs.since(lambda: inputs.cached("--version"))
         assert counters.outcome == "bypass"
         assert "# new" in path.read_text()

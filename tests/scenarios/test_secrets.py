@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -46,8 +47,15 @@ def holding(folder: Path) -> list[Path]:
     return [path for path, text in texts_of(folder) if SECRET.encode() in text]
 
 
-def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace) -> None:
+@pytest.mark.parametrize("is_wrapped", [False, True], ids=["", "scripts in front of the compilers"])
+def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace, is_wrapped: bool) -> None:
     workspace.write("a.cu", SOURCE)
+    if is_wrapped:
+        for name, becomes in (("nvcc", workspace.nvcc), ("g++", shutil.which("g++"))):
+            path = workspace.write(f"wrapped/{name}", f'#!/bin/sh\nexec {becomes} "$@"\n')
+            path.chmod(0o755)
+        workspace.nvcc = str(workspace.directory / "wrapped/nvcc")
+        workspace.environ["PATH"] = f"{workspace.directory}/wrapped:{workspace.environ['PATH']}"
     log = workspace.directory / "log"
     workspace.environ["NVCCACHE_LOG"] = str(log)
     for _ in ("miss", "hit"):

@@ -3,7 +3,8 @@
 Most calls that no record answers have the words of an earlier one, and another source, which a dry run does
 not read. It is kept as a rehearsal is (rehearsals.py), with a placeholder for the scratch directory, by a
 call that is recorded itself: a script that may do something else the next time has no record. It is kept in
-this cache alone, as asking nvcc takes less time than asking another cache. Unlike a record of a call it holds
+this cache alone, since asking nvcc takes less time than asking another cache, and only this user's own is
+believed, since its commands are run. Unlike a record of a call it holds
 for one environment only: what nvcc says repeats PATH and others, as the tools are to have them.
 """
 
@@ -16,6 +17,7 @@ from nvccache.files import keys, presence
 from nvccache.machine.process import Completed
 from nvccache.records import differences, machine_facts, manifest
 from nvccache.records.base_dir import Relocation
+from nvccache.store import directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class DryRun:
     `input_record` is that of a kept one; of one that was made, `log` is what it was seen to do.
     """
 
-    __slots__ = ("_cache", "_front_key", "_nowhere", "_path", "input_record", "log", "said")
+    __slots__ = ("_cache", "_front", "_nowhere", "_path", "input_record", "log", "said")
 
     def __init__(self, request: Request, path: str, checkout: str, cache: Store) -> None:
         self.said = b""  # on its standard error
@@ -42,7 +44,7 @@ class DryRun:
         cwd = os.getcwd()
         self._cache, self._path, self._nowhere = cache, os.fsencode(path), Relocation("", cwd)
         invocation = request.invocation
-        self._front_key = keys.key_of(
+        self._front = keys.pair_of(
             "dry run",
             [
                 ("nvcc", (request.nvcc,)),
@@ -57,18 +59,25 @@ class DryRun:
         )
 
     def find(self, request: Request) -> Completed | None:
-        """What nvcc said the last time, if it would say the same now."""
+        """What nvcc said the last time, if it would say the same now.
+
+        None where others may write into the cache: what nvcc says are commands, which are run.
+        """
         environ = request.guarded_environ
         now = differences.Present(environ)
 
         def ask(topic: str, subject: str) -> str:
             return machine_facts.answer(topic, subject, environ, self._cache)
 
-        found = manifest.find(self._front_key, self._cache, self._nowhere, now, ask)
+        is_private = directory.is_private(request.config.dir)
+        found = manifest.find(self._front[0], self._cache, self._nowhere, now, ask) if is_private else None
         if not found:
             return None
+        try:
+            self.said = keys.reveal(found.attached, self._front[1]).replace(_SCRATCH, self._path)
+        except ValueError:
+            return None
         self.input_record = found.input_record
-        self.said = found.attached.replace(_SCRATCH, self._path)
         return Completed(0, b"", self.said, 0.0)
 
     def keep(self, made: InputRecord, since_ns: int) -> None:
@@ -76,4 +85,4 @@ class DryRun:
         if _SCRATCH in self.said:
             return
         said = self.said.replace(self._path, _SCRATCH)
-        manifest.add_said(self._front_key, made, said, self._cache, self._nowhere, since_ns, is_sent=False)
+        manifest.add_said(self._front, made, said, self._cache, self._nowhere, since_ns, is_sent=False)

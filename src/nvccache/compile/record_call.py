@@ -12,6 +12,7 @@ import os
 from nvccache.execution import shared_ids
 from nvccache.files import elf, keys, presence, signatures
 from nvccache.module_id import ids, relative_ids
+from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -122,8 +123,10 @@ class Recorder:
             return dry_run.input_record
         assert dry_run.log
         subject = Subject(self.request.guarded_environ, self.nvcc)
-        made = execution.inputs.input_record(dry_run.log.read(), subject)
-        dry_run.keep(made, execution.since_ns)
+        observation = dry_run.log.read()
+        made = execution.inputs.input_record(observation, subject)
+        if not process_checks.grown_file(observation.processes, execution.plan.scratch):
+            dry_run.keep(made, execution.since_ns)
         return made
 
     def without_option_files(self, read: InputRecord) -> InputRecord:

@@ -58,14 +58,13 @@ def carry_out(script: Script, config: Config) -> Request | Report:
         return Report(leave_to_nvcc=problem or "shell_expansion")
     behind = scratch.within(path, None, lambda _: _rehearse(script, path, cache, config))
     if isinstance(behind, str):
-        if config.log:
-            detail = redaction.hide(behind, script.arguments, script.environ)
-            log.write(config.log, f"bypass {REASON} {detail}")
-        return Report(leave_to_nvcc=REASON)
+        return _left_to_script(REASON, behind, script, config)
     outcome = levels.answer_behind(behind, script, config)
-    report = Report(leave_to_nvcc=outcome.bypass.reason if outcome.bypass else "")
-    report.answer = outcome.answer
-    if report.answer or not outcome.invocation:
+    if outcome.bypass:
+        return _left_to_script(outcome.bypass.reason, outcome.bypass.detail, script, config)
+    if not outcome.invocation:
+        report = Report()
+        report.answer = outcome.answer
         return report
     return Request(
         behind.nvcc,
@@ -78,6 +77,12 @@ def carry_out(script: Script, config: Config) -> Request | Report:
         outcome.program,
         script,
     )
+
+
+def _left_to_script(reason: str, detail: str, script: Script, config: Config) -> Report:
+    if config.log:
+        log.write(config.log, f"bypass {reason} {redaction.hide(detail, script.arguments, script.environ)}")
+    return Report(leave_to_nvcc=reason)
 
 
 def _rehearse(script: Script, path: str, cache: Store, config: Config) -> Behind | str:
@@ -108,7 +113,7 @@ def _rehearse(script: Script, path: str, cache: Store, config: Config) -> Behind
         if script.is_waiting:  # and may do something else behind nvcc, after a while
             return str(error)
     else:
-        rehearsed.add(scripted.front_key(script), Rehearsal(found, made, False), cache, since_ns)
+        rehearsed.add(scripted.front(script), Rehearsal(found, made, False), cache, since_ns)
         script.input_record = made
     return scripted.behind(found, script.environ) or "nvcc cannot be given what it was given"
 

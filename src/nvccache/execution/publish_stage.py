@@ -102,7 +102,8 @@ class Publisher:
             read = self._input_record_of(stage, made)
         except UnreadableError as error:
             return Published(reason_against_record=str(error))
-        grown = self._grown_file(made)
+        processes = [process for log in made.logs for process in log.read().processes]
+        grown = process_checks.grown_file(processes, self._execution.plan.scratch)
         if grown:  # as a hit beside others that ran it would be missing there; so is a call, but all of it
             self._store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
             self._add_blobs(stage)
@@ -113,12 +114,6 @@ class Publisher:
         self._add_blobs(stage)
         self._add_entry(stage, kept_under.key, lookup, made)
         return Published(read, kept_under.is_bound)
-
-    def _grown_file(self, made: Made) -> str:
-        """A file of others that a stage has appended to, or empty."""
-        processes = [process for log in made.logs for process in log.read().processes]
-        grown = (process_checks.grows(process, self._execution.plan.scratch) for process in processes)
-        return next(filter(None, grown), "")
 
     def _add_blobs(self, stage: Stage) -> None:
         for path, content in self._contents(stage).items():

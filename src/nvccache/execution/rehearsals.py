@@ -113,8 +113,8 @@ class Rehearsals:
         tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
         shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
         place = (self._cwd, self._environ.get("PWD", ""))
-        front_key = keys.key_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
-        found = rehearsed.find(front_key, self._store, self._now, self._ask)
+        front = keys.pair_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
+        found = rehearsed.find(front, self._store, self._now, self._ask)
         if found:
             self._note(found)
             return _renamed(found.becomes, _SCRATCH, scratch)
@@ -130,7 +130,7 @@ class Rehearsals:
         may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
         known = Rehearsal(_renamed(seen, scratch, _SCRATCH), made, may_choose)
         self._note(known)
-        rehearsed.add(front_key, known, self._store, self._since_ns)
+        rehearsed.add(front, known, self._store, self._since_ns)
         return seen
 
     def _note(self, known: Rehearsal) -> None:

@@ -19,11 +19,12 @@ from nvccache.files import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 
 LENGTH = 64  # characters of a digest, and of a key
+_NONCE = 32  # bytes
 _CHUNK = 1 << 20
 _LARGE = 1 << 14  # bytes that are not copied to be digested together with what is around them
 
@@ -81,6 +82,35 @@ def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
                 framed.clear()
     state.update(b"".join(framed))
     return state.hexdigest()
+
+
+def pair_of(kind: str, components: Sequence[KeyComponent]) -> tuple[str, str]:
+    """The key of what has these components, and another, which only who knows these components can tell."""
+    return key_of(kind, components), key_of(f"what {kind} hides", components)
+
+
+def hide(content: bytes, secret: str) -> bytes:
+    """A content that only who knows this key can read: XORed with a stream of BLAKE3, behind its nonce.
+
+    The nonce is a digest of the content under the key, so that no two contents have one stream.
+    """
+    key = bytes.fromhex(secret)
+    nonce = blake3(content, key=key).digest()
+    return nonce + _xor(content, blake3(nonce, key=key).digest(length=len(content)))
+
+
+def reveal(hidden: bytes, secret: str) -> bytes:
+    """What `hide` was given; raises ValueError if this is nothing that was hidden with this key."""
+    key, nonce, rest = bytes.fromhex(secret), hidden[:_NONCE], hidden[_NONCE:]
+    content = _xor(rest, blake3(nonce, key=key).digest(length=len(rest)))
+    if blake3(content, key=key).digest() != nonce:
+        raise ValueError("hidden with another key")
+    return content
+
+
+def _xor(content: bytes, stream: bytes) -> bytes:
+    mixed = int.from_bytes(content, "little") ^ int.from_bytes(stream, "little")
+    return mixed.to_bytes(len(content), "little")
 
 
 def for_terminal(key: str, terminal: str, stderr: bytes) -> str:

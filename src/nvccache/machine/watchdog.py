@@ -2,8 +2,8 @@
 
 Owns the fork, the words exchanged with it, and the tokens taken from make's jobserver: it is the watchdog
 that reads them, so that there is no moment in which a killed call has a token that nobody knows of. Knows
-nothing of stages; it tells the tools of its call by their TMPDIR, which lies in the scratch directory, or by
-a variable that names it. Whatever they start inherits both.
+nothing of stages; it tells the tools of its call by a variable that names the scratch directory, or a path in
+it: TMPDIR, the observer's LD_PRELOAD, or SCRATCH_VARIABLE. Whatever they start inherits these.
 
 A request is a letter, a number and perhaps a token; its answer is the same number, and a token if one was
 granted. The number tells an answer from a late one that nobody waited for, since a signal came in between.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nvccache.machine.jobserver import Jobserver
 
-# Set for the dry run, which has the user's own TMPDIR.
+# Set for the dry run, which has the user's own TMPDIR and may not be observed.
 SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
 _TAKE, _RETURN, _DISMISS = b"T", b"R", b"D"
 _READY = b"!"  # what the watchdog says first
@@ -246,7 +246,7 @@ def _serve(line: socket.socket, jobserver: Jobserver | None, tokens: list[bytes]
 def end_tools(scratch: str) -> None:
     """Kill until none is left, seen twice: what is in the middle of an exec shows no environment."""
     name = os.fsencode(scratch)
-    marks = (b"\0TMPDIR=" + name + b"/", b"\0" + SCRATCH_VARIABLE.encode() + b"=" + name + b"\0")
+    marks = (name + b"/", name + b"\0")
     deadline = time.monotonic() + _KILL_SECONDS
     rounds_without = 0
     while rounds_without < 2 and time.monotonic() < deadline:
@@ -261,7 +261,7 @@ def _kill_marked(marks: tuple[bytes, ...]) -> bool:
         if name.isdecimal():
             with contextlib.suppress(OSError):
                 with open(f"/proc/{name}/environ", "rb") as stream:
-                    settings = b"\0" + stream.read()
+                    settings = stream.read()
                 is_tool = any(mark in settings for mark in marks)
                 if is_tool:
                     is_any = True

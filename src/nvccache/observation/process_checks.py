@@ -263,10 +263,11 @@ def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = 
             raise UnreadableError(f"`{os.path.basename(process.program)}` removes `{path}`")
 
 
-def grows(process: Process, scratch: str) -> str:
-    """A file outside the scratch directory that a process appends to, or empty."""
+def grown_file(processes: Iterable[Process], scratch: str) -> str:
+    """A file outside the scratch directory that one of these processes appends to, or empty."""
     own = (scratch + "/", os.path.realpath(scratch) + "/", *_NO_PLACES)
-    return min((path for path in process.appended if not path.startswith(own)), default="")
+    appended = (path for process in processes for path in process.appended)
+    return min((path for path in appended if not path.startswith(own)), default="")
 
 
 def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:

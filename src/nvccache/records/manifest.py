@@ -121,7 +121,7 @@ def add(front_key: str, found: Found, cache: Store, relocation: Relocation, look
 
 
 def add_said(
-    front_key: str,
+    front: tuple[str, str],
     made: InputRecord,
     said: bytes,
     cache: Store,
@@ -130,9 +130,14 @@ def add_said(
     *,
     is_sent: bool = True,
 ) -> None:
-    """Keep what a command said beside what it has read, as all that it gives; if not `is_sent`, only here."""
-    key = input_records.key_of(keys.key_of("becomes", [("front", (front_key,)), ("as", (said,))]), made)
-    add(front_key, Found(key, made, said, is_received=not is_sent), cache, relocation, looked_at_ns)
+    """Keep what a command said beside what it has read, as all that it gives; if not `is_sent`, only here.
+
+    It may repeat arguments and variables, and is hidden from all who do not know them (keys.pair_of).
+    """
+    front_key, secret = front
+    hidden = keys.hide(said, secret)
+    key = input_records.key_of(keys.key_of("becomes", [("front", (front_key,)), ("as", (hidden,))]), made)
+    add(front_key, Found(key, made, hidden, is_received=not is_sent), cache, relocation, looked_at_ns)
 
 
 def append(front_key: str, further: list[str], cache: Store) -> bool:

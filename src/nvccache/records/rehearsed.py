@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
-from nvccache.records import input_records, manifest
+from nvccache.records import manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.store import sections
 from nvccache.values import dataclass
@@ -53,13 +53,15 @@ class Rehearsal:
     may_choose: bool
 
 
-def find(front_key: str, cache: Store, now: Present, ask: Callable[[str, str], str]) -> Rehearsal | None:
-    """The rehearsal of a wrapper that still holds."""
-    found = manifest.find(front_key, cache, _in_place(), now, ask)
+def find(
+    front: tuple[str, str], cache: Store, now: Present, ask: Callable[[str, str], str]
+) -> Rehearsal | None:
+    """The rehearsal of a wrapper that still holds, by what it is known by (keys.pair_of)."""
+    found = manifest.find(front[0], cache, _in_place(), now, ask)
     if not found:
         return None
     try:
-        values = _BECOMES.decode(found.attached)
+        values = _BECOMES.decode(keys.reveal(found.attached, front[1]))
         (program,) = values["program"]
     except ValueError:
         return None
@@ -67,8 +69,8 @@ def find(front_key: str, cache: Store, now: Present, ask: Callable[[str, str], s
     return Rehearsal(becomes, found.input_record, values["may_choose"])
 
 
-def add(front_key: str, known: Rehearsal, cache: Store, since_ns: int) -> None:
-    """Keep a rehearsal that was observed from `since_ns` on."""
+def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -> None:
+    """Keep a rehearsal that was observed from `since_ns` on; its arguments may hold secrets."""
     becomes = known.becomes
     attached = _BECOMES.encode(
         {
@@ -78,10 +80,7 @@ def add(front_key: str, known: Rehearsal, cache: Store, since_ns: int) -> None:
             "may_choose": known.may_choose,
         }
     )
-    key = keys.key_of("becomes", [("front", (front_key,)), ("as", (attached,))])
-    key = input_records.key_of(key, known.input_record)
-    found = manifest.Found(key, known.input_record, attached)
-    manifest.add(front_key, found, cache, _in_place(), since_ns)
+    manifest.add_said(front, known.input_record, attached, cache, _in_place(), since_ns)
 
 
 def _in_place() -> Relocation:

@@ -26,6 +26,7 @@ from nvccache.files.presence import ABSENT, EXECUTABLE, state_of, tight_limits
 from nvccache.records import output_names
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
+from nvccache.store.directory import is_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _can_be_answered(
         or answer.intermediates  # they are not yet what the call gives
         or (terminal and answer.stderr)
         or wants_more
-        or not _is_private(config)
+        or not (is_private(config.dir) and os.path.exists(config.journal_root))  # and is counted
         or real_nvcc.TRIED_VARIABLE in environ
         or tight_limits()
     )
@@ -178,16 +179,6 @@ def _can_be_answered(
 
 def _is_digest(text: str) -> bool:
     return len(text) == 64 and set(text) <= set("0123456789abcdef")
-
-
-def _is_private(config: Config) -> bool:
-    """Whether nobody else may put anything into the cache, and calls are counted somewhere."""
-    try:
-        status = os.stat(config.dir)
-        os.stat(config.journal_root)
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _dates_only_what_it_reads(input_record: InputRecord) -> bool:

@@ -56,11 +56,11 @@ def is_script(nvcc: str) -> bool:
         return False
 
 
-def front_key(script: Script) -> str:
+def front(script: Script) -> tuple[str, str]:
     """By what a rehearsal is known beside what it was observed to depend on."""
     place = (os.getcwd(), script.environ.get("PWD", ""))
     argv = (script.nvcc, *script.arguments)
-    return keys.key_of(
+    return keys.pair_of(
         "scripted nvcc", [("argv", argv), ("directory", place), ("terminal", (script.terminal,))]
     )
 
@@ -71,7 +71,7 @@ def known(script: Script, cache: Store, ask: Callable[[str, str], str]) -> Behin
     from nvccache.records.differences import Present
 
     now = Present(script.environ)
-    found = rehearsed.find(front_key(script), cache, now, ask)
+    found = rehearsed.find(front(script), cache, now, ask)
     if not found:
         return None
     manifest.take_signatures(found.input_record, now)

@@ -53,6 +53,15 @@ class LockTimeoutError(StoreError):
     """Another process holds a lock for longer than a call waits."""
 
 
+def is_private(path: str) -> bool:
+    """Whether nobody but this user may put anything into a cache directory."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
 class _Folder:
     """An open folder: closed at the end of a block, unless it is kept open for the next one."""
 

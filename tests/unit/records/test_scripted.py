@@ -65,11 +65,11 @@ def test_what_a_record_holds_is_not_run(nvcc: Path, tmp_path: Path) -> None:
     cache = Store(directory.of(settings))
     script = Script(str(typed), ["-c", "a.cu"], environ, "")
     known = Rehearsal(Becoming(str(nvcc), (str(nvcc), "-c", "b.cu"), ()), InputRecord(), False)
-    rehearsed.add(scripted.front_key(script), known, cache, time.time_ns())
+    rehearsed.add(scripted.front(script), known, cache, time.time_ns())
     outcome = levels.answer(str(typed), ["-c", "a.cu"], settings, environ)
     assert (outcome.answer, outcome.bypass, outcome.invocation, outcome.program) == (None, None, None, None)
     known = Rehearsal(Becoming(str(nvcc), (str(nvcc), "--dryrun"), ()), InputRecord(), False)
-    rehearsed.add(scripted.front_key(script), known, cache, time.time_ns())
+    rehearsed.add(scripted.front(script), known, cache, time.time_ns())
     outcome = levels.answer(str(typed), ["-c", "a.cu"], settings, environ)
     assert outcome.bypass and outcome.bypass.reason == "information"
 
