@@ -19,7 +19,7 @@ copybutton_only_copy_prompt_lines = True
 linkcheck_timeout = 20
 linkcheck_retries = 2
 
-# Every page has its place here, which tests check. Those in capitals lie beside docs/ in the repository.
+# Every page has its place here, which tests check. Those in capitals lie outside of docs/ in the repository.
 NAVIGATION = {
     "Tutorial": ["tutorial/first-build"],
     "How-to": [
@@ -85,9 +85,9 @@ def for_site(page: str, text: str) -> str:
         r'^```([\w+-]+) title="([^"]+)"$', r"```{code-block} \1\n:caption: \2\n", text, flags=re.MULTILINE
     )
     names = "|".join(BESIDE_DOCS)
-    text = re.sub(rf"\]\((?:\.\./)+({names})\.md", r"](/\1.md", text)
+    text = re.sub(rf"\]\((?:\.\./)*(?:\.github/)?({names})\.md", r"](/\1.md", text)
     if page in BESIDE_DOCS:
-        text = re.sub(r"\]\(docs/", "](/", text)
+        text = re.sub(r"\]\((?:\.\./)?docs/", "](/", text)
         # Files of the repository that are no pages.
         text = re.sub(rf"\[([^]]+)\]\((?!/|https?:|#|(?:{names})\.md)[^)]+\)", r"\1", text)
     return text

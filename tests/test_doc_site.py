@@ -34,9 +34,8 @@ def site() -> ModuleType:
 
 def pages() -> Iterator[Path]:
     yield from sorted(DOCS.rglob("*.md"))
-    yield from (
-        ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY", "changes/README")
-    )
+    yield from (ROOT / name for name in ("CHANGELOG.md", "README.md", "changes/README.md"))
+    yield from sorted((ROOT / ".github").glob("*.md"))
 
 
 def anchors(path: Path) -> set[str]:
@@ -77,7 +76,7 @@ def test_links_of_the_site_stay_in_it(site: ModuleType) -> None:
     for path in pages():
         if path.name == "README.md":  # not part of the site
             continue
-        page = str(path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).with_suffix(""))
+        page = str(path.relative_to(DOCS).with_suffix("")) if path.is_relative_to(DOCS) else path.stem
         text = FENCED.sub("", site.for_site(page, path.read_text()))
         folder = DOCS / page
         for link in LINK.findall(text):
