@@ -42,7 +42,7 @@ def main() -> int:
 def try_without(guard: Guard, tree: Path) -> str:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
-    for name in ("src", "tests", "scripts", "docs/man"):
+    for name in ("src", "tests", "docs/man"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)

@@ -43,7 +43,7 @@ int main(void)
 
 
 def test_the_header_is_that_of_the_code() -> None:
-    script = ROOT / "scripts" / "generate_native_header.py"
+    script = ROOT / "src" / "native" / "generate_native_header.py"
     done = subprocess.run([sys.executable, script, "--check"], check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 

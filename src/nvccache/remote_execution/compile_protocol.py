@@ -1,6 +1,8 @@
 """Make the descriptors of the remote execution protocol anew, after reapi.proto was changed.
 
-Needs grpcio-tools, which a development environment has.
+python -m nvccache.remote_execution.compile_protocol
+
+Needs grpcio-tools, which a development environment has. Not part of a wheel.
 """
 
 from __future__ import annotations
@@ -8,13 +10,13 @@ from __future__ import annotations
 import os
 import sys
 
-from grpc_tools import protoc
-
-FOLDER = os.path.join(os.path.dirname(__file__), "..", "src", "nvccache", "remote_execution")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def compile_to(path: str) -> int:
     """The status of the compiler."""
+    from grpc_tools import protoc
+
     words = ["protoc", f"-I{FOLDER}", f"--descriptor_set_out={path}", "reapi.proto"]
     return int(protoc.main(words))
 

@@ -1,7 +1,7 @@
 """Writes docs/man/nvccache.1, the manual page that a wheel installs, from the commands and settings.
 
-python scripts/generate_manual.py            write it
-python scripts/generate_manual.py --check    fail if it is stale
+python docs/generate/manual.py            write it
+python docs/generate/manual.py --check    fail if it is stale
 
 One page for all commands, as gcc's and ccache's are. click-man makes one for each command, finds them by an
 entry point, which nvccache has not, and leaves settings and exit statuses out.
@@ -16,19 +16,19 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import click
-import generate_reference
+import reference
 
 from nvccache import config
 from nvccache.cli.ending import STATUSES
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 
-PAGE = os.path.join(os.path.dirname(generate_reference.REFERENCE), "man", "nvccache.1")
+PAGE = os.path.join(os.path.dirname(reference.REFERENCE), "man", "nvccache.1")
 
 
 def page() -> str:
     lines = [
-        '.\\" Written by scripts/generate_manual.py; edit the code it reads instead.',
+        '.\\" Written by docs/generate/manual.py; edit the code it reads instead.',
         ".TH NVCCACHE 1 2026-11-22",
         ".SH NAME",
         "nvccache \\- a transparent compiler cache for NVIDIA's nvcc",
@@ -51,7 +51,7 @@ def page() -> str:
     lines += [".SH ENVIRONMENT", *_paragraphs("Each can be set in the settings file, too, see `FILES`.")]
     for name, (variable, _) in config.SETTINGS.items():
         # A manual page has no links: what they are called is left.
-        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", generate_reference.SETTING_TEXTS[name])
+        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", reference.SETTING_TEXTS[name])
         text = f"{unlinked} In the file: `{name}`."
         lines += [".TP", f".B {_escaped(variable)}", *_paragraphs(text)]
     lines += [".SH FILES", ".TP", ".I ~/.config/nvccache/config.toml"]
@@ -88,7 +88,7 @@ def _command(name: str, command: click.Command) -> list[str]:
             value = "|".join(map(str, option.type.choices))
         head = f'.BI "{_escaped(", ".join(option.opts))}"'
         lines += [".TP", f'{head} " {_escaped(value)}"' if value else head, *_paragraphs(option.help or "")]
-    for below, one in generate_reference.subcommands(command):
+    for below, one in reference.subcommands(command):
         lines += _command(f"{name} {below}", one)
     return lines
 
@@ -136,7 +136,7 @@ def main() -> int:
     if current == text:
         return 0
     if "--check" in sys.argv[1:]:
-        print("docs/man/nvccache.1 is stale; run `python scripts/generate_manual.py`")
+        print("docs/man/nvccache.1 is stale; run `python docs/generate/manual.py`")
         return 1
     os.makedirs(os.path.dirname(PAGE), exist_ok=True)
     with open(PAGE, "w", encoding="utf-8") as stream:

@@ -1,6 +1,6 @@
-"""Records what a real nvcc would do, for tests/golden: `nvcc --dryrun` as nvccache asks for it.
+"""Records what a real nvcc would do, for the tests beside this file: `nvcc --dryrun` as nvccache asks for it.
 
-python scripts/record_transcripts.py NVCC...     one directory of transcripts for each release
+python tests/golden/record_transcripts.py NVCC...     one directory of transcripts for each release
 
 The paths of this machine are replaced by /cuda (the toolkit), /project (the working directory) and
 /scratch. The plans that follow from the transcripts are written by the test:
@@ -22,7 +22,7 @@ from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Bypass
 from nvccache.toolkit.discovery import release_of
 
-TRANSCRIPTS = Path(__file__).parents[1] / "tests" / "golden" / "transcripts"
+TRANSCRIPTS = Path(__file__).with_name("transcripts")
 TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=[sm_90,compute_90]"]
 CASES = {
     "c": ["-c", "a.cu"],

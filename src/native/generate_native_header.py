@@ -1,7 +1,7 @@
 """Writes shared.h of the launcher: what it shares with Python, whose code is where each of it stands.
 
-python scripts/generate_native_header.py            write it
-python scripts/generate_native_header.py --check    fail if it is stale
+python src/native/generate_native_header.py            write it
+python src/native/generate_native_header.py --check    fail if it is stale
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from nvccache.machine import callers, cgroups
 from nvccache.records import machine_facts, output_names, products, replay, replay_layout
 from nvccache.store import cachedir_tag, event_line, store
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HEADER = os.path.join(ROOT, "src", "native", "launcher", "shared.h")
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher", "shared.h")
 _HEAD = """\
-/* What the launcher shares with Python. Written by scripts/generate_native_header.py; edit the code that it
-   reads instead. The layout of a record is drawn in src/nvccache/records/replay_layout.py. */
+/* What the launcher shares with Python. Written by src/native/generate_native_header.py; edit the code that
+   it reads instead. The layout of a record is drawn in src/nvccache/records/replay_layout.py. */
 
 #ifndef SHARED_H
 #define SHARED_H
@@ -168,7 +167,7 @@ def main() -> int:
     if sys.argv[1:]:
         with open(HEADER, encoding="utf-8") as stream:
             if stream.read() != header():
-                sys.exit("src/native/launcher/shared.h is stale: python scripts/generate_native_header.py")
+                sys.exit("src/native/launcher/shared.h is stale: python src/native/generate_native_header.py")
         return 0
     with open(HEADER, "w", encoding="utf-8") as stream:
         stream.write(header())

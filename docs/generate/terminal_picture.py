@@ -1,6 +1,6 @@
 """Draws docs/images/terminal.svg, the terminal of the README: what its commands printed just now.
 
-    python scripts/terminal_picture.py [PATH]
+    python docs/generate/terminal_picture.py [PATH]
 
 Needs rich (the `docs` extra), an nvcc and a host compiler. The commands run on a terminal, in a home of
 their own.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nvccache.toolkit.discovery import find_nvcc
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "images" / "terminal.svg"
 SOURCE = ROOT / "src" / "nvccache" / "cli" / "demo.cu"
 COMPILE = "nvccache nvcc -arch=sm_80 -c filter.cu -o filter.o"

@@ -1,7 +1,7 @@
 """Writes the pages of docs/reference that follow from code: commands, settings, outcomes.
 
-python scripts/generate_reference.py            write them
-python scripts/generate_reference.py --check    fail if one of them is stale
+python docs/generate/reference.py            write them
+python docs/generate/reference.py --check    fail if one of them is stale
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from nvccache.plan import stages
 from nvccache.remote import url
 from nvccache.remote_execution import faults
 
-REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "reference")
-NOTICE = "<!-- Written by scripts/generate_reference.py; edit the code it reads instead. -->\n"
+REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reference")
+NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads instead. -->\n"
 
 SETTING_TEXTS = {
     "dir": "Where the cache is. Any number of processes may use it at the same time.",
@@ -341,7 +341,7 @@ def main() -> int:
     stale = stale_pages()
     if "--check" in sys.argv[1:]:
         for name in stale:
-            print(f"docs/reference/{name} is stale; run `python scripts/generate_reference.py`")
+            print(f"docs/reference/{name} is stale; run `python docs/generate/reference.py`")
         return 1 if stale else 0
     for name in stale:
         with open(os.path.join(REFERENCE, name), "w", encoding="utf-8") as stream:
