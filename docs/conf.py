@@ -12,6 +12,7 @@ html_title = "nvccache"
 html_show_sphinx = False
 myst_heading_anchors = 3
 nitpicky = True
+exclude_patterns = ["changes"]  # fragments of the changelog are no pages yet
 # So that a copied block can be typed: without prompts, and without what the commands printed.
 copybutton_prompt_text = r"\$ |> "
 copybutton_prompt_is_regexp = True
@@ -87,7 +88,7 @@ def for_site(page: str, text: str) -> str:
     names = "|".join(BESIDE_DOCS)
     text = re.sub(rf"\]\((?:\.\./)*(?:\.github/)?({names})\.md", r"](/\1.md", text)
     if page in BESIDE_DOCS:
-        text = re.sub(r"\]\((?:\.\./)?docs/", "](/", text)
+        text = re.sub(rf"\]\((?:\.\./)?docs/(?!{'|'.join(exclude_patterns)})", "](/", text)
         # Files of the repository that are no pages.
         text = re.sub(rf"\[([^]]+)\]\((?!/|https?:|#|(?:{names})\.md)[^)]+\)", r"\1", text)
     return text
