@@ -12,6 +12,7 @@ html_title = "nvccache"
 html_show_sphinx = False
 myst_heading_anchors = 3
 nitpicky = True
+exclude_patterns = ["changes"]  # fragments of the changelog are no pages yet
 # So that a copied block can be typed: without prompts, and without what the commands printed.
 copybutton_prompt_text = r"\$ |> "
 copybutton_prompt_is_regexp = True
@@ -19,7 +20,8 @@ copybutton_only_copy_prompt_lines = True
 linkcheck_timeout = 20
 linkcheck_retries = 2
 
-# Every page has its place here, which tests check. Those in capitals lie beside docs/ in the repository.
+# Every page has its place here, which tests check; decisions have theirs below their index. Those in capitals
+# lie outside of docs/ in the repository.
 NAVIGATION = {
     "Tutorial": ["tutorial/first-build"],
     "How-to": [
@@ -69,7 +71,7 @@ NAVIGATION = {
         "development/architecture",
         "development/adding-a-tool",
         "development/testing",
-        "development/design-notes",
+        "development/decisions/index",
         "development/glossary",
     ],
 }
@@ -84,10 +86,12 @@ def for_site(page: str, text: str) -> str:
     text = re.sub(
         r'^```([\w+-]+) title="([^"]+)"$', r"```{code-block} \1\n:caption: \2\n", text, flags=re.MULTILINE
     )
+    if page == "development/decisions/index":
+        text += "\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
     names = "|".join(BESIDE_DOCS)
-    text = re.sub(rf"\]\((?:\.\./)+({names})\.md", r"](/\1.md", text)
+    text = re.sub(rf"\]\((?:\.\./)*(?:\.github/)?({names})\.md", r"](/\1.md", text)
     if page in BESIDE_DOCS:
-        text = re.sub(r"\]\(docs/", "](/", text)
+        text = re.sub(rf"\]\((?:\.\./)?docs/(?!{'|'.join(exclude_patterns)})", "](/", text)
         # Files of the repository that are no pages.
         text = re.sub(rf"\[([^]]+)\]\((?!/|https?:|#|(?:{names})\.md)[^)]+\)", r"\1", text)
     return text

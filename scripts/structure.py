@@ -1,6 +1,9 @@
-"""Figures of the structure: modules of each package, imports between them, circles, and what is too long.
+"""Figures of the structure: modules of each package, imports between them, circles; and what is long.
 
 python scripts/structure.py [FOLDER]     FOLDER holds the package, by default src
+python scripts/structure.py --long       only the warnings, as scripts/lint prints them
+
+A warning asks for a look and fails nothing: one story of 450 lines reads better in one file than torn in two.
 """
 
 from __future__ import annotations
@@ -10,9 +13,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import grimp
-
 MOST_LINES, MOST_OF_FUNCTION, MOST_METHODS = 400, 40, 15
+SOURCES = Path(__file__).parents[1] / "src"
+SUFFIXES = (".py", ".c", ".js", ".css", ".html")
 
 
 def package_of(module: str) -> str:
@@ -21,7 +24,17 @@ def package_of(module: str) -> str:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "src")
+    if "--long" in sys.argv[1:]:
+        warn(SOURCES)
+        return
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCES
+    show(folder)
+    warn(folder)
+
+
+def show(folder: Path) -> None:
+    import grimp
+
     sys.path.insert(0, str(folder))
     graph = grimp.build_graph("nvccache", exclude_type_checking_imports=False, cache_dir=None)
     arrows = {(one, other) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)}
@@ -31,9 +44,13 @@ def main() -> None:
         print(f"{package:28} {count:3} modules")
     print(f"{len(graph.modules)} modules, {len(arrows)} imports, {len(between)} arrows between packages")
     print(f"{cycles(arrows)} modules import each other in circles")
-    for path in sorted(folder.rglob("*.py")):
-        for what in excesses(path):
-            print(f"{path.relative_to(folder)}: {what}")
+
+
+def warn(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in SUFFIXES:
+            for what in excesses(path):
+                print(f"warning: {path.relative_to(folder)}: {what}")
 
 
 def cycles(arrows: set[tuple[str, str]]) -> int:
@@ -58,8 +75,12 @@ def cycles(arrows: set[tuple[str, str]]) -> int:
 
 
 def excesses(path: Path) -> list[str]:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     found = [f"{text.count(chr(10))} lines"] if text.count("\n") > MOST_LINES else []
+    if path.suffix == ".c":
+        found += long_functions_of_c(text)
+    if path.suffix != ".py":
+        return found
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
@@ -68,6 +89,15 @@ def excesses(path: Path) -> list[str]:
             methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
             found += [f"`{node.name}` has {len(methods)} methods"] if len(methods) > MOST_METHODS else []
     return found
+
+
+def long_functions_of_c(text: str) -> list[str]:
+    """Those whose braces, which stand at the start of a line, are too far apart."""
+    lines = text.splitlines()
+    starts = [number for number, line in enumerate(lines, 1) if line == "{"]
+    ends = [number for number, line in enumerate(lines, 1) if line == "}"]
+    lengths = {start: end - start - 1 for start, end in zip(starts, ends, strict=False)}
+    return [f"line {at}: a function of {n} lines" for at, n in lengths.items() if n > MOST_OF_FUNCTION]
 
 
 if __name__ == "__main__":

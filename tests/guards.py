@@ -42,9 +42,9 @@ def main() -> int:
 def try_without(guard: Guard, tree: Path) -> str:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
-    for name in ("src", "tests", "scripts", "docs/man"):
+    for name in ("src", "tests", "docs/man"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     module = found(guard.module, tree, "src/nvccache")
     text = module.read_text()
@@ -61,7 +61,9 @@ def try_without(guard: Guard, tree: Path) -> str:
 def build_observer(tree: Path) -> None:
     """Compile the library of the copy, as an editable installation would."""
     program = (
-        "import tempfile, hatch_build as build\n"
+        "import sys, tempfile\n"
+        "sys.path.insert(0, 'src/native')\n"
+        "import hatch_build as build\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    built = build.compiled_observer('src/native/observer', folder, build.Trial())\n"
         "    build.put(built, 'src/nvccache/native/observer.so')\n"

@@ -1,4 +1,4 @@
-"""The fragments in `changes/`: named as towncrier expects, of a known kind, with a line for each change."""
+"""The fragments in `docs/changes/`: named as towncrier expects, of a known kind, a line for each change."""
 
 from __future__ import annotations
 

@@ -25,15 +25,15 @@ def read(*path):
 
 @pytest.fixture(scope="module")
 def generator():
-    path = os.path.join(ROOT, "scripts", "generate_reference.py")
-    specification = importlib.util.spec_from_file_location("generate_reference", path)
+    path = os.path.join(ROOT, "docs", "generate", "reference.py")
+    specification = importlib.util.spec_from_file_location("reference", path)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
 
 
 def test_generated_pages_are_fresh(generator):
-    assert generator.stale_pages() == [], "run `python scripts/generate_reference.py`"
+    assert generator.stale_pages() == [], "run `python docs/generate/reference.py`"
 
 
 def test_texts_of_the_generator_fit_the_code(generator):

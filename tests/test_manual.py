@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "man" / "nvccache.1"
 
 
 def test_the_page_is_fresh():
-    script = ROOT / "scripts" / "generate_manual.py"
+    script = ROOT / "docs" / "generate" / "manual.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 

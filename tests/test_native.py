@@ -16,7 +16,6 @@ from installations import NATIVE, ROOT
 from nvccache.files import keys
 
 SOURCES = NATIVE / "launcher"
-LONGEST_FILE, LONGEST_FUNCTION = 400, 40  # lines
 # Reads contents, each behind its length, and writes what a function makes of them.
 PROGRAM = """\
 #include "launcher.h"
@@ -43,7 +42,7 @@ int main(void)
 
 
 def test_the_header_is_that_of_the_code() -> None:
-    script = ROOT / "scripts" / "generate_native_header.py"
+    script = ROOT / "src" / "native" / "generate_native_header.py"
     done = subprocess.run([sys.executable, script, "--check"], check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -71,16 +70,6 @@ def test_sums_and_digests_are_those_of_the_packages(
     made = subprocess.run([tmp_path / "program"], input=given, check=True, capture_output=True).stdout
     found = [made[at : at + size] for at in range(0, len(made), size)]
     assert [len(each) for each, sum_ in zip(contents, found, strict=True) if ours(each) != sum_] == []
-
-
-@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.c")), ids=lambda path: path.name)
-def test_files_and_functions_are_short(path: Path) -> None:
-    lines = path.read_text().splitlines()
-    assert len(lines) <= LONGEST_FILE
-    starts = [number for number, line in enumerate(lines) if line == "{"]
-    ends = [number for number, line in enumerate(lines) if line == "}"]
-    lengths = [end - start for start, end in zip(starts, ends, strict=True)]
-    assert [length for length in lengths if length > LONGEST_FUNCTION + 1] == []
 
 
 def test_the_launcher_needs_no_more_than_the_c_library() -> None:

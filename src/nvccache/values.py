@@ -1,7 +1,8 @@
 """`dataclass`, `field` and `replace` of the standard library, as far as they are used on the way of a miss.
 
 The module `dataclasses` imports `inspect` and writes each class's methods as text to be compiled: a quarter
-of what a miss spent on imports (docs/development/design-notes.md). Type checkers see the real ones.
+of what a miss spent on imports (docs/development/decisions/111-own-dataclass.md). Type checkers see the
+real ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The transcripts of this directory, and the plans that must follow from them.
 
-`transcripts/` is made by scripts/record_transcripts.py from real toolkits; `plans/` is written from them
+`transcripts/` is made by tests/golden/record_transcripts.py from real toolkits; `plans/` is written from them
 with NVCCACHE_TEST_REGENERATE=1, and reviewed as a diff.
 """
 

@@ -1,5 +1,5 @@
-/* What the launcher shares with Python. Written by scripts/generate_native_header.py; edit the code that it
-   reads instead. The layout of a record is drawn in src/nvccache/records/replay_layout.py. */
+/* What the launcher shares with Python. Written by src/native/generate_native_header.py; edit the code that
+   it reads instead. The layout of a record is drawn in src/nvccache/records/replay_layout.py. */
 
 #ifndef SHARED_H
 #define SHARED_H

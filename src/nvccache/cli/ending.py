@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Told to scripts and people in docs/reference/commands.md, by scripts/generate_reference.py.
+# Told to scripts and people in docs/reference/commands.md, by docs/generate/reference.py.
 STATUSES = {
     0: "done",
     1: "it could not be done, or something is wrong with what `doctor` and `verify` look at",

@@ -76,7 +76,7 @@ def of_launcher() -> Iterator[Finding]:
 
 
 def _of_build(name: str) -> tuple[str, ...]:
-    """What hatch_build.py has noted of the building of a part."""
+    """What src/native/hatch_build.py has noted of the building of a part."""
     path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:

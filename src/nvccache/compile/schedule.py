@@ -3,7 +3,7 @@
 A stage is looked up as soon as the digests of all it reads are known; other caches are asked for it on a
 thread, while other stages go on. If it has to run, it needs a slot, a claim against other processes that want
 the same, and, beside others of this call, memory. A claim is only held by a stage that runs, so that no two
-processes wait for each other (docs/development/design-notes.md).
+processes wait for each other (docs/development/decisions/065-no-circles-of-waiting.md).
 Results go to the store in the background, when the stages that were waiting for them have started.
 """
 

@@ -3,8 +3,8 @@
 The second unit of a project reads mostly the headers of the first. A record belongs to a directory and is
 a JSON object: the name of a file in it -> [device, inode, size, modification time, change time, digest,
 whether a source has the compiler compare dates of files ("1" or "")].
-A row is believed as long as the file has its signature, like the memo of programs (toolchain.py); see the
-design notes. Several calls may write a record at once: the last one wins, and what is lost is found anew.
+A row is believed as long as the file has its signature, like the memo of programs (toolchain.py); see
+decision 017. Several calls may write a record at once: the last one wins, and what is lost is found anew.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@
     products    struct replay_product, in the order in which they are given
 
 Sections begin at multiples of 8 bytes. Numbers are those of the machine, which alone reads it.
-`scripts/generate_native_header.py` makes the C header of this. Part of the hot path of direct hits.
+`src/native/generate_native_header.py` makes the C header of this. Part of the hot path of direct hits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The transcript of `nvcc --dryrun`: asking for it, and reading it.
 
 Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. No dataclasses here, which cost a
-program's link more than the rest of this module (design-notes: the host's link). Each line that begins with
+program's link more than the rest of this module (decision 034, the host's link). Each line that begins with
 `#$ ` is a variable, an internal step of nvcc, or the very string that nvcc hands to `sh -c`; every
 other line is a message of the driver. What a command means is not known here.
 """

@@ -395,4 +395,4 @@ def test_it_is_part_of_what_is_built(wheel, tmp_path):
     with tarfile.open(sources) as archive:
         names = {re.sub("^[^/]*/", "", name) for name in archive.getnames()}
     assert {f"src/native/observer/{path.name}" for path in OBSERVER.iterdir()} <= names
-    assert {"hatch_build.py", "src/native/launcher/nvccache.c"} <= names
+    assert {"src/native/hatch_build.py", "src/native/launcher/nvccache.c"} <= names

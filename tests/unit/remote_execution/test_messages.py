@@ -9,17 +9,15 @@ import pytest
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'nvccache[exec]'")
 
-from nvccache.remote_execution import messages
+from nvccache.remote_execution import compile_protocol, messages
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_descriptors_are_those_of_the_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_descriptors_are_those_of_the_protocol(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed")
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     from google.protobuf import descriptor_pb2
 
-    compile_protocol = __import__("compile_protocol")
     made = tmp_path / "made"
     assert compile_protocol.compile_to(str(made)) == 0
     committed = ROOT / "src" / "nvccache" / "remote_execution" / "reapi.binpb"

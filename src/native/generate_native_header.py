@@ -1,0 +1,178 @@
+"""Writes shared.h of the launcher: what it shares with Python, whose code is where each of it stands.
+
+python src/native/generate_native_header.py            write it
+python src/native/generate_native_header.py --check    fail if it is stale
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+
+from nvccache import environment, real_nvcc
+from nvccache.files import keys, presence, signatures
+from nvccache.machine import callers, cgroups
+from nvccache.records import machine_facts, output_names, products, replay, replay_layout
+from nvccache.store import cachedir_tag, event_line, store
+
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher", "shared.h")
+_HEAD = """\
+/* What the launcher shares with Python. Written by src/native/generate_native_header.py; edit the code that
+   it reads instead. The layout of a record is drawn in src/nvccache/records/replay_layout.py. */
+
+#ifndef SHARED_H
+#define SHARED_H
+
+#include <stdint.h>
+"""
+_TYPES = {"Q": "uint64_t", "q": "int64_t", "I": "uint32_t"}
+_LIMITS = {
+    "stack size": "RLIMIT_STACK",
+    "address space": "RLIMIT_AS",
+    "data size": "RLIMIT_DATA",
+    "file size": "RLIMIT_FSIZE",
+    "open files": "RLIMIT_NOFILE",
+    "processes": "RLIMIT_NPROC",
+    "cpu time": "RLIMIT_CPU",
+}
+
+
+def header() -> str:
+    parts = [_HEAD, *_layout(), *_names(), *_tables()]
+    return "\n".join([*parts, "#endif\n"])
+
+
+def _layout() -> list[str]:
+    parts = [f'#define REPLAY_MAGIC "{replay_layout.MAGIC.decode()}"']
+    parts.append(f"#define SUM {replay_layout.SUM}")
+    parts.append(f"#define DIGEST {replay_layout.DIGEST}")
+    parts.append(f"#define SUMMED_AFTER {replay_layout.SUMMED_FROM} /* bytes of a record */\n")
+    numbers = ", ".join(f"IN_{name.upper()}" for name in replay_layout.SECTIONS)
+    parts += [f"enum {{ {numbers}, SECTIONS }};\n".replace(", IN_PLAIN", ",\n    IN_PLAIN")]
+    parts += ["struct replay_section { uint32_t at, count; };\n"]
+    for name, fields in replay_layout.STRUCTURES.items():
+        lines = [f"    {_declaration(field, code)};" for field, code in fields]
+        if name == "head":
+            lines.append("    struct replay_section sections[SECTIONS];")
+        parts.append("\n".join([f"struct replay_{name} {{", *lines, "};"]))
+        size = replay_layout.FORMATS[name].size
+        added = " + SECTIONS * sizeof(struct replay_section)" if name == "head" else ""
+        parts.append(f'_Static_assert(sizeof(struct replay_{name}) == {size}{added}, "a gap");\n')
+    sizes = ", ".join(str(replay_layout.size_of(element)) for element in replay_layout.SECTIONS.values())
+    return [*parts, f"#define ELEMENT_SIZES {{{sizes}}}\n"]
+
+
+def _declaration(field: str, code: str) -> str:
+    if code.endswith("s"):
+        return f"unsigned char {field}[{code[:-1]}]"
+    return f"{_TYPES[code]} {field}"
+
+
+def _names() -> list[str]:
+    texts = {
+        "REPLAY_BUCKET": store.REPLAY,
+        "BLOB_BUCKET": store.BLOB,
+        "TAG_NAME": cachedir_tag.NAME,
+        "TAG": cachedir_tag.SIGNATURE.decode(),
+        "JOURNAL": event_line.FOLDER,
+        "LOG": event_line.LOG,
+        "LOG_CLOSED": event_line.CLOSED.decode(),
+        "SHIM_MARK": real_nvcc.SHIM_MARK.decode(),
+        "TRIED": real_nvcc.TRIED_VARIABLE,
+        "BOOT": signatures.BOOT,
+        "CGROUPS": cgroups.MOUNT,
+        "OWN_CGROUP": cgroups.OWN,
+    }
+    numbers = {
+        "KEY_LENGTH": keys.LENGTH,
+        "LARGEST_RECORD": store.LARGEST_RECORD,
+        "BLOB_SUMMED_FROM": store.SUMMED_FROM,
+        "BLOB_TAIL": store.TAIL,
+        "REFRESHED_AFTER": store.REFRESHED_AFTER,
+        "LARGE_LOG": event_line.LARGE,
+        "LOG_TAIL": event_line.TAIL,
+        "LOG_BUILD_FIELD": event_line.BUILD_FIELD,
+        "APPEND_TRIES": event_line.APPEND_TRIES,
+        "MARK_WITHIN": real_nvcc.MARK_WITHIN,
+        "NESTED": real_nvcc.NESTED,
+        "WORTH_CLONING": products.WORTH_CLONING,
+        "BLOCK": products.BLOCK,
+        "LINK_TRIES": products.TRIES,
+        "MOST_ANCESTORS": callers.MOST_ANCESTORS,
+        "MOST_THREADS": callers.MOST_THREADS,
+    }
+    lines = [f"#define {name} {_quoted(text)}" for name, text in texts.items()]
+    lines += [f"#define {name} {number}" for name, number in numbers.items()]
+    return ["\n".join(lines) + "\n"]
+
+
+def _tables() -> list[str]:
+    modes = {word: output_names.EXTENSIONS[mode] for word, mode in output_names.SPELLINGS_OF_MODES.items()}
+    limits = [f"{{{_LIMITS[name]}, {least}}}" for name, least in presence.ENOUGH.items()]
+    tables = {
+        "VARIABLES_OF_CALL": replay.OF_CALL,
+        "OWN_PREFIXES": environment.OWN,
+        "OWN_NAMES": real_nvcc.OWN_NAMES,
+        "STATUS_OF_CALLER": sorted(machine_facts.STATUS_OF_CALLER),
+        "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
+        "BUILD_TOOLS": sorted(callers.BUILD_TOOLS),
+        "COMPLETE_WORDS": sorted(output_names.COMPLETE),
+        "OUTPUT_OPTION": output_names.OUTPUT,
+        "DEPFILE_OPTION": output_names.DEPENDENCY_FILE,
+        "DIRECTORY_OPTION": output_names.DIRECTORY,
+        "OPTIONS_FILE_OPTION": output_names.OPTIONS_FILE,
+        "DEVICE_LINK_OPTION": output_names.DEVICE_LINK,
+        "TARGET_OPTION": output_names.TARGET,
+        "WITH_DEPENDENCIES": sorted(output_names.WITH_DEPENDENCIES),
+        "GLUED": output_names.GLUED,
+        "QUERIES": sorted(output_names.QUERIES),
+        "MAKE_DIRECTIVES": sorted(word.decode() for word in output_names.DIRECTIVES),
+    }
+    parts = [_table(name, texts) for name, texts in tables.items()]
+    meant = ", ".join(map(str, sorted(set(output_names.MEANT_FOR_MAKE))))
+    pairs = ", ".join(f'{{"{word}", "{extension}"}}' for word, extension in modes.items())
+    return [
+        *parts,
+        _folded(f"#define MODES {{{pairs}}}"),
+        _folded(f"#define MEANT_FOR_MAKE {{{meant}}}"),
+        _folded(f"#define LEAST_LIMITS {{{', '.join(limits)}}}"),
+    ]
+
+
+def _table(name: str, texts: Iterable[str]) -> str:
+    return _folded(f"#define {name} {{{', '.join(map(_quoted, texts))}, 0}}")
+
+
+def _folded(line: str) -> str:
+    """A macro on lines of at most 110 characters."""
+    lines = [""]
+    for word in re.findall(r'(?:"(?:\\.|[^"\\])*"|\S)+\s*', line):
+        if len(lines[-1]) + len(word) > 106:
+            lines.append("    ")
+        lines[-1] += word
+    return " \\\n".join(each.rstrip() for each in lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return (
+        '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
+    )
+
+
+def main() -> int:
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    if sys.argv[1:]:
+        with open(HEADER, encoding="utf-8") as stream:
+            if stream.read() != header():
+                sys.exit("src/native/launcher/shared.h is stale: python src/native/generate_native_header.py")
+        return 0
+    with open(HEADER, "w", encoding="utf-8") as stream:
+        stream.write(header())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
