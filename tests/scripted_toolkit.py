@@ -109,7 +109,7 @@ class Toolkit:
     def replace_tool(self, name: str, more: str = "# another\n") -> None:
         """By one that does the same, and something more."""
         path = self.folder / "bin" / name
-        path.write_text(path.read_text() + more)
+        path.write_bytes(path.read_bytes() + more.encode())
         time.sleep(OLD_ENOUGH)
 
     def write(self, name: str, text: str) -> None:

@@ -62,7 +62,7 @@ def carry_out(script: Script, config: Config) -> Request | Report:
     outcome = levels.answer_behind(behind, script, config)
     if outcome.bypass:
         return _left_to_script(outcome.bypass.reason, outcome.bypass.detail, script, config)
-    if not outcome.invocation:
+    if outcome.answer or not outcome.invocation:
         report = Report()
         report.answer = outcome.answer
         return report
