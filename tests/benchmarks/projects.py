@@ -3,6 +3,7 @@
     python tests/benchmarks/projects.py --quick
     python tests/benchmarks/projects.py --projects llama.cpp,gsplat --rounds 3 --json results.json
     python tests/benchmarks/projects.py --tools nvccache --wrapped
+    python tests/benchmarks/projects.py --draw results.json more.json --svg picture.svg
 
 Each project is built cold and again, in another build directory and another checkout, and after edits of
 comments, host code, device code and the list of architectures. Every object is compared with plain nvcc's of
@@ -70,11 +71,14 @@ def _parsed() -> argparse.Namespace:
     add("--json", metavar="FILE", help="keep all figures")
     add("--markdown", metavar="FILE", help="keep the tables")
     add("--svg", metavar="FILE", help="draw the medians over the projects")
+    add("--draw", nargs="+", metavar="FILE", help="measure nothing, and draw what --json has kept")
     add("--nvcc", metavar="PATH", help="instead of the one that is found")
     add("--list", action="store_true", help="name the projects, their units and the steps, and end")
     options = parser.parse_args()
     if min(options.units, options.jobs, options.rounds) < 1:
         parser.error("--units, --jobs and --rounds are at least 1")
+    if options.draw and not options.svg:
+        parser.error("--draw needs --svg")
     if options.quick:
         options.units, options.rounds, options.steps = 1, 1, list(steps.QUICK)
     return options
@@ -198,8 +202,14 @@ def keep(
     if options.markdown:
         Path(options.markdown).write_text(results.markdown(about, measured) + "\n")
     if options.svg:
-        title = "Time of a build, as a share of plain nvcc's"
-        Path(options.svg).write_text(bars.drawing(title, results.groups(list(measured.values()))))
+        draw(options.svg, [results.document(about, measured)])
+
+
+def draw(svg: str, documents: Sequence[results.Document]) -> None:
+    """Write the picture of what was measured, in one run or in several."""
+    versions = {f"{name} {one[name]}" for one in documents for name in lanes.TOOLS if name in one}
+    title = f"Time of a build, as a share of plain nvcc's ({', '.join(sorted(versions))})"
+    Path(svg).write_text(bars.drawing(title, results.groups(documents)))
 
 
 def _list() -> None:
@@ -212,6 +222,9 @@ def main() -> int:
     options = _parsed()
     if options.list:
         _list()
+        return 0
+    if options.draw:
+        draw(options.svg, [json.loads(Path(name).read_text()) for name in options.draw])
         return 0
     found = options.nvcc or discovery.find_nvcc(os.environ)
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

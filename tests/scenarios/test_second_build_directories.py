@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from installations import launcher_of_tree
 from scenarios.light_toolkit import architectures, light_toolkit, precede
 from scenarios.rebuilds import HOST_COMPILER, HOST_OPTIONS, SOURCE
-from workspaces import Counters, Workspace
+from workspaces import OLD_ENOUGH, Counters, Workspace
 
 _INCLUDES = '#include "config.h"\n' + SOURCE
 _CONFIG = "#define CONFIGURED 1\n"  # what CMake's configure_file writes into each build directory
@@ -132,6 +133,48 @@ def test_ids_that_are_of_no_use_are_not_made_up_again(
     options += [f"-I{workspace.directory}/two"] if searches != "the same" else []
     assert "cicc" not in build_in(workspace, "two", options).ran()
     assert stages_in_vain(workspace) == 0
+
+
+# What a header in the build directory says, and options, by which the result may tell the directory, or not.
+_SHARED_THEN = {
+    "no more than its text": ("#define CONFIGURED 1\n", []),
+    "a macro that nothing uses": (_CONFIG, ['-DROOT="{here}"']),
+}
+_TELLING = {
+    "its own name": ("inline const char *where() { return __FILE__; }\n", []),
+    "a macro of a path": ("inline const char *where() { return ROOT; }\n", ['-DROOT="{here}"']),
+    "a header by its absolute path": ('#include "{here}/more.h"\n', []),
+    "lines of code in it": ("__global__ void more(int *x) { *x *= 3; }\n", ["-lineinfo"]),
+}
+
+
+@pytest.mark.parametrize("says", [*_SHARED_THEN, *_TELLING])
+def test_a_header_of_the_build_directory_beside_a_source_that_tells_its_own_path(
+    workspace: Workspace, toolkit: Path, says: str
+) -> None:
+    """The source, by `assert`, tells where the checkout is; the result may be that of each build directory."""
+    workspace.write(
+        "src/a.cu", "#include <assert.h>\n" + _INCLUDES + "int sure(int x) { assert(x); return x; }\n"
+    )
+    text, options = {**_SHARED_THEN, **_TELLING}[says]
+    found = []
+    for name in ("one", "two"):
+        here = workspace.write(f"{name}/more.h", "#define MORE 1\n").parent
+        given = [word.format(here=here) for word in options]
+        (here / "generated").mkdir()
+        (here / "generated/config.h").write_text(text.replace("{here}", str(here)))
+        time.sleep(OLD_ENOUGH)
+        source = workspace.directory / "src/a.cu"
+        argv = ["-c", source, *BOTH, *given, "-I", here / "generated", *HOST_OPTIONS, "-o", "a.o"]
+        result, counters = workspace.since(lambda: workspace.cached(*argv, cwd=here, PWD=str(here)))  # noqa: B023
+        made = (here / "a.o").read_bytes()
+        assert (result.status, result.stderr) == (0, b"")
+        keep = here / "keep"
+        keep.mkdir()
+        assert workspace.plain(*argv, "-keep", "-keep-dir", keep, cwd=here, PWD=str(here)).status == 0
+        assert made == (here / "a.o").read_bytes()
+        found.append(counters.outcome)
+    assert (found[1] == "direct_hit") == (says in _SHARED_THEN), found
 
 
 def stages_in_vain(workspace: Workspace) -> int:

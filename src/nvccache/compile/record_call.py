@@ -17,7 +17,7 @@ from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import line_markers
-from nvccache.records import depfile, direct, input_records, manifest, replay
+from nvccache.records import depfile, direct, input_records, machine_facts, manifest, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
@@ -197,7 +197,7 @@ class Recorder:
         if not all(map(self.execution.keys.is_free_of_directory, naming)):
             return direct.PLACED, HOLDS_DIRECTORY
         kept_here = HOLDS_DIRECTORY if naming else self._kept_here(given)
-        kept_here = kept_here or (LED_HERE if self._is_led_here(made) else "")
+        kept_here = kept_here or (LED_HERE if self._is_led_to(self.relocation.checkout, made) else "")
         if not kept_here:
             return direct.SHARED, ""
         return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED, kept_here
@@ -205,24 +205,36 @@ class Recorder:
     def _is_as_typed(self, given: CallResult, made: InputRecord) -> bool:
         """Whether the same words have the same result in any directory where they lead to the same contents.
 
-        A module id tells the absolute path of its source, which the words have to do then as well.
+        Paths in the directory are relative then. A module id tells the absolute path of its source, which
+        the words have to do as well.
         """
-        here = f"{self.cwd}/"
-        if any(path.startswith(here) for path in (*made.files, *made.directories)):
-            return False  # perhaps one that a tool made of a relative path itself
-        if any(map(elf.hides_text, self._texts(given))):
+        texts = self._texts(given)
+        if any(map(elf.hides_text, texts)):
             return False
+        here = f"{self.cwd}/"
+        if any(path.startswith(here) for path in (*made.files, *made.directories)) or any(
+            here in word for argument in self.invocation.arguments for word in argument.tokens
+        ):
+            is_free = all(known.is_free_of(self.cwd) for known in self.known.passes.values())
+            is_told = any(topic == machine_facts.CHECKOUT for topic, _, _ in made.machine)
+            if not is_free or is_told or any(os.fsencode(self.cwd) in text for text in texts):
+                return False
+            if self._is_led_to(self.cwd, made):
+                return False
         if not self._may_hold_id(given):
             return True
         is_relative = self.execution.ids_choice == shared_ids.SHARED
-        return all(os.path.isabs(source) != is_relative for source in self.invocation.inputs)
+        return all(
+            os.path.isabs(source) != is_relative and not source.startswith(here)
+            for source in self.invocation.inputs
+        )
 
-    def _is_led_here(self, made: InputRecord) -> bool:
-        """Whether a variable or a file that was read names a path in this checkout.
+    def _is_led_to(self, here: str, made: InputRecord) -> bool:
+        """Whether a variable or a file that was read names a path in this directory.
 
-        What was found by it lies there for other checkouts as well, and not in the same place of theirs.
+        What was found by it lies there for other directories as well, and not in the same place of theirs.
         """
-        here, environ = self.relocation.checkout, self.request.environ
+        environ = self.request.environ
         # The directory is in the key.
         values = [environ.get(name, "") for name, _ in made.variables if name != "PWD"]
         if any(here in value for value in values):

@@ -207,9 +207,8 @@ class StageRuns:
         for output in stage.kept_outputs:
             content = self._workspace.read_written(output)
             if stage.is_preprocessor:
-                found[output.path] = facts_of(
-                    content, self._context.checkout, self._store, self._context.is_recaching
-                )
+                places = (self._context.checkout, self._context.cwd)
+                found[output.path] = facts_of(content, places, self._store, self._context.is_recaching)
                 self._workspace.take_pass(output.path, found[output.path])
         return found
 
@@ -218,20 +217,20 @@ class StageRuns:
         return [output for output in kept if self._workspace.knows(output.path)]
 
 
-def facts_of(content: bytes, checkout: str, cache: Store, is_recaching: bool = False) -> Pass:
+def facts_of(content: bytes, places: Sequence[str], cache: Store, is_recaching: bool = False) -> Pass:
     """The facts about the text of a pass, kept by all that they follow from.
 
     A macro that nothing uses, or a comment that is worded otherwise, leaves the text as it was.
     """
     text = ("text", (keys.digest_bytes(content),))
     # Facts change their meaning with the bucket of the entries that hold them.
-    key = keys.key_of("facts", [("bucket", (store.STAGE,)), text, ("checkout", (checkout,))])
+    key = keys.key_of("facts", [("bucket", (store.STAGE,)), text, ("places", tuple(places))])
     kept = None if is_recaching else cache.find_record(store.TOOL, key)
     if kept is not None:
         try:
             return passes.of_facts(json.loads(kept))
         except (ValueError, KeyError, TypeError, RecursionError):
             cache.remove_damaged(store.TOOL, key)
-    made = passes.of_text(content, checkout)
+    made = passes.of_text(content, places)
     cache.add_record(store.TOOL, key, json.dumps(made.facts()).encode(), lock=False)
     return made

@@ -13,6 +13,10 @@ from nvccache.preprocessed import line_readers, normalized_text
 from nvccache.preprocessed.line_markers import are_absolute, listed_files, without_markers
 from nvccache.values import dataclass
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 
 
@@ -20,10 +24,10 @@ _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 class Pass:
     """Facts about one pass.
 
-    `listed` is what a dependency file lists, see line_markers.py; `free_of` is the checkout whose path the
-    text does not contain or ask for, or empty; `meaning` is the digest of what it says apart from lines, or
-    empty (normalized_text.py), and `files` are short digests of what each file of the user says, by its name;
-    `is_absolute` if each name in its markers is an absolute path.
+    `listed` is what a dependency file lists, see line_markers.py; `free_of` is the checkout, or else the
+    working directory, if the text does not contain or ask for its path, or empty; `meaning` is the digest of
+    what it says apart from lines, or empty (normalized_text.py), and `files` are short digests of what each
+    file of the user says, by its name; `is_absolute` if each name in its markers is an absolute path.
     """
 
     listed: tuple[tuple[bytes, bool], ...]
@@ -32,9 +36,9 @@ class Pass:
     files: tuple[tuple[bytes, str], ...] = ()
     is_absolute: bool = False
 
-    def is_free_of(self, checkout: str) -> bool:
-        """Whether the text says nothing of where this checkout is, as far as that is known."""
-        return self.free_of != "" and f"{checkout}/".startswith(f"{self.free_of}/")
+    def is_free_of(self, directory: str) -> bool:
+        """Whether the text says nothing of where this directory is, as far as that is known."""
+        return self.free_of != "" and f"{directory}/".startswith(f"{self.free_of}/")
 
     def facts(self) -> dict[str, object]:
         """The form in which an entry keeps them."""
@@ -44,21 +48,21 @@ class Pass:
         return {**found, "is_absolute": self.is_absolute}
 
 
-def of_text(preprocessed: bytes, checkout: str) -> Pass:
-    """The facts about a pass from what it wrote; `checkout` is that of the call, or empty."""
+def of_text(preprocessed: bytes, places: Iterable[str]) -> Pass:
+    """The facts about a pass from what it wrote; `places` are the call's checkout and a directory in it."""
     said = normalized_text.said_in(preprocessed)
-    is_free = checkout != "" and not _may_use(checkout, preprocessed, said.asking)
+    free = (place for place in places if place and not _may_use(place, preprocessed, said.asking))
     listed = tuple(listed_files(preprocessed))
-    return Pass(listed, checkout if is_free else "", said.digest, said.files, are_absolute(preprocessed))
+    return Pass(listed, next(free, ""), said.digest, said.files, are_absolute(preprocessed))
 
 
-def _may_use(checkout: str, text: bytes, asking: frozenset[bytes] | None) -> bool:
-    """Whether what is made of a text may depend on the path of the checkout.
+def _may_use(directory: str, text: bytes, asking: frozenset[bytes] | None) -> bool:
+    """Whether what is made of a text may depend on the path of a directory.
 
     The names of files, which stand in the markers, can be asked for. `asking` are the user's that may ask for
     lines, by which they would ask for their names; a system header may do so in its functions.
     """
-    needle = os.fsencode(checkout)
+    needle = os.fsencode(directory)
     is_plain = _PLAIN_NAME.fullmatch(needle) is not None
     if is_plain and needle not in text:
         return False

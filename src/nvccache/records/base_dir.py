@@ -53,6 +53,12 @@ class Relocation:
         made.base = self.base
         return made
 
+    def of_directory(self) -> Relocation:
+        """The same call with the working directory as its checkout."""
+        made = Relocation("", self.cwd, [os.path.join(self.cwd, "source")])
+        made.base = self.base
+        return made
+
     def encode(self, path: str) -> str:
         """A path as it can be kept; one that is not in the checkout stays as it is."""
         if path.startswith(MARK):

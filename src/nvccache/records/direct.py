@@ -5,7 +5,7 @@ without those that only say what the outputs are called; the manifest under that
 read. Four keys are tried, from the most widely shared:
 
     shared      paths in the checkout are relative, and the working directory does not count
-    typed       as typed, in any working directory
+    typed       as typed, in any working directory: only paths in that are relative
     placed      as typed, in this working directory
     bound       also for these very outputs, whose names are in the products (see ids.py)
 
@@ -75,7 +75,7 @@ _CHANGED_IN_STRINGS = '"\\?'  # by escapes and trigraphs
 def key_of(
     scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> str:
-    """The key of a call. `relocation` is the relocation of a shared key, and none for the others."""
+    """The key of a call; `relocation` is what `scopes_of` has for the scope."""
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     if relocation.base:
         found.append(("module ids", ("relative",)))  # where that is possible, see shared_ids.py
@@ -182,11 +182,13 @@ def _front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> Iterator[
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
     """The keys to try in turn, each with how its paths are kept."""
     shared = [(SHARED, relocation)] if relocation.checkout else []
-    return [*shared, *((scope, relocation.in_place()) for scope in (TYPED, PLACED, BOUND))]
+    return [*shared, *((scope, relocation_of(scope, relocation)) for scope in (TYPED, PLACED, BOUND))]
 
 
 def relocation_of(scope: str, relocation: Relocation) -> Relocation:
     """How the paths of a record are kept."""
+    if scope == TYPED:
+        return relocation.of_directory()
     return relocation if scope == SHARED else relocation.in_place()
 
 

@@ -164,15 +164,15 @@ def reasons(outcome: Outcome) -> list[str]:
     return lines
 
 
-def groups(measured: Sequence[Measured]) -> dict[str, dict[str, float]]:
-    """For the picture: step -> tool -> the median over the projects of its ratios."""
+def groups(documents: Sequence[Document]) -> dict[str, dict[str, float]]:
+    """For the picture: step -> tool -> the median over the projects of all documents of its ratios."""
     found: dict[str, dict[str, list[float]]] = {}
-    for one in measured:
-        for step, by_lane in one.outcomes.items():
-            for name, outcome in by_lane.items():
-                value = ratio(outcome, by_lane[lanes.PLAIN])
-                found.setdefault(step, {}).setdefault(name, []).append(value)
+    for project in [project for one in documents for project in one["projects"].values()]:  # type: ignore[attr-defined]
+        for step, told in project["steps"].items():
+            for name, outcome in told["tools"].items():
+                found.setdefault(step, {}).setdefault(name, []).append(outcome["ratio"])
     return {
-        step: {name: statistics.median(values) for name, values in by_lane.items()}
-        for step, by_lane in found.items()
+        step: {name: statistics.median(values) for name, values in found[step].items()}
+        for step in _STEPS
+        if step in found
     }

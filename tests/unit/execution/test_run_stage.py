@@ -82,10 +82,10 @@ TEXT = b'# 1 "a.cu"\nint x;\n'
 
 def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
     cache = Store(str(tmp_path / "cache"))
-    made = facts_of(TEXT, "/here", cache)
-    assert made == passes.of_text(TEXT, "/here")
+    made = facts_of(TEXT, ["/here"], cache)
+    assert made == passes.of_text(TEXT, ["/here"])
     monkeypatch.setattr(passes, "of_text", None)
-    assert facts_of(TEXT, "/here", Store(cache.root)) == made
+    assert facts_of(TEXT, ["/here"], Store(cache.root)) == made
 
 
 @pytest.mark.parametrize(
@@ -94,22 +94,23 @@ def test_the_facts_about_a_text_are_kept(tmp_path, monkeypatch):
 )
 def test_those_about_another_text_or_checkout_are_others(tmp_path, text, checkout):
     cache = Store(str(tmp_path / "cache"))
-    facts_of(TEXT, "/here", cache)
-    assert facts_of(text, checkout, cache) == passes.of_text(text, checkout) != facts_of(TEXT, "/here", cache)
+    facts_of(TEXT, ["/here"], cache)
+    made = facts_of(text, [checkout], cache)
+    assert made == passes.of_text(text, [checkout]) != facts_of(TEXT, ["/here"], cache)
 
 
 def test_facts_that_cannot_be_understood_are_made_anew(tmp_path):
     cache = Store(str(tmp_path / "cache"))
-    made = facts_of(TEXT, "/here", cache)
+    made = facts_of(TEXT, ["/here"], cache)
     (path,) = Path(cache.root).glob(f"{store.TOOL}/*/*")
     cache.add_record(store.TOOL, path.name, b"[]")
-    assert facts_of(TEXT, "/here", Store(cache.root)) == made
+    assert facts_of(TEXT, ["/here"], Store(cache.root)) == made
 
 
 def test_recaching_makes_the_facts_anew(tmp_path):
     cache = Store(str(tmp_path / "cache"))
-    facts_of(TEXT, "/here", cache)
+    facts_of(TEXT, ["/here"], cache)
     (path,) = Path(cache.root).glob(f"{store.TOOL}/*/*")
-    cache.add_record(store.TOOL, path.name, json.dumps(passes.of_text(b"", "").facts()).encode())
-    assert facts_of(TEXT, "/here", cache) == passes.of_text(b"", "")
-    assert facts_of(TEXT, "/here", cache, True) == passes.of_text(TEXT, "/here")
+    cache.add_record(store.TOOL, path.name, json.dumps(passes.of_text(b"", []).facts()).encode())
+    assert facts_of(TEXT, ["/here"], cache) == passes.of_text(b"", [])
+    assert facts_of(TEXT, ["/here"], cache, True) == passes.of_text(TEXT, ["/here"])

@@ -14,7 +14,7 @@ MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
 
 
 def test_files_that_were_entered_are_known():
-    assert of_text(MARKERS, "").listed == ((b"a.cu", False), (b"/base/one/x.h", False))
+    assert of_text(MARKERS, []).listed == ((b"a.cu", False), (b"/base/one/x.h", False))
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def test_files_that_were_entered_are_known():
 )
 def test_a_text_names_the_base_directory_or_is_free_of_it(text, base, free_of):
     """Line markers name it all the time, and are no part of what is compiled."""
-    assert of_text(text, base).free_of == free_of
+    assert of_text(text, [base]).free_of == free_of
 
 
 def test_a_base_directory_that_is_no_text_is_looked_for():
     base = os.fsdecode(b"/b\xff")
-    assert of_text(MARKERS, base).free_of == base
-    assert of_text(MARKERS + b'"/b\xff/x"', base).free_of == ""
+    assert of_text(MARKERS, [base]).free_of == base
+    assert of_text(MARKERS + b'"/b\xff/x"', [base]).free_of == ""
 
 
 def test_facts_come_back_through_json():
@@ -46,7 +46,7 @@ def test_facts_come_back_through_json():
 
 
 def test_names_that_a_line_directive_makes_up_come_back_too():
-    known = of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n', "")
+    known = of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n', [])
     assert known.listed == ((b"a.cu", False), (b"/dev/stdin", False), (b"b.h", True))
     assert of_facts(json.loads(json.dumps(known.facts()))) == known
 

@@ -147,7 +147,8 @@ def test_a_shared_key_is_tried_first_and_only_in_a_checkout(relocation):
     scopes = direct.scopes_of(relocation)
     assert [scope for scope, _ in scopes] == [SHARED, TYPED, PLACED, BOUND]
     assert scopes[0][1] is relocation
-    assert not any(kept.checkout for _, kept in scopes[1:])
+    assert scopes[1][1].checkout == relocation.cwd
+    assert not any(kept.checkout for _, kept in scopes[2:])
     assert [scope for scope, _ in direct.scopes_of(NOWHERE)] == [TYPED, PLACED, BOUND]
 
 
