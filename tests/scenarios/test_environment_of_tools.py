@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 import installations
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 # A shell adds variables of its own, but the kernel shows the ones that it was started with.
 RECORDER = "#!/bin/sh\ncat /proc/$$/environ >{records}/$$\n"

@@ -21,13 +21,14 @@ from nvccache.records import machine_facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.toolkit import loader_diagnostics, processor
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
 from scenarios.rebuilds import HOST_OPTIONS
 from scenarios.soundness_cases import OLD_ENOUGH
 from scenarios.test_hostile_records import rewrite
 from workspaces import Workspace
 
-__all__ = ["primed", "shared"]  # fixtures
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # fixtures
 
 LOADER = elf.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from nvccache.store import store
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 SOURCE = (
     "__global__ void kernel(int *x) { *x = STEP; }\nint launch() { kernel<<<1, 1>>>(nullptr); return 1; }\n"

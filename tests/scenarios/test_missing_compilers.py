@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 MODULE = [sys.executable, "-m", "nvccache"]
 # what is typed -> how a shell ends that is told to run it

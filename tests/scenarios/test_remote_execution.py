@@ -21,21 +21,26 @@ from fake_engine import FakeEngine
 from nvccache.machine import slots
 from nvccache.remote_execution import shipped
 from nvccache.store import events
+from scenarios.light_by_default import light_nvcc, nvcc, with_real_headers
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 pytestmark = pytest.mark.skipif(
     not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
 )
-SOURCE = """#include <cmath>
+SOURCE = """
 template <int N> __global__ void kernel(float *p) {
     float sum = 0;
-    for (int i = 0; i < N; ++i) sum += sinf(p[i] * i) * float(pow(1.5, 2.25));
+    for (int i = 0; i < N; ++i) sum += p[i] * i * 1.5f;
     p[threadIdx.x] = sum;
 }
 static __device__ int counter;
-__global__ void count() { atomicAdd(&counter, 1); }
+__global__ void count() { ++counter; }
 void launch(float *p) { kernel<16><<<1, 32>>>(p); kernel<24><<<1, 32>>>(p); count<<<1, 1>>>(); }
 """
+# A part of it is worked out by cicc, with the mathematics of its machine.
+MATHEMATICS = "#include <cmath>\n" + SOURCE.replace("1.5f", "sinf(p[i]) * float(pow(1.5, 2.25))")
 TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"]
 
 
@@ -82,6 +87,17 @@ def patient(tmp_path: Path) -> None:
     site.write_text(site.read_text() + added)
 
 
+@pytest.fixture
+def hurried(tmp_path: Path) -> None:
+    """What does not come back at once is overdue, whatever it and sending it are expected to take."""
+    site = tmp_path / "site" / "sitecustomize.py"
+    added = (
+        "from nvccache.compile import away\nfrom nvccache.remote_execution import engine\n"
+        "away._LATE_FACTOR, away._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 0.5, 1e12\n"
+    )
+    site.write_text(site.read_text() + added)
+
+
 def use(workspace: Workspace, url: str) -> None:
     workspace.environ |= {
         "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0", "NVCCACHE_JOBS": "1",
@@ -98,9 +114,9 @@ def places(workspace: Workspace) -> dict[str, list[str]]:
     return found
 
 
-def assert_same_as_plain(workspace: Workspace, *options: str) -> None:
+def assert_same_as_plain(workspace: Workspace, *options: str, source: str = SOURCE) -> None:
     """Compile with plain nvcc and through the cache, cold: the same object, and nothing said."""
-    workspace.write("a.cu", SOURCE)
+    workspace.write("a.cu", source)
     (workspace.directory / "keep").mkdir(exist_ok=True)
     plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *options, "-keep", "-keep-dir", "keep")
     cached = workspace.cached("-c", "a.cu", "-o", "a.o", *options)
@@ -111,10 +127,11 @@ def assert_same_as_plain(workspace: Workspace, *options: str) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
+    workspace: Workspace, real_nvcc: str, serve: Callable[..., FakeEngine]
 ) -> None:
     engine = serve()
-    assert_same_as_plain(workspace, *TWO)
+    workspace = with_real_headers(workspace, real_nvcc)
+    assert_same_as_plain(workspace, *TWO, source=MATHEMATICS)
     found = places(workspace)
     assert found["cicc"] == found["ptxas"] == [engine.url] * 2
     assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
@@ -254,6 +271,7 @@ def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
     assert b"said by the worker" not in cached.stderr
 
 
+@pytest.mark.usefixtures("hurried")
 def test_an_overdue_stage_is_run_here_and_the_first_counts(
     workspace: Workspace, serve: Callable[..., FakeEngine]
 ) -> None:

@@ -19,7 +19,10 @@ import casd
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache.remote_execution import faults, shipped
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 pytestmark = pytest.mark.skipif(
     not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"

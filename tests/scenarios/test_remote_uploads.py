@@ -15,8 +15,11 @@ import pytest
 
 from nvccache.remote import uploads, url
 from nvccache.store.directory import Directory
+from scenarios.light_by_default import light_nvcc, nvcc
 from support import servers_redis
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 LINE = ("-arch=sm_80", "-c", "a.cu", "-o", "a.o")
 SOURCE = "__global__ void k(int *p) { *p = 1; }\n"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
+from scenarios.light_by_default import light_nvcc, nvcc
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
 
 def test_compiles_are_in_the_page_the_trace_and_the_figures(workspace):
     workspace.write("a.cu", "__global__ void kernel(int *p) { *p = 1; }\n")

@@ -12,7 +12,10 @@ import pytest
 import zstandard
 
 from nvccache.store import store
+from scenarios.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 SECRET = "hunter2-correct-horse"
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\n"

@@ -16,11 +16,12 @@ from nvccache.files import keys
 from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.store.store import STAGE, Store
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.primed_cache import check_compiles, compile_cached, primed, shared
 from scenarios.rebuilds import SOURCE
 from workspaces import Workspace
 
-__all__ = ["primed", "shared"]  # the fixtures
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
 DAY = 24 * 3600
 KEY, OTHER_KEY = keys.digest_bytes(b"one"), keys.digest_bytes(b"another")
 HOLDER = """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.light_by_default import light_nvcc, nvcc
 from scenarios.rebuilds import cuda_release, edit
 from scenarios.soundness_cases import (
     DIRECT_HIT,
@@ -36,6 +37,8 @@ from scenarios.soundness_cases import (
     write,
 )
 from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 HEADER = {"inc/h.h": value(1)}
 SEARCHED = Call("-Iinc")
