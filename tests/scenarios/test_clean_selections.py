@@ -52,6 +52,7 @@ def clean(workspace, *options):
     return told[1]
 
 
+@pytest.mark.by_default("on*.o", "{0}/one.cu")
 @pytest.mark.parametrize("glob", ["one.cu", "on*.o", "{0}/one.cu", "{0.parent}/*/one.o"])
 def test_an_object_that_matches_is_compiled_by_every_tool(compiled, glob, monkeypatch):
     removed = clean(compiled, "--matching", glob.format(compiled.directory))
@@ -67,6 +68,7 @@ def test_what_does_not_match_stays(compiled):
         assert clean(compiled, "--matching", glob)["files"] == 0
 
 
+@pytest.mark.by_default("cicc", "host_compile")
 @pytest.mark.parametrize("kind", ["cudafe", "cicc", "ptxas", "fatbinary", "host_compile"])
 def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
     assert clean(compiled, "--stage", kind)["files"] > 2
@@ -74,6 +76,7 @@ def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
     assert compile_again(compiled, "one").outcome == "direct_hit"
 
 
+@pytest.mark.by_default("elsewhere")
 @pytest.mark.parametrize("place", ["..", "."], ids=["elsewhere", "in the checkout"])
 def test_results_of_an_nvcc_that_is_gone_are_removed(compiled, place):
     tools = (compiled.directory / place / "tools").resolve()

@@ -225,7 +225,7 @@ USES_IN_SOURCE = {
 }
 
 
-@pytest.mark.by_default("body()-plain.h", "named()-a.cu", "other()-other.h")
+@pytest.mark.by_default("named()-a.cu", "other()-other.h")
 @pytest.mark.parametrize("edited", ["a.cu", "asking.h", "other.h", "plain.h", "rest.h"])
 @pytest.mark.parametrize("use", USES_IN_SOURCE)
 def test_a_header_of_the_user_that_asks(workspace: Workspace, tmp_path: Path, use: str, edited: str) -> None:

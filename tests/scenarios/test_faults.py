@@ -52,6 +52,9 @@ def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
     )
 
 
+@pytest.mark.by_default(
+    "missing header", "syntax error in host code", "what only a device pass rejects", "error of ptxas"
+)
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(workspace: Workspace, case: str) -> None:
     workspace.write("a.cu", BAD_INPUT[case])
@@ -163,6 +166,7 @@ def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
     assert "bypass unusable_cache" in log.read_text()
 
 
+@pytest.mark.by_default("read_only", "full")
 @pytest.mark.parametrize("place", [missing_parents, a_link_to_nothing, read_only, full])
 def test_a_cache_directory_that_cannot_be_used(
     primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
@@ -251,6 +255,7 @@ def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
     assert not workspace.cache.exists()
 
 
+@pytest.mark.by_default("many", "1e999")
 @pytest.mark.parametrize("value", ["many", "-1", "1e999", "10Q"])
 def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None:
     """Its default is in force, in strict mode too, and the commands tell."""
@@ -261,6 +266,7 @@ def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None
     assert workspace.counters().outcome == "miss"
 
 
+@pytest.mark.by_default("zstandard")
 @pytest.mark.parametrize("module", ["blake3", "zstandard"])
 def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path, module: str) -> None:
     """nvcc runs, with every product and no word of ours; the fault is counted and logged."""
@@ -291,6 +297,7 @@ def test_a_temporary_directory_that_cannot_be_used(workspace: Workspace, tmp_pat
         assert told(cached) == told(plain)
 
 
+@pytest.mark.by_default("with a blank", "with$dollar")
 @pytest.mark.parametrize("name", ["with a blank", "with'quote", 'with"double', "with$dollar", "back\\slash"])
 def test_a_temporary_directory_with_a_difficult_name(workspace: Workspace, tmp_path: Path, name: str) -> None:
     workspace.write("a.cu", SOURCE)

@@ -84,12 +84,14 @@ FAILURES = {
 }
 
 
+@pytest.mark.by_default("the last cicc", "cudafe++, after the others")
 @pytest.mark.parametrize("case", DEATHS)
 def test_a_tool_that_dies(workspace: Workspace, toolkit: Path, case: str) -> None:
     precede(toolkit, *DEATHS[case])
     check_fails_like_plain(workspace)
 
 
+@pytest.mark.by_default("in a later architecture only", "in two", "with a warning before it")
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_tool_that_fails(workspace: Workspace, toolkit: Path, case: str) -> None:
     precede(toolkit, *FAILURES[case])
@@ -130,6 +132,7 @@ def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Pat
     assert told(cached) == told(plain)
 
 
+@pytest.mark.by_default("80", "200")
 @pytest.mark.parametrize("mebibytes", [40, 80, 200, 1000])
 def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: int) -> None:
     """For plain nvcc and its tools as for us; where we ourselves cannot live on it nvcc takes over."""
@@ -157,6 +160,7 @@ def small_file_system(directory: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", directory], check=True)
 
 
+@pytest.mark.by_default("8k", "768k")
 @pytest.mark.parametrize("size", ["8k", "256k", "768k", "4m"])
 def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, size: str) -> None:
     """nvcc may have enough where we have not, and then it takes over."""
@@ -226,6 +230,7 @@ def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expect
     check_right_afterwards(workspace, expected, is_killed=signum == signal.SIGKILL)
 
 
+@pytest.mark.by_default("2-True", "15-False")
 @pytest.mark.parametrize(
     ("signum", "is_for_group"),
     [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False)],
@@ -247,6 +252,7 @@ def test_a_signal_ends_all_tools(
         check_ended(workspace, call, signum, expected)
 
 
+@pytest.mark.by_default("15")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_tools_that_mind_no_signal_are_ended_all_the_same(
     workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes, signum: signal.Signals
@@ -260,6 +266,7 @@ def test_tools_that_mind_no_signal_are_ended_all_the_same(
         check_ended(workspace, call, signum, expected)
 
 
+@pytest.mark.by_default("True")
 @pytest.mark.parametrize("is_twice", [False, True])
 def test_what_tools_that_died_of_the_same_signal_have_left_behind(
     workspace: Workspace, toolkit: Path, tmp_path: Path, is_twice: bool
@@ -274,6 +281,7 @@ def test_what_tools_that_died_of_the_same_signal_have_left_behind(
         check_nothing_is_left(workspace, [call])
 
 
+@pytest.mark.by_default("$SLEEP-True", 'trap "" TERM INT HUP; $SLEEP; $SLEEP-False')
 @pytest.mark.parametrize(
     ("hang", "is_for_group"),
     [("$SLEEP", True), ("$SLEEP & wait", False), ('trap "" TERM INT HUP; $SLEEP; $SLEEP', False)],

@@ -101,6 +101,7 @@ def stuck(
         process.communicate()
 
 
+@pytest.mark.by_default("2-bin/ptxas", "15-host compiler")
 @pytest.mark.parametrize(
     ("signum", "tool"),
     [
@@ -306,6 +307,7 @@ def test_a_compiler_that_is_no_nvcc(workspace: Workspace) -> None:
     assert failing.status == 1 and b"absent.cpp" in failing.stderr
 
 
+@pytest.mark.by_default("<&-", ">&-", "<&- >&- 2>&-", ">/dev/full", "2>closed-pipe")
 @pytest.mark.parametrize(
     "redirection",
     ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "</dev/null", ">/dev/full", "2>/dev/full", "2>closed-pipe"],

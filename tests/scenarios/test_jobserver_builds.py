@@ -120,6 +120,7 @@ def product_of(pid: int) -> str:
     return argv[argv.index(b"-o") + 1].decode() if b"-o" in argv else ""
 
 
+@pytest.mark.by_default("9")
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_build_by_make(workspace: Workspace, toolkit: Path, count: int, signum: signal.Signals) -> None:
@@ -159,6 +160,7 @@ def fifo(tmp_path: Path) -> Iterator[Fifo]:
     found.close()
 
 
+@pytest.mark.by_default("15")
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_build_with_a_fifo(
     workspace: Workspace, toolkit: Path, fifo: Fifo, count: int, signum: signal.Signals
@@ -180,6 +182,7 @@ def hang(toolkit: Path, tmp_path: Path, tool: str = "cicc") -> tuple[Path, Path]
     return started, release
 
 
+@pytest.mark.by_default("x", "abcdefg")
 @pytest.mark.parametrize("tokens", [b"", b"x", b"xy", TOKENS])
 def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
     workspace: Workspace, toolkit: Path, tmp_path: Path, tokens: bytes
@@ -212,6 +215,7 @@ def reference_after_release(workspace: Workspace, release: Path) -> bytes:
     return expected
 
 
+@pytest.mark.by_default("9", "2")
 @pytest.mark.parametrize("signum", [*SIGNALS, signal.SIGINT])
 def test_the_tokens_of_a_call_that_is_ended(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, signum: signal.Signals
@@ -231,6 +235,7 @@ def test_the_tokens_of_a_call_that_is_ended(
         assert fifo.tokens() == TOKENS
 
 
+@pytest.mark.by_default("None", "9")
 @pytest.mark.parametrize("ending_signal", [None, signal.SIGTERM, signal.SIGKILL])
 def test_a_call_whose_watchdog_is_killed(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, ending_signal: signal.Signals | None

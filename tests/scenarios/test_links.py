@@ -120,6 +120,7 @@ def two_files(workspace: Workspace) -> Workspace:
     return workspace
 
 
+@pytest.mark.by_default("-dc", "-rdc=true -c -lineinfo")
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
 def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
     for state in STATES:
@@ -130,6 +131,7 @@ def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
         link(two_files, ["one.o", "two.o"], mode)
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_one_file_compiled_to_two_outputs(workspace: Workspace, mode: tuple[str, ...]) -> None:
     workspace.write("a.cu", INTERNAL)
@@ -211,6 +213,7 @@ def test_one_file_changed_and_compiled_to_the_same_name(
         link(workspace, ["1.o", "2.o"], mode)
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_one_name_in_two_directories(workspace: Workspace, mode: tuple[str, ...]) -> None:
     """As a recursive make does it: the same words, in two working directories."""
@@ -223,6 +226,7 @@ def test_one_name_in_two_directories(workspace: Workspace, mode: tuple[str, ...]
         link(workspace, ["one/a.o", "two/a.o"], mode)
 
 
+@pytest.mark.by_default("-c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_an_architecture_more(workspace: Workspace, mode: tuple[str, ...]) -> None:
     """The stub registers names that every architecture's code must have, though one was there before."""
@@ -236,6 +240,7 @@ def test_an_architecture_more(workspace: Workspace, mode: tuple[str, ...]) -> No
     link(workspace, ["a.o", "b.o"], mode)
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_stub_and_device_code_agree(workspace: Workspace, mode: tuple[str, ...]) -> None:
     """What the host registers is what the device code holds, cold and warm."""
@@ -275,6 +280,7 @@ def test_whole_and_relocatable_objects_share_nothing_that_differs(workspace: Wor
         assert (workspace.directory / "a.o").read_bytes() == alone[mode]
 
 
+@pytest.mark.by_default("-c", "-dc")
 @pytest.mark.parametrize("mode", [*MODES, ("-ptx",), ("-cubin",)], ids=" ".join)
 def test_a_unit_without_external_definition_is_the_same_on_every_run(
     workspace: Workspace, mode: tuple[str, ...]

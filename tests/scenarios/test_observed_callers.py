@@ -83,6 +83,7 @@ def test_surroundings_in_which_nvcc_fails(bench: Workspace, what: str) -> None:
     assert compile_to_ptx(bench, before=before)[:2] == expected
 
 
+@pytest.mark.by_default("read line", "line=$(awk 1)")
 @pytest.mark.parametrize("read", ["read line", "line=$(cat)", "line=$(head -n 1 | tr -d x)", "line=$(awk 1)"])
 def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) -> None:
     path = wrapper(bench, INPUT_RECORD.replace("{read}", read))

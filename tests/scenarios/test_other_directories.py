@@ -75,6 +75,7 @@ def test_relative_words_mean_the_same_in_each_checkout(workspace: Workspace, tex
     assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
 
 
+@pytest.mark.by_default("plain", "mapped", "id", "named", "debug")
 @pytest.mark.parametrize(
     ("text", "options", "outcome", "again"),
     [

@@ -333,6 +333,10 @@ def test_what_it_says_by_itself_is_of_the_call(bench: Workspace) -> None:
 
 def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(bench: Workspace) -> None:
     """As for a lock, which is nobody's then: it comes to an end, once."""
+    bench.write(
+        "site/sitecustomize.py", "from nvccache.observation import watch\nwatch.LONGEST_REHEARSAL = 1\n"
+    )
+    bench.environ["PYTHONPATH"] = str(bench.directory / "site")
     options = put(
         bench, 'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES
     )

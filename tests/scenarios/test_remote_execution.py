@@ -195,6 +195,7 @@ def test_stages_whose_results_tell_of_places_stay_here(
     assert engine.executed == 0
 
 
+@pytest.mark.full
 def test_short_stages_stay_here(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
     engine = serve()
     workspace.environ["NVCCACHE_EXECUTOR_MIN_SECONDS"] = "1000"

@@ -57,7 +57,7 @@ def compile_anew(on: Machine) -> str:
     return outcome
 
 
-@pytest.mark.by_default("hang", "drip", "wrong bytes", "404", "500")
+@pytest.mark.by_default("hang", "404", "wrong bytes")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_server_with_a_fault_is_met_once(
     filled: dict[str, bytes], new_machine: NewMachine, fault: str

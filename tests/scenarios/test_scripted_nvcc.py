@@ -128,12 +128,7 @@ def compile_and_edit(workspace: Workspace, what: str) -> list[str]:
     return outcomes
 
 
-@pytest.mark.by_default(
-    "a search path",
-    "it waits for nvcc",
-    "a variable for others",
-    "a script behind it that looks for the dry run",
-)
+@pytest.mark.by_default("a search path", "it waits for nvcc", "a script behind it that looks for the dry run")
 @pytest.mark.parametrize("what", HANDS_ON)
 def test_a_script_that_becomes_nvcc_is_seen_through(bench: Workspace, what: str) -> None:
     first, second, third, fourth = compile_and_edit(bench, what)

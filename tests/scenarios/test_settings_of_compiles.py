@@ -41,6 +41,7 @@ def contents_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
     }
 
 
+@pytest.mark.by_default("NVCCACHE_MAX_SIZE-ten-max_size")
 @pytest.mark.parametrize(
     ("variable", "value", "counted"),
     [

@@ -53,6 +53,7 @@ def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
         assert path.read_bytes() == expected
 
 
+@pytest.mark.by_default("names", "working directories")
 @pytest.mark.parametrize("where", ["names", "folders", "working directories"])
 def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str) -> None:
     write(workspace, SOURCE)
@@ -76,6 +77,7 @@ def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str
     assert counters.hit()["cicc"] == 2 * (len(paths) - 1)
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", ["-c", "-dc"])
 def test_units_named_after_their_outputs_are_what_they_are_alone(
     workspace: Workspace, tmp_path: Path, nvcc: str, mode: str
@@ -99,6 +101,7 @@ def test_units_named_after_their_outputs_are_what_they_are_alone(
     link(workspace, names, (mode,))
 
 
+@pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("source", [DEVICE_ERROR, PTXAS_ERROR], ids=["cicc", "ptxas"])
 def test_a_failure_is_told_to_everybody_as_nvcc_tells_it(
     workspace: Workspace, toolkit: Path, source: str
@@ -260,6 +263,7 @@ def has_tool(workspace: Workspace, call: Call) -> bool:
     return any(is_below(pid, call.pid) for pid, _ in tools_of(workspace))
 
 
+@pytest.mark.by_default("4-1", "1-3")
 @pytest.mark.parametrize(
     ("places", "count"),
     [

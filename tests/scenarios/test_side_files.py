@@ -40,6 +40,7 @@ def entries(log: Path) -> int:
     return sum(not line.startswith(" ") for line in log.read_text().splitlines())
 
 
+@pytest.mark.by_default("log")
 @pytest.mark.parametrize(
     "text", [f"echo x >> log\n{BECOMES}", f"export DEPENDENCIES_OUTPUT=log\n{BECOMES}"], ids=["log", "gcc"]
 )
@@ -107,7 +108,7 @@ LOCKS: dict[str, tuple[str, str, Change]] = {
 NOT_RECORDED = ("ln", "os.link", "mkfifo")
 
 
-@pytest.mark.by_default("mkdir", "mkdir, a link", "noclobber", "a test first", "os.symlink", "O_EXCL")
+@pytest.mark.by_default("mkdir", "mkdir, a link", "O_EXCL")
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_that_was_to_be_had(bench: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
@@ -117,7 +118,7 @@ def test_a_lock_that_was_to_be_had(bench: Workspace, lock: str) -> None:
     check(bench, Case(takes, files, which, prepare=prepare, is_recorded=lock not in NOT_RECORDED))
 
 
-@pytest.mark.by_default("mkdir", "os.link")
+@pytest.mark.by_default("mkdir")
 @pytest.mark.parametrize("lock", [name for name in LOCKS if name != "mkdir, a link"])
 def test_a_lock_that_was_not(bench: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
@@ -145,6 +146,7 @@ REMOVED = {
 }
 
 
+@pytest.mark.by_default("os.unlink", "os.replace")
 @pytest.mark.parametrize("how", REMOVED)
 def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how: str) -> None:
     """The compile that found it tells nothing of one that does not."""
@@ -161,6 +163,7 @@ def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how
         assert made == expected
 
 
+@pytest.mark.by_default("a lock")
 @pytest.mark.parametrize(
     "text",
     [

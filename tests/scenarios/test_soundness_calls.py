@@ -237,9 +237,7 @@ def creating_with(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
-@pytest.mark.by_default(
-    "a definition is added", "directories change places", "an option file of an option file changes"
-)
+@pytest.mark.by_default("a definition is added", "an option file of an option file changes")
 @pytest.mark.parametrize("rule", COMMAND_LINES)
 def test_the_command_line_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, COMMAND_LINES[rule])

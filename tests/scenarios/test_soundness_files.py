@@ -188,8 +188,6 @@ DEBUG = {
 
 @pytest.mark.by_default(
     "a header that only one device pass sees",
-    "a header of a header of a header",
-    "a header whose name is a macro",
     "a header with a hash and a colon",
     "the same size and date",
     "what a link leads to",

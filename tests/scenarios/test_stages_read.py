@@ -71,6 +71,7 @@ def is_watched(path: str, names: dict[str, set[str]]) -> bool:
     return True
 
 
+@pytest.mark.by_default("plain")
 @pytest.mark.skipif(not STRACE, reason="strace is not installed")
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_record_holds_everything_that_nvcc_looked_at(workspace: Workspace, name: str) -> None:
@@ -99,6 +100,7 @@ def is_beside(path: str, temporary: str) -> bool:
     return Path(path).parent in (Path(temporary), Path(temporary) / "crt")
 
 
+@pytest.mark.by_default("-march=native", "-O2")
 @pytest.mark.parametrize("option", ["-march=native", "-mtune=native", "-O2"])
 def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str) -> None:
     workspace.write("a.cu", "int f() { return 1; }\n")
