@@ -1,0 +1,146 @@
+"""Names below /proc and /dev that are files like any other: whatever /proc only renames, and /dev/shm.
+
+What the kernel makes up when it is read is in test_observed_clocks.py and test_observed_callers.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.observed_cases import Case, bench, call, check, light
+from scenarios.support.observed_wrappers import script
+from scenarios.support.soundness_cases import KERNEL, Change, Link, link, remove, uses, value, write
+
+__all__ = ["bench", "light"]
+
+DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
+INCLUDING = uses("<h.h>")
+HERE, TOP = "/proc/self/cwd", "/proc/self/root"
+HEADERS = {"a.cu": INCLUDING, "inc/h.h": value(1)}
+EMBEDDING = KERNEL.replace("VALUE", "1") + 'asm(".data\\n.incbin \\"/proc/self/cwd/data\\"\\n.text");\n'
+
+
+def wrapped(text: str, change: Change, files: dict[str, str | Link | None] | None = None) -> Case:
+    command = call("-ccbin {work}/wrapper")
+    return Case(change, {"a.cu": DEFAULT, **(files or {})}, command, prepare=script(text))
+
+
+def number_of(name: str, before: str = "") -> str:
+    return f'{before}exec "{{g++}}" "-DVALUE=$(cat {name})" "$@"'
+
+
+NUMBER, NEXT = {"number": "1"}, write("number", "2")
+CASES = {
+    "a header": Case(write("inc/h.h", value(2)), HEADERS, call(f"-I {HERE}/inc")),
+    "a header from the root": Case(write("inc/h.h", value(2)), HEADERS, call("-I /proc/self/root{work}/inc")),
+    "a header by two of them": Case(
+        write("inc/h.h", value(2)), HEADERS, call(f"-I {TOP}/proc/thread-self/cwd/./inc")
+    ),
+    "a header by a link to it": Case(
+        write("inc/h.h", value(2)),
+        {**HEADERS, "here": Link(HERE)},
+        call("-I {work}/here/inc"),
+        is_recorded=None,
+    ),
+    "a header that appears": Case(
+        write("early/h.h", value(2)), {**HEADERS, "early": None}, call(f"-I {HERE}/early -I {HERE}/inc")
+    ),
+    "a link that turns": Case(
+        link("inc", "two"),
+        {"a.cu": INCLUDING, "one/h.h": value(1), "two/h.h": value(2), "inc": Link("one")},
+        call(f"-I {HERE}/inc"),
+    ),
+    "a file that is embedded": Case(write("data", "2"), {"a.cu": EMBEDDING, "data": "1"}, call()),
+    "a file that is included before all": Case(
+        write("h.h", value(2)), {"a.cu": KERNEL, "h.h": value(1)}, call(f"-include {HERE}/h.h")
+    ),
+    "a compiler": Case(
+        script('exec "{g++}" -DVALUE=2 "$@"'),
+        {"a.cu": DEFAULT},
+        call(f"-ccbin {HERE}/wrapper"),
+        prepare=script('exec "{g++}" -DVALUE=1 "$@"'),
+    ),
+    "a compiler that a compiler starts": Case(
+        script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
+        {"a.cu": DEFAULT},
+        call("-ccbin {work}/wrapper"),
+        prepare=lambda workspace: (
+            script(f'exec {HERE}/inner "$@"')(workspace),
+            script('exec "{g++}" -DVALUE=1 "$@"', "inner")(workspace),
+        ),
+    ),
+    "a file of a script": wrapped(number_of(f"{HERE}/number"), NEXT, NUMBER),
+    "a file of a script's own thread": wrapped(
+        'read value </proc/thread-self/cwd/number\nexec "{g++}" -DVALUE=$value "$@"', NEXT, NUMBER
+    ),
+    "a file of a script that works elsewhere": wrapped(
+        'value=$(cd {work}/inner && cat /proc/self/cwd/number)\nexec "{g++}" -DVALUE=$value "$@"',
+        write("inner/number", "2"),
+        {"inner/number": "1", "number": "3"},
+    ),
+    "a file below a descriptor": wrapped(
+        number_of("/dev/fd/9/number", "exec 9<{work}/inner\n"),
+        write("inner/number", "2"),
+        {"inner/number": "1"},
+    ),
+    "a name that a script asks for": wrapped(
+        f'[ -e {HERE}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write("more", "")
+    ),
+}
+
+
+@pytest.mark.parametrize("which", CASES)
+@pytest.mark.by_default("a header", "a compiler", "a file of a script that works elsewhere")
+def test_a_name_that_proc_only_renames(bench, which):
+    check(bench, CASES[which])
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A directory on /dev/shm."""
+    try:
+        made = tempfile.mkdtemp(prefix="nvccache-test-", dir="/dev/shm")
+    except OSError:
+        pytest.skip("nothing can be written to /dev/shm here")
+    yield Path(made)
+    shutil.rmtree(made)
+
+
+IN_MEMORY = {
+    "a header that appears": lambda place: Case(
+        write(f"{place}/gen/h.h", value(2)), {**HEADERS, f"{place}/gen": None}, call(f"-I {place}/gen -I inc")
+    ),
+    "a header in a directory that appears": lambda place: Case(
+        write(f"{place}/gen/h.h", value(2)), HEADERS, call(f"-I {place}/gen -I inc")
+    ),
+    "a header": lambda place: Case(
+        write(f"{place}/h.h", value(2)), {"a.cu": INCLUDING, f"{place}/h.h": value(1)}, call(f"-I {place}")
+    ),
+    "a name that a script asks for": lambda place: wrapped(
+        f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write(f"{place}/more", "")
+    ),
+    "a name that goes": lambda place: wrapped(
+        f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"',
+        remove(f"{place}/more"),
+        {f"{place}/more": ""},
+    ),
+    "a directory that a script lists": lambda place: wrapped(
+        f'exec "{{g++}}" "-DVALUE=$(ls {place} | wc -l)" "$@"', write(f"{place}/2", ""), {f"{place}/1": ""}
+    ),
+    "a source": lambda place: Case(
+        write(f"{place}/a.cu", KERNEL.replace("VALUE", "2")),
+        {f"{place}/a.cu": KERNEL.replace("VALUE", "1")},
+        call(line=f"-c {place}/a.cu -o a.o", makes=("a.o",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", IN_MEMORY)
+@pytest.mark.by_default("a header that appears", "a name that a script asks for")
+def test_files_in_memory_are_files(bench, memory, which):
+    check(bench, IN_MEMORY[which](memory))
