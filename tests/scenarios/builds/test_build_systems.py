@@ -81,7 +81,9 @@ def check_warm(project: Build, calls: list[Event]) -> None:
 @pytest.mark.by_default("cmake-ninja", "make-shim")
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_project(project: Build) -> None:
+    # What plain nvcc makes of the project as it is, and of it with an edited header.
     plain, edited = made_plainly(project)
+    # The same build directory, made anew: through an empty cache, then through a full one.
     for check in (check_cold, check_warm):
         project.begin(ours=True)
         made, calls = project.cached()
@@ -90,6 +92,7 @@ def test_a_project(project: Build) -> None:
         assert project.is_done(ours=True)
         check(project, calls)
 
+    # A source that is only touched is built again by the build system, and answered by nvccache.
     touch(project.workspace.directory / TOUCHED)
     made, calls = project.cached()
     assert made.differing(plain) == []
@@ -97,6 +100,7 @@ def test_a_project(project: Build) -> None:
     assert len(found) == 1 + project.system.links_by_nvcc
     assert [name for name, outcome in found.items() if outcome == "direct_hit" and "round" in name]
 
+    # The readers of an edited header are compiled, and nothing else is.
     project.workspace.write(HEADER, EDITED)
     made, calls = project.cached()
     assert made.differing(edited) == []

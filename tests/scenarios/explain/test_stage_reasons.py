@@ -91,9 +91,12 @@ def test_a_register_limit_is_told_with_both_values(compiled):
 
 
 def test_a_header_is_told_with_what_follows_from_it(compiled):
+    # In `compiled` a.cu has been compiled once. One thing changes, and it is compiled again.
     compiled.write("a.h", "#pragma once\n#define NUMBER 2\n")
     assert compiled.cached(*LINE).status == 0
+    # Stage -> the sentence of `explain` for it; `why` checks that JSON, the tree and the text agree.
     found = why(compiled)
+    # Every stage that ran is here. Those that read the header name it; others name the tool before them.
     assert found.pop("fatbinary").startswith(OF_PTXAS)
     assert found == {
         **passes("`a.h` changed"),

@@ -144,8 +144,14 @@ CASES = {
         {"one.h": value(1), "two.h": value(2), "inc/h.h": Link("../one.h")},
         SEARCHED,
     ),
+    # Read: compiled twice, the second time by the record, with a.cu (which includes "h.h") and these files;
+    # then the change is made, and `explain` must give this cause; SEARCHED is the command line, with -Iinc.
+    # By default a case also says that plain nvcc now makes something else, and that no direct hit is allowed.
     "what a link leads to": Case(
-        write("one.h", value(2)), CHANGED, {"one.h": value(1), "inc/h.h": Link("../one.h")}, SEARCHED
+        change=write("one.h", value(2)),
+        cause=CHANGED,
+        files={"one.h": value(1), "inc/h.h": Link("../one.h")},
+        call=SEARCHED,
     ),
     "a linked directory that leads elsewhere": Case(
         link("inc", "two"),

@@ -171,10 +171,14 @@ def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
 def test_a_cache_directory_that_cannot_be_used(
     primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
 ) -> None:
+    # A source that has been compiled, and the object that plain nvcc makes of it.
     workspace, expected = primed
     shutil.rmtree(workspace.cache)
     workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
+    # What goes wrong is a context manager, so that nothing of it outlives the test.
     with place(workspace.cache):
+        # Status 0, no word on any stream, and that object: nobody who compiles may notice. Twice, since the
+        # first call may have left something half done.
         check_compiles(workspace, expected)
         check_compiles(workspace, expected)
 

@@ -40,12 +40,16 @@ DEVICE_COMPILERS = {"cicc", "ptxas"}
 @pytest.mark.by_default(*BY_DEFAULT)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_second_machine_compiles_nothing(tmp_path: Path, new_machine: NewMachine, kind: str) -> None:
+    # A server of this kind that is started for the test, and how machines reach it.
     with remote(kind, tmp_path / "remote") as shared:
+        # The first machine has an empty cache and may write (`,rw`); what it made is sent before we go on.
         one = new_machine("one", f"{shared.url},rw", **shared.environ)
         assert compile_like_plain(one, *TWO).outcome == "miss"
+        # Another home, cache and checkout. The object is compared with the one that plain nvcc makes there.
         two = new_machine("two", shared.url, **shared.environ)
         counters = compile_like_plain(two, *TWO)
         assert (counters.outcome, counters.ran()) == ("direct_hit", {})
+        # What came from the server is in the own cache then.
         two.environ["NVCCACHE_REMOTE"] = ""
         assert compile_like_plain(two, *TWO).outcome == "direct_hit"
 

@@ -76,8 +76,12 @@ def test_an_edit_makes_those_stages_run_whose_inputs_say_something_else(
     workspace: Workspace, name: str
 ) -> None:
     """And none when it is taken back."""
+    # A row is the files that are other ones after the edit, and the stages that then have to run. That of
+    # "what leaves the PTX as it is" says: cicc reads other text, makes the same PTX, and all behind it hit.
     after, ran = EDITS[name]
+    # Compiles, edits, compiles again and compares with plain nvcc's object; the call as such is forgotten.
     counters = check_edit(workspace, (BEFORE, after))
+    # Exactly these: a stage too few may be stale, a stage too many is time that the user pays.
     assert set(counters.compiled()) == ran
     put(workspace, {**dict.fromkeys(after), **BEFORE})
     argv = ("-c", "a.cu")

@@ -42,12 +42,17 @@ LINES = [
 @pytest.mark.by_default(LINES[0])
 @pytest.mark.parametrize("line", LINES)
 def test_the_second_time_it_is_a_direct_hit(workspace: Workspace, line: str) -> None:
+    # A workspace is an empty directory, an empty cache and an environment without the developer's settings.
     (workspace.directory / "out").mkdir()
     workspace.write("a.cu", SOURCE.replace("@", "1"))
+    # What has just changed might change again: no call that has read it is recorded.
     time.sleep(OLD_ENOUGH)
     argv = ["a.cu", *line.split()]
+    # Through nvccache, then by plain nvcc, from the same files. It fails where the status, a message or a
+    # byte differs; what nvccache counted meanwhile comes third.
     outcomes = [both_ways(workspace, *argv)[2].outcome for _ in range(2)]
     assert outcomes == ["miss", "direct_hit"]
+    # Other device code must not be answered with the old.
     workspace.write("a.cu", SOURCE.replace("@", "2"))
     assert both_ways(workspace, *argv)[2].outcome == "miss"
 
