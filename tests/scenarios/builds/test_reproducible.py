@@ -112,7 +112,7 @@ def take_products(project: Workspace, targets: Sequence[Target]) -> Iterator[tup
 def test_every_build_makes_the_same(
     project: Workspace, reference_directory: Path, request: pytest.FixtureRequest
 ) -> None:
-    rounds = 100 if request.config.getoption("--every-case") else 4
+    rounds = 100 if request.config.getoption("--every-case") else 2
     expected = references(project, reference_directory)
     first: dict[str, bytes] = {}
     for number in range(rounds):

@@ -35,6 +35,15 @@ def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     return workspace
 
 
+@pytest.mark.by_default(
+    "-DSTEP=2-ran0",
+    "-DUNUSED-ran1",
+    "-include extra/extra.h-ran3",
+    "-Xcompiler -march=native-ran7",
+    "-Xptxas -O1-ran8",
+    "-lineinfo-ran10",
+    "--options-file options.txt-ran15",
+)
 @pytest.mark.parametrize(
     ("options", "ran"),
     [
@@ -95,6 +104,7 @@ def test_the_options_file_is_read_again(warm: Workspace) -> None:
     assert set(rebuild(warm, "-c", "a.cu", "--options-file", "edited.txt").compiled()) == ALL
 
 
+@pytest.mark.by_default("NVCC_APPEND_FLAGS--DSTEP=4-ran0", "PTXAS_FLAGS--O2-ran3", "INCLUDES--DSTEP=6-ran2")
 @pytest.mark.parametrize(
     ("variable", "value", "ran"),
     [
@@ -109,6 +119,7 @@ def test_the_environment_that_nvcc_reads(warm: Workspace, variable: str, value: 
     assert set(rebuild(warm, "-c", "a.cu", **{variable: value}).compiled()) == ran
 
 
+@pytest.mark.by_default("CPATH")
 @pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
 def test_the_environment_that_names_include_directories(warm: Workspace, variable: str) -> None:
     warm.write("first/given.h", "#define GIVEN 1\n")
@@ -138,6 +149,7 @@ def test_the_colours_of_diagnostics_are_those_of_this_compile(warm: Workspace) -
     rebuild(warm, *options, GCC_COLORS="warning=01;36")
 
 
+@pytest.mark.by_default("-g", "-G")
 @pytest.mark.parametrize("option", ["-g", "-G", "-lineinfo"])
 def test_debug_information_names_the_working_directory(
     warm: Workspace, option: str, reference_directory: Path

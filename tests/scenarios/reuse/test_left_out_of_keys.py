@@ -112,6 +112,12 @@ def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
     check(warm, cwd=tmp_path, TMPDIR="plain")
 
 
+@pytest.mark.by_default(
+    "TERM-xterm-256color-direct_hit",
+    "GCC_COLORS-error=01;31-direct_hit",
+    "LIBRARIES--L/nowhere-stage_hit",
+    "TZ-Asia/Tokyo-direct_hit",
+)
 @pytest.mark.parametrize(
     ("variable", "value", "outcome"),
     [

@@ -136,7 +136,7 @@ def skip_without_hidden_ids(workspace: Workspace) -> None:
         pytest.skip("before CUDA 13, other libraries see symbols with an id")
 
 
-@pytest.mark.by_default("a function", "a variable of device code")
+@pytest.mark.by_default("a variable of device code")
 @pytest.mark.parametrize("begins_with", list(FIRST_DEFINITIONS)[:-1])
 def test_a_unit_with_an_id_is_shared_where_no_link_takes_both(
     workspace: Workspace, tmp_path: Path, begins_with: str

@@ -92,6 +92,20 @@ def twice_like_plain(inputs: Workspace, *argv: str) -> list[str]:
     return outcomes
 
 
+@pytest.mark.by_default(
+    "dependencies",
+    "dependencies to the file of a rule",
+    "dependencies to one of two files",
+    "dependencies to an object",
+    "dependencies of several",
+    "dependencies with a warning",
+    "text",
+    "text to a file",
+    "text of C++",
+    "text with a warning",
+    "version",
+    "help",
+)
 @pytest.mark.parametrize("case", ANSWERED)
 def test_a_query_is_answered_as_nvcc_answers_it(inputs: Workspace, case: str) -> None:
     argv, product = ANSWERED[case]
@@ -99,6 +113,7 @@ def test_a_query_is_answered_as_nvcc_answers_it(inputs: Workspace, case: str) ->
     assert not product or (inputs.directory / product).stat().st_size > 10
 
 
+@pytest.mark.by_default("-E missing.cu", "-MM -MF a.d missing.cu")
 @pytest.mark.parametrize(
     "argv", ["-MM missing.cu", "-E missing.cu", "-M a.cu -DMORE -include nowhere.h", "-MM -MF a.d missing.cu"]
 )
@@ -106,6 +121,11 @@ def test_a_query_that_fails_does_so_each_time(inputs: Workspace, argv: str) -> N
     assert twice_like_plain(inputs, *argv.split(), *INCLUDED) == ["failed", "failed"]
 
 
+@pytest.mark.by_default(
+    "-V -nonsense-information",
+    "-M -keep a.cu-preprocess_only",
+    "-MM -MG a.cu-unknown_option",
+)
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
@@ -172,6 +192,14 @@ def like_plain(inputs: Workspace, *argv: str, **variables: str) -> Counters:
     return counters
 
 
+@pytest.mark.by_default(
+    "an edited source--E",
+    "an edited header--MM",
+    "a header further up the search path--M -MF a.d",
+    "a header that was looked for--E -o a.ii",
+    "another nvcc--MM",
+    "an option file--E",
+)
 @pytest.mark.parametrize("asked", ASKED, ids=" ".join)
 @pytest.mark.parametrize("case", CHANGES)
 def test_what_was_read_counts(inputs: Workspace, case: str, asked: tuple[str, ...]) -> None:
@@ -186,6 +214,7 @@ def test_what_was_read_counts(inputs: Workspace, case: str, asked: tuple[str, ..
     assert like_plain(inputs, *argv).outcome == "query_hit"
 
 
+@pytest.mark.by_default("CPATH", "NVCC_APPEND_FLAGS")
 @pytest.mark.parametrize("name", VARIABLES)
 def test_variables_count(inputs: Workspace, name: str) -> None:
     inputs.write("elsewhere/maybe.h", "struct Maybe;\n")
@@ -298,6 +327,11 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.by_default(
+    "one that chooses by its arguments",
+    "one that looks for a terminal",
+    "one that tells the time",
+)
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_an_nvcc_that_is_a_script(inputs: Workspace, case: str) -> None:
     text, outcomes = SCRIPTS[case]
@@ -323,6 +357,19 @@ ENDS = {
 }
 
 
+@pytest.mark.by_default(
+    "a full device--M loud.cu",
+    "a closed descriptor--M loud.cu",
+    "a closed descriptor of messages--M loud.cu",
+    "a limit of size--M loud.cu",
+    "one file with the messages--M loud.cu",
+    "a full device--E a.cu",
+    "one file with the messages--E loud.cu",
+    "a pipe that nobody reads---version",
+    "a pipe that is read in part--E a.cu",
+    "a file that is appended to--E a.cu",
+    "nothing---version",
+)
 @pytest.mark.parametrize("argv", ["-E a.cu", "-M loud.cu", "-E loud.cu", "--version"])
 @pytest.mark.parametrize("case", ENDS)
 def test_an_answer_that_cannot_be_written_fails_as_nvcc_does(inputs: Workspace, case: str, argv: str) -> None:

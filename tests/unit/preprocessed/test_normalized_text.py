@@ -280,6 +280,14 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
         return None
 
 
+@pytest.mark.by_default(
+    "plain-0-None",
+    "plain-0-0",
+    "misleading-0-None",
+    "misleading-0-0",
+    "in a row-0-None",
+    "in a row-0-0",
+)
 @pytest.mark.parametrize("least", [None, 0])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
