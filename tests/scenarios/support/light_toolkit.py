@@ -41,6 +41,8 @@ BIN = {
     "fatbinary": "bin/fatbinary",
 }
 
+_SUFFICES: dict[str, bool] = {}  # nvcc -> whether it compiles with these headers, which one test finds out
+
 
 def light_toolkit(workspace: Workspace, destination: Path) -> Path:
     """Make the workspace use such a toolkit; the whole one where its headers are of another kind."""
@@ -48,13 +50,20 @@ def light_toolkit(workspace: Workspace, destination: Path) -> Path:
     toolkit = copy_toolkit(workspace, destination)
     replace(toolkit / "include/cuda_runtime.h", _RUNTIME, 0o644)
     replace(toolkit / "include/crt/common_functions.h", "", 0o644)
-    probe = workspace.write("probe.cu", SOURCE)
-    if workspace.plain("-c", probe.name, "-o", "probe.o", *HOST_OPTIONS).status != 0:
+    if whole not in _SUFFICES:
+        _SUFFICES[whole] = _compiles(workspace)
+    if not _SUFFICES[whole]:
         workspace.nvcc = whole
         toolkit = copy_toolkit(workspace, destination.with_name(f"{destination.name}-whole"))
+    return toolkit
+
+
+def _compiles(workspace: Workspace) -> bool:
+    probe = workspace.write("probe.cu", SOURCE)
+    done = workspace.plain("-c", probe.name, "-o", "probe.o", *HOST_OPTIONS)
     for name in ("probe.cu", "probe.o"):
         (workspace.directory / name).unlink(missing_ok=True)
-    return toolkit
+    return done.status == 0
 
 
 def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
