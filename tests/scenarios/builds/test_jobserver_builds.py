@@ -293,6 +293,7 @@ def a_file_for_a_fifo(ends: tuple[int, int], directory: Path) -> tuple[str, tupl
     return f"fifo:{directory}/file", ()
 
 
+@pytest.mark.by_default("closed_descriptors", "ends_that_were_not_handed_on", "no_fifo")
 @pytest.mark.parametrize(
     "wrong",
     [

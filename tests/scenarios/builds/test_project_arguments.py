@@ -81,7 +81,7 @@ TIME = re.compile(rb"Compile time = [\d.]+ ms")  # ptxas tells how long it took
 SINCE = {"tensorrt-llm": (11, 8), "cudf": (11, 5)}
 
 
-@pytest.mark.by_default("pytorch", "rust-cc", "kokkos")
+@pytest.mark.by_default("pytorch", "kokkos")
 @pytest.mark.parametrize("name", PROJECTS)
 def test_a_project(workspace: Workspace, tmp_path: Path, name: str, reference_directory: Path) -> None:
     light_toolkit(workspace, tmp_path / "toolkit")

@@ -52,7 +52,7 @@ def clean(workspace, *options):
     return told[1]
 
 
-@pytest.mark.by_default("on*.o", "{0}/one.cu")
+@pytest.mark.by_default("on*.o")
 @pytest.mark.parametrize("glob", ["one.cu", "on*.o", "{0}/one.cu", "{0.parent}/*/one.o"])
 def test_an_object_that_matches_is_compiled_by_every_tool(compiled, glob, monkeypatch):
     removed = clean(compiled, "--matching", glob.format(compiled.directory))

@@ -85,6 +85,7 @@ def test_a_script_as_host_compiler(workspace: Workspace) -> None:
     assert [state for state, _ in lines["host compiler"]] == ["ok"]
 
 
+@pytest.mark.by_default("missing")
 @pytest.mark.parametrize("kind", ["file", "missing"])
 def test_a_cache_directory_that_cannot_be_written(workspace: Workspace, kind: str) -> None:
     place = workspace.write("not-a-directory", "")

@@ -63,6 +63,10 @@ def test_a_first_compile_is_one_of_each_stage(compiled):
     assert {"cudafe++", "cicc for compute_80", "ptxas for sm_80", "fatbinary", "host compile"} <= found.keys()
 
 
+@pytest.mark.by_default(
+    "options0-ptxas for sm_80-`-O1` was added to its command line",
+    "options3-cicc for compute_80-`-ftz=1` instead of `-ftz=0`",
+)
 @pytest.mark.parametrize(
     ("options", "name", "clause"),
     [

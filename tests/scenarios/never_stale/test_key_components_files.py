@@ -62,6 +62,7 @@ def test_each_tool_that_is_replaced(workspace: Workspace, toolkit: Path) -> None
     assert set(rebuild(workspace, "-c", "a.cu").compiled()) == set()
 
 
+@pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("stage", TOOLS)
 def test_a_tool_that_makes_something_else(workspace: Workspace, toolkit: Path, stage: str) -> None:
     rebuild(workspace, "-c", "a.cu")

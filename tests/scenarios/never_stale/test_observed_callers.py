@@ -188,6 +188,7 @@ STATES = {  # what a wrapper looks at, and what is run before the call, once thi
 }
 
 
+@pytest.mark.by_default("the umask", "what standard input is", "groups", "the name of the machine")
 @pytest.mark.parametrize("what", STATES)
 def test_what_a_wrapper_sees_of_the_caller(bench: Workspace, what: str) -> None:
     show, *states = STATES[what]

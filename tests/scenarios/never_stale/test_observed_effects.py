@@ -19,6 +19,7 @@ SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 WRAPPED = call("-ccbin {work}/wrapper")
 
 
+@pytest.mark.by_default("echo x > {work}/report", "echo x >> {work}/report")
 @pytest.mark.parametrize(
     "text",
     [
@@ -48,6 +49,7 @@ RECORDED = {
 }
 
 
+@pytest.mark.by_default("a log that grows", "a temporary file")
 @pytest.mark.parametrize("what", RECORDED)
 def test_who_leaves_nothing_behind_is_recorded(bench: Workspace, what: str) -> None:
     set_up(bench, Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(RECORDED[what])))

@@ -126,7 +126,7 @@ def test_what_is_missing_shows(sources):
     assert missing(found, read, loaded, str(sources.directory)) == [str(sources.directory / "one.h")]
 
 
-@pytest.mark.by_default("behind a script", "a program")
+@pytest.mark.by_default("a program")
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_is_read_is_missing(sources, kind):
     for needed in NEEDED.get(kind, ()):

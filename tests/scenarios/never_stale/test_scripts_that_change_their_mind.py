@@ -338,7 +338,6 @@ def prepare(bench: Workspace, turn: Turn) -> None:
     "where headers are",
     "bash: BASH_ENV",
     "its own text",
-    "the mask",
     "whether the object is there",
 )
 @pytest.mark.parametrize("what", MINDS)

@@ -276,11 +276,7 @@ ASKED = {
 }
 
 
-@pytest.mark.by_default(
-    "beside the header that includes it",
-    "behind include_next",
-    "for an option that includes it",
-)
+@pytest.mark.by_default("beside the header that includes it", "for an option that includes it")
 @pytest.mark.parametrize("rule", EARLIER)
 def test_a_header_that_appears_earlier_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, EARLIER[rule])

@@ -65,7 +65,7 @@ def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, tu
     check_heals(workspace, expected)
 
 
-@pytest.mark.by_default("blob-v3", "stage-v6", "replay-v9", "input-record-v8")
+@pytest.mark.by_default("blob-v3", "stage-v6", "replay-v9")
 @pytest.mark.parametrize("bucket", [bucket for bucket in BUCKETS if bucket != "tool-v2"])
 def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
     """Each is whole, and is not what its name says."""

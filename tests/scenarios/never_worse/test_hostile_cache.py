@@ -213,7 +213,16 @@ def _check(workspace: Workspace, expected: bytes, choose: random.Random) -> None
         _compile(workspace, expected)
 
 
-@pytest.mark.by_default(*(f"{kind}-0" for kind in KINDS))
+@pytest.mark.by_default(
+    "link to a file-0",
+    "link to a folder-0",
+    "fifo-0",
+    "device-0",
+    "folder-0",
+    "huge-0",
+    "bomb-0",
+    "of somebody else-0",
+)
 @pytest.mark.parametrize("number", range(PLANTINGS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_somebody_plants_leads_nowhere(

@@ -212,7 +212,7 @@ def test_a_variable_that_the_tool_asks_for_keeps_it_here(
     assert engine.executed == 0
 
 
-@pytest.mark.by_default(fake_engine.NO_WORKERS, fake_engine.WRONG_DIGEST, fake_engine.FAILS)
+@pytest.mark.by_default(fake_engine.NO_WORKERS, fake_engine.WRONG_DIGEST)
 @pytest.mark.parametrize(
     "trouble",
     [

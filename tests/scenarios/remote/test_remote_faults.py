@@ -94,7 +94,7 @@ def _url(scheme: str, port: int) -> str:
     }[scheme]
 
 
-@pytest.mark.by_default("silent-redis", "full_backlog-s3")
+@pytest.mark.by_default("silent-redis")
 @pytest.mark.parametrize("scheme", ["http", "redis", "s3"])
 @pytest.mark.parametrize("place", ["closed", "silent", "full_backlog"])
 def test_a_place_without_a_server(new_machine: NewMachine, place: str, scheme: str) -> None:

@@ -248,7 +248,7 @@ def test_a_header_of_the_user_that_asks(workspace: Workspace, tmp_path: Path, us
         assert counters.compiled().keys() >= FRONT
 
 
-@pytest.mark.by_default("__FILE__")
+@pytest.mark.full
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
 def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
     """The header has another name, and the text is the same otherwise."""

@@ -62,7 +62,7 @@ def compile_in(workspace: Workspace, checkout: str, *options: str) -> Counters:
     return counters
 
 
-@pytest.mark.by_default("-dc")
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> None:
     check_out(workspace, _FIRST + _INTERNAL + _NAMED)
@@ -152,7 +152,7 @@ def test_a_unit_with_an_id_is_shared_where_no_link_takes_both(
         assert compile_shared(workspace, checkout)[0] == "direct_hit"
 
 
-@pytest.mark.by_default("a function", "a variable of device code")
+@pytest.mark.by_default("a variable of device code")
 @pytest.mark.parametrize("begins_with", list(FIRST_DEFINITIONS))
 def test_what_plain_nvcc_can_link_can_be_linked(
     workspace: Workspace, tmp_path: Path, begins_with: str

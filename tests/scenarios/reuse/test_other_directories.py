@@ -52,6 +52,7 @@ def compile_in(
     return counters
 
 
+@pytest.mark.by_default("plain", "id")
 @pytest.mark.parametrize("text", [PLAIN, INTERNAL, NAMED], ids=["plain", "id", "named"])
 def test_a_second_build_directory_takes_it_whole(workspace: Workspace, text: str) -> None:
     """The words say where the source is, so that its path may be in the object."""
@@ -64,6 +65,7 @@ def test_a_second_build_directory_takes_it_whole(workspace: Workspace, text: str
     assert compile_in(workspace, "p/b3", source, include).outcome != "direct_hit"
 
 
+@pytest.mark.by_default("named")
 @pytest.mark.parametrize("text", [PLAIN, NAMED], ids=["plain", "named"])
 def test_relative_words_mean_the_same_in_each_checkout(workspace: Workspace, text: str) -> None:
     check_out(workspace, text, "p", "q")
@@ -75,7 +77,7 @@ def test_relative_words_mean_the_same_in_each_checkout(workspace: Workspace, tex
     assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
 
 
-@pytest.mark.by_default("plain", "mapped", "id", "named", "debug")
+@pytest.mark.by_default("plain", "id", "debug")
 @pytest.mark.parametrize(
     ("text", "options", "outcome", "again"),
     [
@@ -185,6 +187,7 @@ def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
     assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
 
 
+@pytest.mark.by_default("case $* in *VALUE*) ;; esac; ")
 @pytest.mark.parametrize("told", ["", "case $* in *VALUE*) ;; esac; "])
 def test_a_script_that_looks_at_its_arguments(workspace: Workspace, told: str) -> None:
     """It may choose by the path of the checkout, which is not the same for the other."""
@@ -229,6 +232,7 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         assert workspace.cached(*argv, cwd=folder, PWD=str(folder)).status == 0
 
 
+@pytest.mark.by_default("id", "debug", "option")
 @pytest.mark.parametrize(
     ("text", "options", "cause", "detail"),
     [

@@ -69,7 +69,7 @@ def compiled(bench: Workspace, source: Path, cwd: Path, output: str = "a.o") -> 
     return both_ways(bench, *line, cwd=cwd, PWD=str(cwd))[2]
 
 
-@pytest.mark.by_default("one exec", "one that sorts words")
+@pytest.mark.by_default("one that sorts words")
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_much_is_found_as_behind_nvcc(bench: Workspace, kind: str) -> None:
     bench.environ["NVCCACHE_BASE_DIR"] = str(bench.directory / "base")

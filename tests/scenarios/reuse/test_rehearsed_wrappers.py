@@ -113,7 +113,7 @@ def compiled(bench: Workspace, *argv: str, cwd: Path | None = None, **variables:
     return both_ways(bench, *argv, cwd=cwd, PWD=str(cwd), **variables)[2]
 
 
-@pytest.mark.by_default("one exec", "as Nix has it", "as MPICH has it, in bash", "Python")
+@pytest.mark.by_default("one exec", "as MPICH has it, in bash")
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_much_is_found_as_behind_the_compiler(bench: Workspace, kind: str) -> None:
     options = put(bench, *KINDS[kind])
@@ -154,6 +154,7 @@ def test_words_that_do_not(bench: Workspace, word: str) -> None:
     assert ran == PASSES
 
 
+@pytest.mark.by_default("-finstrument-functions", "@{work}/words")
 @pytest.mark.parametrize("adds", ["-finstrument-functions", "-include {work}/lines.h", "@{work}/words"])
 def test_words_that_may_have_lines_show(bench: Workspace, adds: str) -> None:
     """Only of words that are known not to: text goes by its bytes then."""
@@ -249,9 +250,7 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
 }
 
 
-@pytest.mark.by_default(
-    "the directory's name", "a descriptor that it opens", "the path of the object", "what it is to compile"
-)
+@pytest.mark.by_default("a descriptor that it opens", "the path of the object", "what it is to compile")
 @pytest.mark.parametrize("what", CHANGEABLE)
 def test_a_wrapper_that_changes_its_mind(bench: Workspace, what: str) -> None:
     """In turns, and once more by the stages alone."""

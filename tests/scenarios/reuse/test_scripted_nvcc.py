@@ -136,12 +136,7 @@ def test_a_script_that_becomes_nvcc_is_seen_through(bench: Workspace, what: str)
     assert third in ("partial_hit", "miss")
 
 
-@pytest.mark.by_default(
-    "it works on afterwards and execs",
-    "where messages go",
-    "a terminal in a script behind it",
-    "it looks at what was made",
-)
+@pytest.mark.by_default("it looks at what was made", "a terminal in a script behind it", "where messages go")
 @pytest.mark.parametrize("what", REMAINS)
 def test_a_script_that_does_more_runs_as_it_is(bench: Workspace, what: str) -> None:
     assert compile_and_edit(bench, what) == ["bypass scripted_nvcc"] * 4

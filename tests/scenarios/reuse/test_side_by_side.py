@@ -53,7 +53,7 @@ def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
         assert path.read_bytes() == expected
 
 
-@pytest.mark.by_default("names", "working directories")
+@pytest.mark.by_default("working directories")
 @pytest.mark.parametrize("where", ["names", "folders", "working directories"])
 def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str) -> None:
     write(workspace, SOURCE)

@@ -120,7 +120,7 @@ def two_files(workspace: Workspace) -> Workspace:
     return workspace
 
 
-@pytest.mark.by_default("-dc", "-rdc=true -c -lineinfo")
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
 def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
     for state in STATES:
@@ -143,6 +143,7 @@ def test_one_file_compiled_to_two_outputs(workspace: Workspace, mode: tuple[str,
         link(workspace, ["first.o", "second.o"], mode)
 
 
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_one_file_in_two_configurations_moved_away_from_one_output(
     workspace: Workspace, mode: tuple[str, ...]
@@ -280,7 +281,7 @@ def test_whole_and_relocatable_objects_share_nothing_that_differs(workspace: Wor
         assert (workspace.directory / "a.o").read_bytes() == alone[mode]
 
 
-@pytest.mark.by_default("-c", "-dc")
+@pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", [*MODES, ("-ptx",), ("-cubin",)], ids=" ".join)
 def test_a_unit_without_external_definition_is_the_same_on_every_run(
     workspace: Workspace, mode: tuple[str, ...]

@@ -133,7 +133,7 @@ def taken(workspace: Workspace) -> Mapping[str, bytes]:
     return files
 
 
-@pytest.mark.by_default("all tools renamed", "a stage on text", "an unknown kind of line")
+@pytest.mark.by_default("all tools renamed", "an unknown kind of line")
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Path, alteration: str) -> None:
     """When all is as it was its own tools change, as in an update."""
