@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.light_toolkit import light_toolkit_on_path
 from scenarios.support.rebuilds import CCBIN, HOST_OPTIONS, rebuild
-from scenarios.support.soundness_cases import OLD_ENOUGH
 from workspaces import Workspace, make_workspace
 
 # Arguments for which glibc's variants with and without FMA (2.28 to 2.42) give another last bit.

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.observed_cases import bench, light
-from scenarios.support.soundness_cases import KERNEL, OLD_ENOUGH
+from scenarios.support.cases import KERNEL, OLD_ENOUGH, bench, light
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]

@@ -6,15 +6,28 @@ import time
 
 import pytest
 
+from scenarios.support.cases import (
+    COMMAND,
+    OLD_ENOUGH,
+    Case,
+    Link,
+    behind,
+    bench,
+    call,
+    light,
+    made_by_cache,
+    made_by_plain,
+    own_toolkit,
+    set_up,
+    value,
+)
 from scenarios.support.light_toolkit import precede
-from scenarios.support.observed_cases import Case, bench, call, light, own_toolkit, set_up, uses
-from scenarios.support.soundness_cases import OLD_ENOUGH, Link, made_by_cache, made_by_plain, value
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
 
 VERSIONS = {"one/h.h": value(1), "two/h.h": value(2)}
-INCLUDE = {"a.cu": uses("#include <h.h>")}
+INCLUDE = {"a.cu": behind("#include <h.h>")}
 # Shell commands, what is there before, and the options.
 CHANGES = {
     "a link to a header": (
@@ -76,7 +89,7 @@ CHANGES = {
 def test_what_changes_while_a_later_stage_runs(bench: Workspace, what: str, tool: str) -> None:
     """The first compile has read what was there before; every later one reads what is there."""
     commands, files, options = CHANGES[what]
-    set_up(bench, Case(files={**INCLUDE, "once": "", **files}))
+    set_up(bench, Case(files={**INCLUDE, "once": "", **files}, call=COMMAND))
     work = bench.directory
     precede(own_toolkit(bench), tool, f"if rm {work}/once 2>/dev/null; then cd {work} && {commands}; fi")
     time.sleep(OLD_ENOUGH)

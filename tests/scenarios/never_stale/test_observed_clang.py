@@ -9,8 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.observed_cases import Case, bench, call, check, light, uses
-from scenarios.support.soundness_cases import KERNEL, Change, each, value, write
+from scenarios.support.cases import (
+    KERNEL,
+    Case,
+    Change,
+    behind,
+    bench,
+    call,
+    check_both,
+    each,
+    light,
+    value,
+    write,
+)
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -61,20 +72,27 @@ def test_a_configuration_beside_clang(bench: Workspace, clang: str, before: str)
         pytest.skip("this clang reads no configuration unasked")
     name = "clang/bin/clang++.cfg"
     prepare = [own_clang(clang), *([write(name, "-DVALUE=3\n")] if before == "another" else [])]
-    check(bench, Case(write(name, "-DVALUE=2\n"), SOURCE, call(OWN), prepare=each(*prepare)))
+    check_both(
+        bench, Case(change=write(name, "-DVALUE=2\n"), files=SOURCE, call=call(OWN), prepare=each(*prepare))
+    )
 
 
 def test_a_newer_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
-    files = {"a.cu": uses("#include <h.h>")}
-    check(bench, Case(gcc_of(12, 2), files, call(options), prepare=gcc_of(11, 1)))
+    files = {"a.cu": behind("#include <h.h>")}
+    check_both(bench, Case(change=gcc_of(12, 2), files=files, call=call(options), prepare=gcc_of(11, 1)))
 
 
 @pytest.mark.full
 def test_a_header_of_the_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     change = write("gcc/include/c++/12/h.h", value(2))
-    check(bench, Case(change, {"a.cu": uses("#include <h.h>")}, call(options), prepare=gcc_of(12, 1)))
+    check_both(
+        bench,
+        Case(
+            change=change, files={"a.cu": behind("#include <h.h>")}, call=call(options), prepare=gcc_of(12, 1)
+        ),
+    )
 
 
 @pytest.mark.by_default("True")
@@ -82,7 +100,7 @@ def test_a_header_of_the_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: 
 def test_headers_that_are_one_file_or_not(bench: Workspace, clang: str, becomes_one: bool) -> None:
     """Under `#pragma once` clang tells files by device and inode."""
     text = "#pragma once\n#ifdef VALUE\n#undef VALUE\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
-    files = {"a.cu": uses('#include "x/h.h"\n#include "y/h.h"'), "x/h.h": text, "y/h.h": text}
+    files = {"a.cu": behind('#include "x/h.h"\n#include "y/h.h"'), "x/h.h": text, "y/h.h": text}
 
     def one(workspace: Workspace) -> None:
         (workspace.directory / "y/h.h").unlink()
@@ -93,4 +111,4 @@ def test_headers_that_are_one_file_or_not(bench: Workspace, clang: str, becomes_
         workspace.write("y/h.h", text)
 
     change, prepare = (one, two) if becomes_one else (two, one)
-    check(bench, Case(change, files, call(f"-ccbin {clang}"), prepare=prepare))
+    check_both(bench, Case(change=change, files=files, call=call(f"-ccbin {clang}"), prepare=prepare))

@@ -7,9 +7,21 @@ import time
 
 import pytest
 
-from scenarios.support.observed_cases import Case, bench, call, check, light, set_up
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    Call,
+    Case,
+    Made,
+    bench,
+    call,
+    check_both,
+    light,
+    made_by_cache,
+    set_up,
+    touch,
+)
 from scenarios.support.rebuilds import HOST_COMPILER, replace
-from scenarios.support.soundness_cases import KERNEL, Call, Made, made_by_cache, touch
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -72,7 +84,7 @@ ASKED = {
 @pytest.mark.parametrize("way", TIMES)
 def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
     files, options = TIMES[way]
-    set_up(bench, Case(files=files))
+    set_up(bench, Case(files=files, call=COMMAND))
     first = _compile(bench, call(options))
     time.sleep(1.1)
     begun = _clock()
@@ -86,7 +98,7 @@ def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
 @pytest.mark.by_default("pasted")
 @pytest.mark.parametrize("way", DAYS)
 def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
-    set_up(bench, Case(files=DAYS[way]))
+    set_up(bench, Case(files=DAYS[way], call=COMMAND))
     for _ in range(2):
         _compile(bench, call())
 
@@ -96,7 +108,7 @@ def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
 def test_the_date_of_a_file_is_that_of_now(bench: Workspace, way: str) -> None:
     files, options = FILES[way]
     name = "forced.h" if "forced.h" in files else "a.cu"
-    check(bench, Case(touch(name, -1e7), files, call(options), is_recorded=None))
+    check_both(bench, Case(change=touch(name, -1e7), files=files, call=call(options), is_recorded=None))
 
 
 # The host compiler compares the dates of two files and says which is older.
@@ -124,13 +136,16 @@ def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> N
     def prepare(workspace: Workspace) -> None:
         touch("grammar", -1e7)(workspace)
 
-    check(bench, Case(touch("grammar", 1e7), files, prepare=prepare, is_recorded=None))
+    check_both(
+        bench,
+        Case(change=touch("grammar", 1e7), files=files, prepare=prepare, is_recorded=None, call=COMMAND),
+    )
 
 
 @pytest.mark.by_default("the time")
 @pytest.mark.parametrize("what", ASKED)
 def test_what_a_wrapper_is_told_anew_each_time(bench: Workspace, what: str) -> None:
-    set_up(bench, Case(files={"a.cu": KERNEL}))
+    set_up(bench, Case(files={"a.cu": KERNEL}, call=COMMAND))
     text = f'#!/bin/bash\nexec "{HOST_COMPILER}" "-DVALUE={ASKED[what]}" "$@"\n'
     replace(bench.directory / "wrapper", text)
     line = call("-ccbin {work}/wrapper")

@@ -8,9 +8,20 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.observed_cases import Case, bench, call, compile_twice, light, set_up
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    OLD_ENOUGH,
+    Case,
+    bench,
+    call,
+    compile_twice,
+    light,
+    made_by_cache,
+    made_by_plain,
+    set_up,
+)
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import KERNEL, OLD_ENOUGH, made_by_cache, made_by_plain
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -30,7 +41,7 @@ WRAPPED = call("-ccbin {work}/wrapper")
     ],
 )
 def test_what_a_wrapper_writes_is_written_each_time(bench: Workspace, text: str) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(f'{text}\nexec "{{g++}}" "$@"')))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(f'{text}\nexec "{{g++}}" "$@"'), call=COMMAND))
     expected = made_by_plain(bench, WRAPPED)
     report = bench.directory / "report"
     for _ in range(2):
@@ -52,7 +63,7 @@ RECORDED = {
 @pytest.mark.by_default("a log that grows", "a temporary file")
 @pytest.mark.parametrize("what", RECORDED)
 def test_who_leaves_nothing_behind_is_recorded(bench: Workspace, what: str) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(RECORDED[what])))
+    set_up(bench, Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(RECORDED[what]), call=COMMAND))
     compile_twice(bench, WRAPPED, is_recorded=True)
 
 
@@ -62,7 +73,7 @@ def test_the_second_call_of_a_wrapper_that_keeps_bytecode_is_recorded(bench: Wor
         'import os, sys\nfrom settings import OPTIONS\nos.execv("{g++}", ["{g++}", *OPTIONS, *sys.argv[1:]])'
     )
     files = {"a.cu": SOURCE, "bin/settings.py": "OPTIONS = ['-DVALUE=2']\n"}
-    set_up(bench, Case(files=files, prepare=script(text, "bin/wrapper", "#!{python}")))
+    set_up(bench, Case(files=files, prepare=script(text, "bin/wrapper", "#!{python}"), call=COMMAND))
     keeping = call("-ccbin {work}/bin/wrapper", PYTHONDONTWRITEBYTECODE="")
     expected = made_by_plain(bench, call("-ccbin {work}/bin/wrapper", PYTHONDONTWRITEBYTECODE="1"))
     outcomes = []

@@ -6,8 +6,23 @@ import os
 
 import pytest
 
-from scenarios.support.observed_cases import TWO_IF, TWO_IF_LAST, Case, bench, call, check, light, uses
-from scenarios.support.soundness_cases import KERNEL, each, make_directory, remove, value, write
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    TWO_IF,
+    TWO_IF_LAST,
+    Case,
+    behind,
+    bench,
+    call,
+    check_both,
+    each,
+    light,
+    make_directory,
+    remove,
+    value,
+    write,
+)
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -19,7 +34,7 @@ MAYBE = '__has_include("maybe.h")'
 def asks(condition: str = MAYBE, before: str = "", options: str = "") -> Case:
     """A name that was looked for in vain, and then is there."""
     text = before + TWO_IF.format(condition) + KERNEL + "/* the end of a comment */\n"
-    return Case(write("maybe.h", ""), {"a.cu": text}, call(options))
+    return Case(change=write("maybe.h", ""), files={"a.cu": text}, call=call(options))
 
 
 # Each asks for a name in a way of its own, or stands behind what can be mistaken for a string or comment.
@@ -75,7 +90,7 @@ TRIGRAPHS = "-Xcompiler -trigraphs"
 @pytest.mark.by_default("by a word that is pasted")
 @pytest.mark.parametrize("way", ASKED)
 def test_a_name_that_is_asked_for(bench: Workspace, way: str) -> None:
-    check(bench, ASKED[way])
+    check_both(bench, ASKED[way])
 
 
 @pytest.mark.by_default("for the last compile")
@@ -83,17 +98,24 @@ def test_a_name_that_is_asked_for(bench: Workspace, way: str) -> None:
 def test_a_name_that_a_file_of_the_command_line_asks_for(bench: Workspace, way: str) -> None:
     text = FORCED[way]
     source = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
-    check(
+    check_both(
         bench,
-        Case(write("maybe.h", ""), {"a.cu": source, "forced.h": text}, call("-Xcompiler -include,forced.h")),
+        Case(
+            change=write("maybe.h", ""),
+            files={"a.cu": source, "forced.h": text},
+            call=call("-Xcompiler -include,forced.h"),
+        ),
     )
 
 
 @pytest.mark.by_default("by a macro")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_header_that_appears_earlier(bench: Workspace, form: str) -> None:
-    files = {"a.cu": uses(FORMS[form]), "early": None, "late/h.h": value(1)}
-    check(bench, Case(write("early/h.h", value(2)), files, call(f"-Iearly -Ilate {TRIGRAPHS}")))
+    files = {"a.cu": behind(FORMS[form]), "early": None, "late/h.h": value(1)}
+    check_both(
+        bench,
+        Case(change=write("early/h.h", value(2)), files=files, call=call(f"-Iearly -Ilate {TRIGRAPHS}")),
+    )
 
 
 @pytest.mark.by_default("plain")
@@ -101,11 +123,11 @@ def test_a_header_that_appears_earlier(bench: Workspace, form: str) -> None:
 def test_a_header_that_appears_where_one_was_passed_over(bench: Workspace, form: str) -> None:
     """It had been read already, so that the second time leaves no trace in the preprocessed text."""
     files = {
-        "a.cu": uses('#include <h.h>\n#include "sub/outer.h"'),
+        "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
         "inc/h.h": "#ifndef GUARD\n#define GUARD\n#define VALUE 1\n#endif\n",
         "sub/outer.h": FORMS[form] + "\n",
     }
-    check(bench, Case(write("sub/h.h", ANOTHER), files, call(f"-Iinc {TRIGRAPHS}")))
+    check_both(bench, Case(change=write("sub/h.h", ANOTHER), files=files, call=call(f"-Iinc {TRIGRAPHS}")))
 
 
 @pytest.mark.by_default('_Pragma("once")')
@@ -113,11 +135,11 @@ def test_a_header_that_appears_where_one_was_passed_over(bench: Workspace, form:
 def test_a_header_that_is_read_once(bench: Workspace, once: str) -> None:
     """Nor does one that says so itself."""
     files = {
-        "a.cu": uses('#include <h.h>\n#include "sub/outer.h"'),
+        "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
         "inc/h.h": f"{once}\n{value(1)}",
         "sub/outer.h": '#define H "h.h"\n#include H\n',
     }
-    check(bench, Case(write("sub/h.h", ANOTHER), files, call("-Iinc")))
+    check_both(bench, Case(change=write("sub/h.h", ANOTHER), files=files, call=call("-Iinc")))
 
 
 @pytest.mark.full
@@ -130,62 +152,72 @@ def test_a_copy_that_was_passed_over_and_is_edited(bench: Workspace, once: str) 
         for name in ("x/h.h", "y/h.h"):
             os.utime(workspace.directory / name, (1e9, 1e9))
 
-    files = {"a.cu": uses('#include "x/h.h"\n#define H "y/h.h"\n#include H'), "x/h.h": text, "y/h.h": text}
-    check(bench, Case(write("y/h.h", text), files, prepare=same_date))
+    files = {"a.cu": behind('#include "x/h.h"\n#define H "y/h.h"\n#include H'), "x/h.h": text, "y/h.h": text}
+    check_both(bench, Case(change=write("y/h.h", text), files=files, prepare=same_date, call=COMMAND))
 
 
 PLACES = {
     "a header whose name begins with <": Case(
-        write("<h>.h", value(2)), {"a.cu": uses('#include "<h>.h"'), "<h>.h": value(1)}
+        change=write("<h>.h", value(2)),
+        files={"a.cu": behind('#include "<h>.h"'), "<h>.h": value(1)},
+        call=COMMAND,
     ),
     "a header whose name is that of no file": Case(
-        write("<built-in>", value(2)), {"a.cu": uses('#include "<built-in>"'), "<built-in>": value(1)}
+        change=write("<built-in>", value(2)),
+        files={"a.cu": behind('#include "<built-in>"'), "<built-in>": value(1)},
+        call=COMMAND,
     ),
     "a directory in the place of what was asked for": Case(
-        each(remove("maybe.h"), make_directory("maybe.h")),
-        {"a.cu": TWO_IF.format(MAYBE) + KERNEL, "maybe.h": ""},
+        change=each(remove("maybe.h"), make_directory("maybe.h")),
+        files={"a.cu": TWO_IF.format(MAYBE) + KERNEL, "maybe.h": ""},
+        call=COMMAND,
     ),
     "a directory in the place of a header": Case(
-        each(remove("early/h.h"), make_directory("early/h.h")),
-        {"a.cu": uses("#include <h.h>"), "early/h.h": value(2), "late/h.h": value(1)},
-        call("-Iearly -Ilate"),
+        change=each(remove("early/h.h"), make_directory("early/h.h")),
+        files={"a.cu": behind("#include <h.h>"), "early/h.h": value(2), "late/h.h": value(1)},
+        call=call("-Iearly -Ilate"),
     ),
     "a directory in the place of a header that was passed over": Case(
-        each(remove("sub/h.h"), make_directory("sub/h.h")),
-        {
-            "a.cu": uses('#include "sub/h.h"\n#include "sub/outer.h"'),
+        change=each(remove("sub/h.h"), make_directory("sub/h.h")),
+        files={
+            "a.cu": behind('#include "sub/h.h"\n#include "sub/outer.h"'),
             "sub/h.h": "#pragma once\n" + value(1),
             "sub/outer.h": '#include "h.h"\n',
             "late/sub/h.h": value(3),
         },
-        call("-Ilate"),
+        call=call("-Ilate"),
     ),
     "a file in the place of a directory of that name": Case(
-        each(lambda workspace: (workspace.directory / "early/h.h").rmdir(), write("early/h.h", value(2))),
-        {"a.cu": uses("#include <h.h>"), "early/h.h": None, "late/h.h": value(1)},
-        call("-Iearly -Ilate"),
+        change=each(
+            lambda workspace: (workspace.directory / "early/h.h").rmdir(), write("early/h.h", value(2))
+        ),
+        files={"a.cu": behind("#include <h.h>"), "early/h.h": None, "late/h.h": value(1)},
+        call=call("-Iearly -Ilate"),
     ),
     "a header under the name of another": Case(
-        write("h.h", '#line 1 "other.h"\n' + value(2)),
-        {"a.cu": uses('#include "h.h"'), "h.h": '#line 1 "other.h"\n' + value(1), "other.h": ""},
+        change=write("h.h", '#line 1 "other.h"\n' + value(2)),
+        files={"a.cu": behind('#include "h.h"'), "h.h": '#line 1 "other.h"\n' + value(1), "other.h": ""},
+        call=COMMAND,
     ),
     "a file for the assembler, in a raw string": Case(
-        write("blob", "2"),
-        {
+        change=write("blob", "2"),
+        files={
             "a.cu": 'asm(R"(.data\n.incbin "blob"\n.text)");\n' + KERNEL.replace("VALUE", "1"),
             "blob": "1",
         },
         is_recorded=None,
+        call=COMMAND,
     ),
     "a file for the assembler, by a macro of its own": Case(
-        write("blob", "2"),
-        {
+        change=write("blob", "2"),
+        files={
             "a.cu": r'asm(".macro m a b\n.\\a\\b \"blob\"\n.endm\n.data\nm inc bin\n.text\n");'
             + "\n"
             + KERNEL.replace("VALUE", "1"),
             "blob": "1",
         },
         is_recorded=None,
+        call=COMMAND,
     ),
 }
 
@@ -193,4 +225,4 @@ PLACES = {
 @pytest.mark.by_default("a directory in the place of a header that was passed over")
 @pytest.mark.parametrize("place", PLACES)
 def test_what_was_read(bench: Workspace, place: str) -> None:
-    check(bench, PLACES[place])
+    check_both(bench, PLACES[place])

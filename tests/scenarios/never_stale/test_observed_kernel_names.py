@@ -12,9 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.observed_cases import Case, bench, call, check, light
+from scenarios.support.cases import (
+    KERNEL,
+    Case,
+    Change,
+    Link,
+    bench,
+    call,
+    check_both,
+    light,
+    link,
+    remove,
+    uses,
+    value,
+    write,
+)
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import KERNEL, Change, Link, link, remove, uses, value, write
 
 __all__ = ["bench", "light"]
 
@@ -27,7 +40,7 @@ EMBEDDING = KERNEL.replace("VALUE", "1") + 'asm(".data\\n.incbin \\"/proc/self/c
 
 def wrapped(text: str, change: Change, files: dict[str, str | Link | None] | None = None) -> Case:
     command = call("-ccbin {work}/wrapper")
-    return Case(change, {"a.cu": DEFAULT, **(files or {})}, command, prepare=script(text))
+    return Case(change=change, files={"a.cu": DEFAULT, **(files or {})}, call=command, prepare=script(text))
 
 
 def number_of(name: str, before: str = "") -> str:
@@ -36,39 +49,47 @@ def number_of(name: str, before: str = "") -> str:
 
 NUMBER, NEXT = {"number": "1"}, write("number", "2")
 CASES = {
-    "a header": Case(write("inc/h.h", value(2)), HEADERS, call(f"-I {HERE}/inc")),
-    "a header from the root": Case(write("inc/h.h", value(2)), HEADERS, call("-I /proc/self/root{work}/inc")),
+    "a header": Case(change=write("inc/h.h", value(2)), files=HEADERS, call=call(f"-I {HERE}/inc")),
+    "a header from the root": Case(
+        change=write("inc/h.h", value(2)), files=HEADERS, call=call("-I /proc/self/root{work}/inc")
+    ),
     "a header by two of them": Case(
-        write("inc/h.h", value(2)), HEADERS, call(f"-I {TOP}/proc/thread-self/cwd/./inc")
+        change=write("inc/h.h", value(2)), files=HEADERS, call=call(f"-I {TOP}/proc/thread-self/cwd/./inc")
     ),
     "a header by a link to it": Case(
-        write("inc/h.h", value(2)),
-        {**HEADERS, "here": Link(HERE)},
-        call("-I {work}/here/inc"),
+        change=write("inc/h.h", value(2)),
+        files={**HEADERS, "here": Link(HERE)},
+        call=call("-I {work}/here/inc"),
         is_recorded=None,
     ),
     "a header that appears": Case(
-        write("early/h.h", value(2)), {**HEADERS, "early": None}, call(f"-I {HERE}/early -I {HERE}/inc")
+        change=write("early/h.h", value(2)),
+        files={**HEADERS, "early": None},
+        call=call(f"-I {HERE}/early -I {HERE}/inc"),
     ),
     "a link that turns": Case(
-        link("inc", "two"),
-        {"a.cu": INCLUDING, "one/h.h": value(1), "two/h.h": value(2), "inc": Link("one")},
-        call(f"-I {HERE}/inc"),
+        change=link("inc", "two"),
+        files={"a.cu": INCLUDING, "one/h.h": value(1), "two/h.h": value(2), "inc": Link("one")},
+        call=call(f"-I {HERE}/inc"),
     ),
-    "a file that is embedded": Case(write("data", "2"), {"a.cu": EMBEDDING, "data": "1"}, call()),
+    "a file that is embedded": Case(
+        change=write("data", "2"), files={"a.cu": EMBEDDING, "data": "1"}, call=call()
+    ),
     "a file that is included before all": Case(
-        write("h.h", value(2)), {"a.cu": KERNEL, "h.h": value(1)}, call(f"-include {HERE}/h.h")
+        change=write("h.h", value(2)),
+        files={"a.cu": KERNEL, "h.h": value(1)},
+        call=call(f"-include {HERE}/h.h"),
     ),
     "a compiler": Case(
-        script('exec "{g++}" -DVALUE=2 "$@"'),
-        {"a.cu": DEFAULT},
-        call(f"-ccbin {HERE}/wrapper"),
+        change=script('exec "{g++}" -DVALUE=2 "$@"'),
+        files={"a.cu": DEFAULT},
+        call=call(f"-ccbin {HERE}/wrapper"),
         prepare=script('exec "{g++}" -DVALUE=1 "$@"'),
     ),
     "a compiler that a compiler starts": Case(
-        script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
-        {"a.cu": DEFAULT},
-        call("-ccbin {work}/wrapper"),
+        change=script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
+        files={"a.cu": DEFAULT},
+        call=call("-ccbin {work}/wrapper"),
         prepare=lambda workspace: (
             script(f'exec {HERE}/inner "$@"')(workspace),
             script('exec "{g++}" -DVALUE=1 "$@"', "inner")(workspace),
@@ -97,7 +118,7 @@ CASES = {
 @pytest.mark.parametrize("which", CASES)
 @pytest.mark.by_default("a header", "a file of a script that works elsewhere")
 def test_a_name_that_proc_only_renames(bench, which):
-    check(bench, CASES[which])
+    check_both(bench, CASES[which])
 
 
 @pytest.fixture
@@ -113,13 +134,17 @@ def memory() -> Iterator[Path]:
 
 IN_MEMORY = {
     "a header that appears": lambda place: Case(
-        write(f"{place}/gen/h.h", value(2)), {**HEADERS, f"{place}/gen": None}, call(f"-I {place}/gen -I inc")
+        change=write(f"{place}/gen/h.h", value(2)),
+        files={**HEADERS, f"{place}/gen": None},
+        call=call(f"-I {place}/gen -I inc"),
     ),
     "a header in a directory that appears": lambda place: Case(
-        write(f"{place}/gen/h.h", value(2)), HEADERS, call(f"-I {place}/gen -I inc")
+        change=write(f"{place}/gen/h.h", value(2)), files=HEADERS, call=call(f"-I {place}/gen -I inc")
     ),
     "a header": lambda place: Case(
-        write(f"{place}/h.h", value(2)), {"a.cu": INCLUDING, f"{place}/h.h": value(1)}, call(f"-I {place}")
+        change=write(f"{place}/h.h", value(2)),
+        files={"a.cu": INCLUDING, f"{place}/h.h": value(1)},
+        call=call(f"-I {place}"),
     ),
     "a name that a script asks for": lambda place: wrapped(
         f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write(f"{place}/more", "")
@@ -133,9 +158,9 @@ IN_MEMORY = {
         f'exec "{{g++}}" "-DVALUE=$(ls {place} | wc -l)" "$@"', write(f"{place}/2", ""), {f"{place}/1": ""}
     ),
     "a source": lambda place: Case(
-        write(f"{place}/a.cu", KERNEL.replace("VALUE", "2")),
-        {f"{place}/a.cu": KERNEL.replace("VALUE", "1")},
-        call(line=f"-c {place}/a.cu -o a.o", makes=("a.o",)),
+        change=write(f"{place}/a.cu", KERNEL.replace("VALUE", "2")),
+        files={f"{place}/a.cu": KERNEL.replace("VALUE", "1")},
+        call=call(line=f"-c {place}/a.cu -o a.o", makes=("a.o",)),
     ),
 }
 
@@ -143,4 +168,4 @@ IN_MEMORY = {
 @pytest.mark.parametrize("which", IN_MEMORY)
 @pytest.mark.by_default("a header that appears")
 def test_files_in_memory_are_files(bench, memory, which):
-    check(bench, IN_MEMORY[which](memory))
+    check_both(bench, IN_MEMORY[which](memory))

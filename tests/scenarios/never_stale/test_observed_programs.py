@@ -9,9 +9,23 @@ from pathlib import Path
 import pytest
 
 from scenarios.never_stale.gcc_trees import gcc_tree, own_headers, own_part
-from scenarios.support.observed_cases import FLOATS, Case, bench, both, call, check, light, own_toolkit, uses
+from scenarios.support.cases import (
+    COMMAND,
+    FLOATS,
+    KERNEL,
+    Case,
+    Change,
+    Link,
+    behind,
+    bench,
+    both,
+    call,
+    check_both,
+    light,
+    own_toolkit,
+    value,
+)
 from scenarios.support.rebuilds import HOST_COMPILER, edit, replace
-from scenarios.support.soundness_cases import KERNEL, Change, Link, value
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -58,15 +72,17 @@ def unidentified(workspace: Workspace, place: Path) -> None:
 
 
 TREES = {
-    "specs that define a macro": Case(beside_compiler("specs", DEFINING)),
-    "specs that add an option": Case(beside_compiler("specs", WITHOUT_IDENT)),
+    "specs that define a macro": Case(change=beside_compiler("specs", DEFINING), call=COMMAND),
+    "specs that add an option": Case(change=beside_compiler("specs", WITHOUT_IDENT), call=COMMAND),
     "specs that are edited": Case(
-        beside_compiler("specs", DEFINING),
+        change=beside_compiler("specs", DEFINING),
         prepare=beside_compiler("specs", DEFINING.replace("2", "3")),
+        call=COMMAND,
     ),
-    "an assembler": Case(beside_compiler("as", talking("as"), 0o755)),
+    "an assembler": Case(change=beside_compiler("as", talking("as"), 0o755), call=COMMAND),
     "a header of its own": Case(
-        lambda workspace: edit(own_headers(driver_of(workspace)) / "stddef.h", "#define VALUE 2\n")
+        change=lambda workspace: edit(own_headers(driver_of(workspace)) / "stddef.h", "#define VALUE 2\n"),
+        call=COMMAND,
     ),
 }
 
@@ -82,7 +98,7 @@ def test_what_lies_beside_the_parts_of_gcc(bench: Workspace, what: str) -> None:
             case.prepare(workspace)
 
     source = {"a.cu": "#include <stddef.h>\n" + SOURCE["a.cu"]}
-    check(bench, Case(case.change, source, call(OWN), prepare=put))
+    check_both(bench, Case(change=case.change, files=source, call=call(OWN), prepare=put))
 
 
 @pytest.mark.full
@@ -90,7 +106,9 @@ def test_an_assembler_that_appears_earlier_on_path(bench: Workspace) -> None:
     def appear(workspace: Workspace) -> None:
         replace(workspace.directory / "early" / "as", talking("as"))
 
-    check(bench, Case(appear, {**SOURCE, "early": None}, call(PATH="{work}/early:{path}")))
+    check_both(
+        bench, Case(change=appear, files={**SOURCE, "early": None}, call=call(PATH="{work}/early:{path}"))
+    )
 
 
 @pytest.mark.by_default("cc1plus")
@@ -106,7 +124,9 @@ def test_a_part_that_appears_in_a_directory_of_compiler_path(bench: Workspace, p
             replace(place, DEFINING, 0o644)
 
     variable = "LIBRARY_PATH" if part == "specs" else "COMPILER_PATH"
-    check(bench, Case(appear, {**SOURCE, "parts": None}, call(**{variable: "{work}/parts"})))
+    check_both(
+        bench, Case(change=appear, files={**SOURCE, "parts": None}, call=call(**{variable: "{work}/parts"}))
+    )
 
 
 @pytest.mark.full
@@ -117,7 +137,7 @@ def test_another_cc1plus_in_compiler_path(bench: Workspace) -> None:
         unidentified(workspace, workspace.directory / "two" / "cc1plus")
 
     lines = [call(COMPILER_PATH=f"{{work}}/{name}") for name in ("one", "two")]
-    check(bench, Case(None, SOURCE, lines[0], lines[1], put))
+    check_both(bench, Case(change=None, files=SOURCE, call=lines[0], then=lines[1], prepare=put))
 
 
 def two_trees(workspace: Workspace) -> None:
@@ -143,7 +163,7 @@ def relink(workspace: Workspace) -> None:
 @pytest.mark.by_default("relocate")
 @pytest.mark.parametrize("change", [relink, relocate])
 def test_two_trees_with_the_same_programs(bench: Workspace, change: Change) -> None:
-    check(bench, Case(change, SOURCE, call(OWN), prepare=two_trees))
+    check_both(bench, Case(change=change, files=SOURCE, call=call(OWN), prepare=two_trees))
 
 
 @pytest.mark.full
@@ -154,7 +174,7 @@ def test_two_trees_by_their_names(bench: Workspace) -> None:
     lines = [
         call(f"-ccbin {{work}}/{name}/{own.relative_to(bench.directory / 'one')}") for name in ("one", "two")
     ]
-    check(bench, Case(None, SOURCE, lines[0], lines[1]))
+    check_both(bench, Case(change=None, files=SOURCE, call=lines[0], then=lines[1]))
 
 
 @pytest.mark.full
@@ -166,7 +186,10 @@ def test_a_compiler_that_is_a_link_and_leads_to_a_script(bench: Workspace) -> No
         (workspace.directory / "linked-g++").unlink()
         (workspace.directory / "linked-g++").symlink_to("other")
 
-    check(bench, Case(swap, {**SOURCE, "linked-g++": Link(real)}, call("-ccbin {work}/linked-g++")))
+    check_both(
+        bench,
+        Case(change=swap, files={**SOURCE, "linked-g++": Link(real)}, call=call("-ccbin {work}/linked-g++")),
+    )
 
 
 @pytest.mark.full
@@ -182,15 +205,23 @@ def test_a_directory_of_compilers_that_is_a_link(bench: Workspace) -> None:
         (workspace.directory / "bin").unlink()
         (workspace.directory / "bin").symlink_to("bin2")
 
-    check(bench, Case(swap, {**SOURCE, "bin": Link("bin1")}, call("-ccbin {work}/bin"), prepare=put))
+    check_both(
+        bench,
+        Case(change=swap, files={**SOURCE, "bin": Link("bin1")}, call=call("-ccbin {work}/bin"), prepare=put),
+    )
 
 
 def test_a_variable_of_a_site_in_the_profile(bench: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         edit(own_toolkit(workspace) / "bin/nvcc.profile", '\nINCLUDES += "-I$(SITE)" $(_SPACE_)\n')
 
-    files = {"a.cu": uses("#include <h.h>"), **both("one/h.h"), "two/h.h": value(2)}
-    check(bench, Case(None, files, call(SITE="{work}/one"), call(SITE="{work}/two"), put))
+    files = {"a.cu": behind("#include <h.h>"), **both("one/h.h"), "two/h.h": value(2)}
+    check_both(
+        bench,
+        Case(
+            change=None, files=files, call=call(SITE="{work}/one"), then=call(SITE="{work}/two"), prepare=put
+        ),
+    )
 
 
 @pytest.mark.full
@@ -198,7 +229,16 @@ def test_a_variable_of_a_site_for_ptxas(bench: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         edit(own_toolkit(workspace) / "bin/nvcc.profile", "\nPTXAS_FLAGS += $(SITE_LEVEL)\n")
 
-    check(bench, Case(None, {"a.cu": FLOATS}, call(SITE_LEVEL="-O3"), call(SITE_LEVEL="-O0"), put))
+    check_both(
+        bench,
+        Case(
+            change=None,
+            files={"a.cu": FLOATS},
+            call=call(SITE_LEVEL="-O3"),
+            then=call(SITE_LEVEL="-O0"),
+            prepare=put,
+        ),
+    )
 
 
 @pytest.mark.full
@@ -216,4 +256,4 @@ def test_a_toolkit_that_is_a_link(bench: Workspace) -> None:
         chosen.unlink()
         chosen.symlink_to(second)
 
-    check(bench, Case(swap, SOURCE))
+    check_both(bench, Case(change=swap, files=SOURCE, call=COMMAND))

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scenarios.support.observed_cases import Case, bench, call, check, light
+from scenarios.support.cases import KERNEL, Case, Change, bench, call, check_both, each, light, remove, touch
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import KERNEL, Change, each, remove, touch
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -29,7 +28,10 @@ def seen(text: str, change: Change, files: dict[str, str], prepare: Change | Non
     """What is recorded, and no longer holds after the change."""
     put = script(f"{text}\n{VALUE}", first=BASH)
     return Case(
-        change, {"a.cu": SOURCE, **files}, call(WRAPPED), prepare=each(put, prepare) if prepare else put
+        change=change,
+        files={"a.cu": SOURCE, **files},
+        call=call(WRAPPED),
+        prepare=each(put, prepare) if prepare else put,
     )
 
 
@@ -40,7 +42,12 @@ def told(
     files = {"a.cu": SOURCE, **CONF, "one/first": "value=1\n", "two/first": "value=2\n"}
     first = call(WRAPPED, **(before or {}))
     return Case(
-        None, files, first, call(WRAPPED, **after), script(f"{text}\n{VALUE}", first=BASH), is_recorded
+        change=None,
+        files=files,
+        call=first,
+        then=call(WRAPPED, **after),
+        prepare=script(f"{text}\n{VALUE}", first=BASH),
+        is_recorded=is_recorded,
     )
 
 
@@ -101,10 +108,10 @@ TOLD = {
 @pytest.mark.by_default("the newest directory")
 @pytest.mark.parametrize("what", SEEN)
 def test_what_a_script_sees(bench: Workspace, what: str) -> None:
-    check(bench, SEEN[what])
+    check_both(bench, SEEN[what])
 
 
 @pytest.mark.by_default("text of a process", "how deep calls may be")
 @pytest.mark.parametrize("what", TOLD)
 def test_what_a_script_is_told_by_the_way(bench: Workspace, what: str) -> None:
-    check(bench, TOLD[what])
+    check_both(bench, TOLD[what])

@@ -10,32 +10,31 @@ import time
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.observed_cases import (
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    OLD_ENOUGH,
     Case,
+    Change,
+    Link,
+    behind,
     bench,
     both,
     call,
-    check,
+    check_both,
     compile_twice,
-    light,
-    set_up,
-    uses,
-)
-from scenarios.support.rebuilds import HOST_COMPILER
-from scenarios.support.soundness_cases import (
-    KERNEL,
-    OLD_ENOUGH,
-    Change,
-    Link,
     each,
+    light,
     link,
     made_by_cache,
     made_by_plain,
     move,
     remove,
+    set_up,
     value,
     write,
 )
+from scenarios.support.rebuilds import HOST_COMPILER
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -62,34 +61,34 @@ SYSTEM = {f"root/{name}": Link(f"/{name}") for name in ("usr", "lib", "lib64") i
 SAME = both("early/h.h", "late/h.h")
 LINKS = {
     "an empty directory that becomes a link": Case(
-        each(lambda workspace: (workspace.directory / "early").rmdir(), link("early", "other")),
-        {"a.cu": uses("#include <h.h>"), "early": None, "late/h.h": value(1), "other/h.h": value(2)},
-        call("-Iearly -Ilate"),
+        change=each(lambda workspace: (workspace.directory / "early").rmdir(), link("early", "other")),
+        files={"a.cu": behind("#include <h.h>"), "early": None, "late/h.h": value(1), "other/h.h": value(2)},
+        call=call("-Iearly -Ilate"),
     ),
     "a directory that becomes a link to one of the system's": Case(
-        each(move("early", "away"), link("early", "late")),
-        {"a.cu": uses("#include <h.h>"), **SAME},
-        call("-Iearly -isystem late"),
+        change=each(move("early", "away"), link("early", "late")),
+        files={"a.cu": behind("#include <h.h>"), **SAME},
+        call=call("-Iearly -isystem late"),
     ),
     "a copy of a directory that becomes a link to it": Case(
-        each(move("b", "away"), link("b", "a")),
-        {"a.cu": uses("#include <h.h>"), **both("a/i/h.h", "b/i/h.h"), "late/h.h": value(2)},
-        call("-Ia/i -Ilate -isystem b/i"),
+        change=each(move("b", "away"), link("b", "a")),
+        files={"a.cu": behind("#include <h.h>"), **both("a/i/h.h", "b/i/h.h"), "late/h.h": value(2)},
+        call=call("-Ia/i -Ilate -isystem b/i"),
     ),
     "a directory that becomes a link to the next": Case(
-        each(move("early", "away"), link("early", "late")),
-        {
-            "a.cu": uses("#include <h.h>"),
+        change=each(move("early", "away"), link("early", "late")),
+        files={
+            "a.cu": behind("#include <h.h>"),
             "early/h.h": "#include_next <h.h>\n",
             "late/h.h": "#include_next <h.h>\n",
             "last/h.h": value(1),
         },
-        call("-Iearly -Ilate -Ilast"),
+        call=call("-Iearly -Ilate -Ilast"),
     ),
     "a way up from a link": Case(
-        link("way", "two/below"),
-        {
-            "a.cu": uses("#include <h.h>"),
+        change=link("way", "two/below"),
+        files={
+            "a.cu": behind("#include <h.h>"),
             "one/below": None,
             "two/below": None,
             "one/early": None,
@@ -97,30 +96,30 @@ LINKS = {
             "late/h.h": value(1),
             "way": Link("one/below"),
         },
-        call("-Iway/../early -Ilate"),
+        call=call("-Iway/../early -Ilate"),
     ),
     "a way up from a link to what was read": Case(
-        link("way", "two/below"),
-        {
-            "a.cu": uses("#include <h.h>"),
+        change=link("way", "two/below"),
+        files={
+            "a.cu": behind("#include <h.h>"),
             "one/below": None,
             "two/below": None,
             "one/inc/h.h": value(1),
             "two/inc/h.h": value(2),
             "way": Link("one/below"),
         },
-        call("-Iway/../inc"),
+        call=call("-Iway/../inc"),
     ),
     "a link in a chain of them": Case(
-        link("second", "two"),
-        {
-            "a.cu": uses("#include <h.h>"),
+        change=link("second", "two"),
+        files={
+            "a.cu": behind("#include <h.h>"),
             "one/h.h": value(1),
             "two/h.h": value(2),
             "second": Link("one"),
             "first": Link("second"),
         },
-        call("-Ifirst"),
+        call=call("-Ifirst"),
     ),
 }
 # Two mounts of one directory differ in nothing but what a look at both tells.
@@ -134,22 +133,22 @@ PRECOMPILED = call("-Xcompiler -include,forced.h")
 def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, option: str) -> None:
     early = EARLY.get(option, "early")
     late = early.replace("early", "late") if "root" in early else "late"
-    files = {"a.cu": uses("#include <h.h>"), early: None, f"{late}/h.h": value(1), **SYSTEM}
-    check(bench, Case(write(f"{early}/h.h", value(2)), files, call(OPTIONS[option])))
+    files = {"a.cu": behind("#include <h.h>"), early: None, f"{late}/h.h": value(1), **SYSTEM}
+    check_both(bench, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option])))
 
 
 @pytest.mark.by_default("a way up from a link to what was read")
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_on_the_way(bench: Workspace, kind: str) -> None:
-    check(bench, LINKS[kind])
+    check_both(bench, LINKS[kind])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
 def test_a_directory_that_becomes_another_by_a_mount(bench: Workspace) -> None:
     """gcc drops it from its place on the search path then."""
-    files = {"a.cu": uses("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
+    files = {"a.cu": behind("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
     which = call("-Iearly -Ilate -isystem other")
-    set_up(bench, Case(files=files))
+    set_up(bench, Case(files=files, call=COMMAND))
     before = compile_twice(bench, which, True)
     mounted = ["unshare", "--mount", "sh", "-c", BOUND, "sh"]
     if bench.run([*mounted, "true"]).status:
@@ -189,11 +188,15 @@ def precompile(number: int, product: str = "forced.h.gch") -> Change:
 
 
 GCH = {
-    "that appears": Case(precompile(2)),
-    "that is made anew": Case(precompile(3), prepare=precompile(2)),
-    "that is gone": Case(remove("forced.h.gch"), prepare=precompile(2)),
-    "of several": Case(precompile(3, "forced.h.gch/b"), prepare=precompile(2, "forced.h.gch/b")),
-    "that appears in a directory": Case(precompile(2, "forced.h.gch/b"), {"forced.h.gch": None}),
+    "that appears": Case(change=precompile(2), call=COMMAND),
+    "that is made anew": Case(change=precompile(3), prepare=precompile(2), call=COMMAND),
+    "that is gone": Case(change=remove("forced.h.gch"), prepare=precompile(2), call=COMMAND),
+    "of several": Case(
+        change=precompile(3, "forced.h.gch/b"), prepare=precompile(2, "forced.h.gch/b"), call=COMMAND
+    ),
+    "that appears in a directory": Case(
+        change=precompile(2, "forced.h.gch/b"), files={"forced.h.gch": None}, call=COMMAND
+    ),
 }
 
 
@@ -204,7 +207,7 @@ def test_a_precompiled_form(bench: Workspace, form: str) -> None:
         pytest.skip("the host compiler is not gcc")
     case = GCH[form]
     files = {"a.cu": KERNEL.replace("VALUE", "1"), "forced.h": MORE.format(1), **case.files}
-    check(bench, Case(case.change, files, PRECOMPILED, prepare=case.prepare))
+    check_both(bench, Case(change=case.change, files=files, call=PRECOMPILED, prepare=case.prepare))
 
 
 @pytest.mark.full
@@ -224,7 +227,7 @@ def test_names_that_are_mapped_below_a_base_directory(bench: Workspace, option: 
         )
         for name in ("one", "two")
     ]
-    set_up(bench, Case())
+    set_up(bench, Case(call=COMMAND))
     compile_twice(bench, lines[0], True)
     for line in (lines[1], *lines):
         made, outcome = made_by_cache(bench, line)

@@ -7,20 +7,28 @@ import os
 
 import pytest
 
-from scenarios.support.observed_cases import (
+from scenarios.support.cases import (
+    COMMAND,
     FLOATS,
+    KERNEL,
     Case,
+    Change,
+    Link,
     bench,
     call,
-    check,
+    check_both,
     compile_twice,
+    each,
     light,
+    link,
     own_toolkit,
     processes_of_hit,
+    remove,
     set_up,
+    touch,
+    write,
 )
 from scenarios.support.observed_wrappers import compiled, script
-from scenarios.support.soundness_cases import KERNEL, Change, Link, each, link, remove, touch, write
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -37,7 +45,12 @@ WRAPPED = "-ccbin {work}/wrapper"
 def wrapped(
     text: str, change: Change, files: dict[str, str | Link | None] | None = None, first: str = "#!/bin/sh"
 ) -> Case:
-    return Case(change, {"a.cu": SOURCE, **(files or {})}, call(WRAPPED), prepare=script(text, first=first))
+    return Case(
+        change=change,
+        files={"a.cu": SOURCE, **(files or {})},
+        call=call(WRAPPED),
+        prepare=script(text, first=first),
+    )
 
 
 def heeding(
@@ -50,7 +63,9 @@ def heeding(
     first = "#!/bin/bash" if "BASH_ENV" in {*before, *after} else "#!/bin/sh"
     then = call(WRAPPED, **after)
     files = {"a.cu": SOURCE, **(files or {})}
-    return Case(None, files, call(WRAPPED, **before), then, script(text, first=first))
+    return Case(
+        change=None, files=files, call=call(WRAPPED, **before), then=then, prepare=script(text, first=first)
+    )
 
 
 BASH = '#!/bin/bash\nexec "{g++}" $OPTIONS "$@"'
@@ -96,15 +111,15 @@ SCRIPTS = {
         {"one": ""},
     ),
     "a script that it becomes": Case(
-        script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
-        {"a.cu": SOURCE},
-        call(WRAPPED),
+        change=script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
+        files={"a.cu": SOURCE},
+        call=call(WRAPPED),
         prepare=each(script('exec {work}/inner "$@"'), script('exec "{g++}" -DVALUE=1 "$@"', "inner")),
     ),
     "a script that it asks": Case(
-        script("echo -DVALUE=2", "inner"),
-        {"a.cu": SOURCE},
-        call(WRAPPED),
+        change=script("echo -DVALUE=2", "inner"),
+        files={"a.cu": SOURCE},
+        call=call(WRAPPED),
         prepare=each(script('exec "{g++}" $({work}/inner) "$@"'), script("echo -DVALUE=1", "inner")),
     ),
     "the date of a file that it has open": wrapped(
@@ -152,11 +167,11 @@ VARIABLES = {
         'exec "{g++}" $(printenv SITE) "$@"', {"SITE": "-DVALUE=1"}, {"SITE": "-DVALUE=2"}
     ),
     "colours that it asks for": Case(
-        None,
-        {"a.cu": "#warning coloured\n" + SOURCE},
-        call(WRAPPED, GCC_COLORS="warning=01;31"),
-        call(WRAPPED, GCC_COLORS="warning=01;32"),
-        script('exec "{g++}" -fdiagnostics-color=always "$@"'),
+        change=None,
+        files={"a.cu": "#warning coloured\n" + SOURCE},
+        call=call(WRAPPED, GCC_COLORS="warning=01;31"),
+        then=call(WRAPPED, GCC_COLORS="warning=01;32"),
+        prepare=script('exec "{g++}" -fdiagnostics-color=always "$@"'),
     ),
     "a file that BASH_ENV names": heeding(
         BASH, {"BASH_ENV": "{work}/one"}, {"BASH_ENV": "{work}/two"}, {"one": ONE, "two": TWO}
@@ -171,34 +186,34 @@ VARIABLES = {
 }
 PLACES = {
     "the content of the file that BASH_ENV names": Case(
-        write("one", TWO),
-        {"a.cu": SOURCE, "one": ONE},
-        call(WRAPPED, BASH_ENV="{work}/one"),
+        change=write("one", TWO),
+        files={"a.cu": SOURCE, "one": ONE},
+        call=call(WRAPPED, BASH_ENV="{work}/one"),
         prepare=script(BASH, first="#!/bin/bash"),
     ),
     "the file that BASH_ENV names, which appears": Case(
-        write("one", TWO),
-        {"a.cu": SOURCE},
-        call(WRAPPED, BASH_ENV="{work}/one"),
+        change=write("one", TWO),
+        files={"a.cu": SOURCE},
+        call=call(WRAPPED, BASH_ENV="{work}/one"),
         prepare=script(BASH, first="#!/bin/bash"),
         is_recorded=None,
     ),
     "a compiler that appears earlier on PATH": Case(
-        script('exec "{g++}" -DVALUE=2 "$@"', "early/my-g++"),
-        {"a.cu": SOURCE, "early": None},
-        call(WRAPPED, **PATH),
+        change=script('exec "{g++}" -DVALUE=2 "$@"', "early/my-g++"),
+        files={"a.cu": SOURCE, "early": None},
+        call=call(WRAPPED, **PATH),
         prepare=each(script('exec my-g++ "$@"'), script('exec "{g++}" -DVALUE=1 "$@"', "late/my-g++")),
     ),
     "a tool that appears earlier on PATH": Case(
-        script("echo -DVALUE=2", "early/settings"),
-        {"a.cu": SOURCE, "early": None},
-        call(WRAPPED, **PATH),
+        change=script("echo -DVALUE=2", "early/settings"),
+        files={"a.cu": SOURCE, "early": None},
+        call=call(WRAPPED, **PATH),
         prepare=each(script('exec "{g++}" $(settings) "$@"'), script("echo -DVALUE=1", "late/settings")),
     ),
     "the shell that env finds": Case(
-        script('OPTIONS=-DVALUE=2 exec /bin/sh "$@"', "early/my-sh"),
-        {"a.cu": SOURCE, "early": None},
-        call(WRAPPED, **PATH),
+        change=script('OPTIONS=-DVALUE=2 exec /bin/sh "$@"', "early/my-sh"),
+        files={"a.cu": SOURCE, "early": None},
+        call=call(WRAPPED, **PATH),
         prepare=each(
             script('exec "{g++}" $OPTIONS "$@"', first="#!/usr/bin/env my-sh"),
             script('OPTIONS=-DVALUE=1 exec /bin/sh "$@"', "late/my-sh"),
@@ -206,28 +221,35 @@ PLACES = {
     ),
 }
 COMPILED = {
-    "its file": Case(write("wrapper-data.txt", "-DVALUE=2\n"), {"wrapper-data.txt": "-DVALUE=1\n"}),
-    "its file, which appears": Case(write("wrapper-data.txt", "-DVALUE=2\n")),
-    "its file, which goes": Case(remove("wrapper-data.txt"), {"wrapper-data.txt": "-DVALUE=2\n"}),
+    "its file": Case(
+        change=write("wrapper-data.txt", "-DVALUE=2\n"),
+        files={"wrapper-data.txt": "-DVALUE=1\n"},
+        call=COMMAND,
+    ),
+    "its file, which appears": Case(change=write("wrapper-data.txt", "-DVALUE=2\n"), call=COMMAND),
+    "its file, which goes": Case(
+        change=remove("wrapper-data.txt"), files={"wrapper-data.txt": "-DVALUE=2\n"}, call=COMMAND
+    ),
     "a variable with options": Case(
         call=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=1"), then=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=2")
     ),
-    "a variable that is set": Case(then=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=2")),
+    "a variable that is set": Case(then=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=2"), call=COMMAND),
     "the compiler that a variable names": Case(
-        script('exec "{g++}" -DVALUE=2 "$@"', "other"),
+        change=script('exec "{g++}" -DVALUE=2 "$@"', "other"),
         call=call(WRAPPED, WRAPPED_CXX="{work}/other"),
         prepare=each(compiled(), script('exec "{g++}" -DVALUE=1 "$@"', "other")),
     ),
     "its file, of a static one": Case(
-        write("wrapper-data.txt", "-DVALUE=2\n"),
-        {"wrapper-data.txt": "-DVALUE=1\n"},
+        change=write("wrapper-data.txt", "-DVALUE=2\n"),
+        files={"wrapper-data.txt": "-DVALUE=1\n"},
         prepare=compiled("-static"),
         is_recorded=None,
+        call=COMMAND,
     ),
     "its file, through a link to it": Case(
-        write("wrapper-data.txt", "-DVALUE=2\n"),
-        {"wrapper-data.txt": "-DVALUE=1\n", "mpicxx": Link("wrapper")},
-        call("-ccbin {work}/mpicxx"),
+        change=write("wrapper-data.txt", "-DVALUE=2\n"),
+        files={"wrapper-data.txt": "-DVALUE=1\n", "mpicxx": Link("wrapper")},
+        call=call("-ccbin {work}/mpicxx"),
     ),
 }
 
@@ -236,19 +258,19 @@ COMPILED = {
 @pytest.mark.parametrize("what", SCRIPTS)
 def test_what_a_script_reads(bench: Workspace, what: str) -> None:
     is_recorded = None if what in UNDECIDED else True
-    check(bench, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
+    check_both(bench, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
 
 
 @pytest.mark.by_default("a variable that was not set")
 @pytest.mark.parametrize("what", VARIABLES)
 def test_what_a_script_is_told(bench: Workspace, what: str) -> None:
-    check(bench, VARIABLES[what])
+    check_both(bench, VARIABLES[what])
 
 
 @pytest.mark.by_default("a compiler that appears earlier on PATH")
 @pytest.mark.parametrize("what", PLACES)
 def test_where_a_script_looks(bench: Workspace, what: str) -> None:
-    check(bench, PLACES[what])
+    check_both(bench, PLACES[what])
 
 
 @pytest.mark.by_default("its file, which appears")
@@ -256,15 +278,15 @@ def test_where_a_script_looks(bench: Workspace, what: str) -> None:
 def test_what_a_compiled_wrapper_reads(bench: Workspace, what: str) -> None:
     case = COMPILED[what]
     line = case.call if "-ccbin" in case.call.options else call(WRAPPED)
-    check(
+    check_both(
         bench,
         Case(
-            case.change,
-            {"a.cu": SOURCE, **case.files},
-            line,
-            case.then,
-            case.prepare or compiled(),
-            case.is_recorded,
+            change=case.change,
+            files={"a.cu": SOURCE, **case.files},
+            call=line,
+            then=case.then,
+            prepare=case.prepare or compiled(),
+            is_recorded=case.is_recorded,
         ),
     )
 
@@ -281,14 +303,14 @@ TRANSPARENT = {
 @pytest.mark.by_default("several processes")
 @pytest.mark.parametrize("kind", TRANSPARENT)
 def test_a_direct_hit_behind_a_script_starts_nothing(bench: Workspace, kind: str) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE, "more": ""}, prepare=script(TRANSPARENT[kind])))
+    set_up(bench, Case(files={"a.cu": SOURCE, "more": ""}, prepare=script(TRANSPARENT[kind]), call=COMMAND))
     compile_twice(bench, call(WRAPPED), is_recorded=True)
     assert processes_of_hit(bench, call(WRAPPED)) == ["execve"]
 
 
 @pytest.mark.full
 def test_a_direct_hit_behind_a_compiled_wrapper_starts_nothing(bench: Workspace) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=compiled()))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=compiled(), call=COMMAND))
     compile_twice(bench, call(WRAPPED), is_recorded=True)
     assert processes_of_hit(bench, call(WRAPPED)) == ["execve"]
 
@@ -311,14 +333,16 @@ def tool_script(path: str, before: str, after: str = "") -> Change:
 def test_what_a_tool_that_is_a_script_reads(bench: Workspace, tool: str) -> None:
     put = tool_script(TOOLS[tool], 'cat "{work}/message" >&2')
     files = {"a.cu": FLOATS, "message": "one\n"}
-    check(bench, Case(write("message", "two\n"), files, prepare=put))
+    check_both(bench, Case(change=write("message", "two\n"), files=files, prepare=put, call=COMMAND))
 
 
 NVCC = {
     "a file that it sources": Case(
-        write("settings", "OPTIONS=-DVALUE=2\n"), {"settings": "OPTIONS=-DVALUE=1\n"}
+        change=write("settings", "OPTIONS=-DVALUE=2\n"),
+        files={"settings": "OPTIONS=-DVALUE=1\n"},
+        call=COMMAND,
     ),
-    "a file that it looks for": Case(write("settings", "OPTIONS=-DVALUE=2\n")),
+    "a file that it looks for": Case(change=write("settings", "OPTIONS=-DVALUE=2\n"), call=COMMAND),
     "a variable": Case(call=call(OPTIONS="-DVALUE=1"), then=call(OPTIONS="-DVALUE=2")),
 }
 
@@ -330,13 +354,24 @@ def test_what_an_nvcc_that_is_a_script_reads(bench: Workspace, what: str) -> Non
     text = f'if [ -f {{work}}/settings ]; then . {{work}}/settings; fi\nexec "{bench.nvcc}" "$@" $OPTIONS'
     script(text, "nvcc")(bench)
     bench.nvcc = str(bench.directory / "nvcc")
-    check(bench, Case(case.change, {"a.cu": SOURCE, **case.files}, case.call, case.then, is_recorded=None))
+    check_both(
+        bench,
+        Case(
+            change=case.change,
+            files={"a.cu": SOURCE, **case.files},
+            call=case.call,
+            then=case.then,
+            is_recorded=None,
+        ),
+    )
 
 
 PTXAS = {
-    "a file that it sources": Case(write("settings", "OPTIONS=-O0\n"), {"settings": "OPTIONS=-O3\n"}),
+    "a file that it sources": Case(
+        change=write("settings", "OPTIONS=-O0\n"), files={"settings": "OPTIONS=-O3\n"}, call=COMMAND
+    ),
     "a variable": Case(call=call(OPTIONS="-O3"), then=call(OPTIONS="-O0")),
-    "a file that it looks for": Case(write("settings", "OPTIONS=-O0\n")),
+    "a file that it looks for": Case(change=write("settings", "OPTIONS=-O0\n"), call=COMMAND),
 }
 
 
@@ -345,4 +380,13 @@ PTXAS = {
 def test_what_a_ptxas_that_is_a_script_reads(bench: Workspace, what: str) -> None:
     case = PTXAS[what]
     put = tool_script("bin/ptxas", "if [ -f {work}/settings ]; then . {work}/settings; fi", "$OPTIONS")
-    check(bench, Case(case.change, {"a.cu": FLOATS, **case.files}, case.call, case.then, put))
+    check_both(
+        bench,
+        Case(
+            change=case.change,
+            files={"a.cu": FLOATS, **case.files},
+            call=case.call,
+            then=case.then,
+            prepare=put,
+        ),
+    )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.observed_cases import bench, light
+from scenarios.support.cases import bench, light
 from scenarios.support.observed_wrappers import script
 from workspaces import Workspace
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     DIRECT_HIT,
     EITHER,
     KERNEL,
@@ -26,12 +25,13 @@ from scenarios.support.soundness_cases import (
     check_cause,
     made_by_cache,
     made_by_plain,
-    prepare,
     remove,
+    set_up,
     touch,
     value,
     write,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -275,7 +275,7 @@ def test_where_the_products_go_changes_only_the_dependency_file(
     first, then = Call(), Call(line=line, makes=makes)
     if "-MT" in line:
         first = Call(line=line.replace("target", "other"))
-    prepare(workspace, Case(files={**HEADER, "out": None}))
+    set_up(workspace, Case(files={**HEADER, "out": None}))
     made_by_cache(workspace, first)
     expected = made_by_plain(workspace, then)
     assert expected.status == 0
@@ -319,7 +319,7 @@ def test_a_directory_for_the_products(workspace: Workspace) -> None:
 @pytest.mark.by_default("masks0")
 @pytest.mark.parametrize("masks", [(0o077, 0o022), (0o022, 0o077)])
 def test_the_modes_of_the_products_are_those_of_now(workspace: Workspace, masks: tuple[int, int]) -> None:
-    prepare(workspace, Case(files=HEADER))
+    set_up(workspace, Case(files=HEADER))
     made = []
     for number, mask in enumerate(masks):
         with creating_with(mask):

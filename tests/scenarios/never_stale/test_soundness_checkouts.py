@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     DIRECT_HIT,
     EITHER,
     NO_DIRECT_HIT,
@@ -32,6 +31,7 @@ from scenarios.support.soundness_cases import (
     value,
     with_empty_cache,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import cuda_release, edit
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     DIRECT_HIT,
     EITHER,
     KERNEL,
@@ -26,9 +24,9 @@ from scenarios.support.soundness_cases import (
     made_by_cache,
     made_by_plain,
     move,
-    prepare,
     remove,
     rewrite,
+    set_up,
     swap,
     toolkit,
     touch,
@@ -36,6 +34,8 @@ from scenarios.support.soundness_cases import (
     value,
     write,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import cuda_release, edit
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -251,7 +251,7 @@ def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
     names = ("x/h.h", "y/h.h", "z/h.h")
     source = "".join(f'#include "{name}"\n' for name in names) + KERNEL
     case = Case(files={"a.cu": source, **dict.fromkeys(names, counted)})
-    prepare(workspace, case)
+    set_up(workspace, case)
     for dates in ((1e9, 1e9, 2e9), (1e9, 2e9, 3e9), (1e9, 3e9, 3e9)):
         for name, date in zip(names, dates, strict=True):
             os.utime(workspace.directory / name, (date, date))
@@ -261,7 +261,7 @@ def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
 
 
 def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None:
-    prepare(workspace, Case(files=HEADER))
+    set_up(workspace, Case(files=HEADER))
     made = {}
     for number in (1, 2, 1, 2):
         workspace.write("inc/h.h", value(number))
@@ -276,7 +276,7 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
 @pytest.mark.full
 def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
     """Written right before each compile, always of the same size, with no pause anywhere."""
-    prepare(workspace, Case(files=HEADER))
+    set_up(workspace, Case(files=HEADER))
     for number in (1, 2, 1):
         workspace.write("inc/h.h", value(number))
         made, _ = made_by_cache(workspace, SEARCHED)
@@ -291,6 +291,6 @@ def test_a_hard_link_is_edited_under_its_other_name(workspace: Workspace) -> Non
     def link_it(workspace: Workspace) -> None:
         os.link(workspace.write("elsewhere/h.h", value(1)), workspace.directory / "inc" / "h.h")
 
-    prepare(workspace, Case(files={"a.cu": USER, "inc": None}))
+    set_up(workspace, Case(files={"a.cu": USER, "inc": None}))
     link_it(workspace)
     check(workspace, Case(rewrite("elsewhere/h.h", value(2)), CHANGED, call=SEARCHED))

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import wrap
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     DIRECT_HIT,
     KERNEL,
     LINE,
@@ -27,11 +25,13 @@ from scenarios.support.soundness_cases import (
     check_outcome,
     made_by_cache,
     made_by_plain,
-    prepare,
+    set_up,
     toolkit,
     value,
     with_empty_cache,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import wrap
 from workspaces import Result, Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -70,7 +70,7 @@ def _link(product: Path) -> None:
 
 def recorded(workspace: Workspace, case: Case) -> Made:
     """Compile once, and wait until a record of it can be trusted."""
-    prepare(workspace, case)
+    set_up(workspace, case)
     made, _ = made_by_cache(workspace, case.call)
     assert made.status == 0, made.stderr
     time.sleep(OLD_ENOUGH)
@@ -186,7 +186,7 @@ def test_a_first_compile_is_explained_as_one(workspace: Workspace) -> None:
 
 @pytest.mark.full
 def test_a_compile_that_failed_is_compiled_again(workspace: Workspace) -> None:
-    prepare(workspace, Case(files={"h.h": "#error no\n"}))
+    set_up(workspace, Case(files={"h.h": "#error no\n"}))
     for text in ("#error no\n", "#error no\n", value(1), "#error no\n", value(1)):
         workspace.write("h.h", text)
         made, _ = made_by_cache(workspace, Call())
@@ -214,7 +214,7 @@ def test_a_direct_hit_starts_no_tool(workspace: Workspace) -> None:
     """Every tool writes down that it is started."""
     log = workspace.directory.parent / "log"
     case = Case(files={"a.cu": KERNEL.replace("VALUE", "1")}, has_own_toolkit=True)
-    prepare(workspace, case)
+    set_up(workspace, case)
     for name in TOOLS:
         tool = toolkit(workspace) / name
         wrap(tool, tool.resolve(), before=f"echo {name} >> {log}")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     EITHER,
     KERNEL,
     OLD_ENOUGH,
@@ -23,13 +22,14 @@ from scenarios.support.soundness_cases import (
     made_by_plain,
     make_directory,
     move,
-    prepare,
     remove,
     remove_directory,
+    set_up,
     uses,
     value,
     write,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -309,7 +309,7 @@ def test_a_header_that_appears_later_on_the_path_does_not_matter(workspace: Work
 
 
 def test_a_failing_compile_is_not_answered_from_a_record(workspace: Workspace) -> None:
-    prepare(workspace, Case())
+    set_up(workspace, Case())
     for number in (None, 1, None, 2):
         if number:
             workspace.write("late/h.h", value(number))

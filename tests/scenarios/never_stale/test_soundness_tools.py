@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     DIRECT_HIT,
     EITHER,
     Call,
@@ -18,14 +16,16 @@ from scenarios.support.soundness_cases import (
     Change,
     check,
     made_by_cache,
-    prepare,
     remove,
     rewrite,
+    set_up,
     swap,
     toolkit,
     touch,
     write,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -119,7 +119,7 @@ def test_a_tool_that_changes_is_seen(workspace: Workspace, rule: str) -> None:
 @pytest.mark.full
 def test_a_tool_that_is_not_there_any_more_is_missed(workspace: Workspace) -> None:
     case = Case(files=CODE, has_own_toolkit=True)
-    prepare(workspace, case)
+    set_up(workspace, case)
     made_by_cache(workspace, case.call)
     (toolkit(workspace) / CICC).unlink()
     plain = workspace.plain(*case.call.argv(workspace))
@@ -133,7 +133,7 @@ def test_a_tool_replaced_under_the_same_size_and_date_is_seen(
     workspace: Workspace, exchange: Callable[[str, str], Change]
 ) -> None:
     """Both are scripts; one says `-O0` where the other says `-O3`."""
-    prepare(workspace, Case(files=CODE, has_own_toolkit=True))
+    set_up(workspace, Case(files=CODE, has_own_toolkit=True))
     wrapping(PTXAS, options=("-O3",))(workspace)
     text = (toolkit(workspace) / PTXAS).read_text().replace("-O3", "-O0")
     check(workspace, Case(exchange(f"../toolkit/{PTXAS}", text), changed(PTXAS), CODE, SM_80))
@@ -146,7 +146,7 @@ def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, 
     asked = workspace.run([HOST_COMPILER, f"-print-prog-name={part}"]).stdout.decode().strip()
     real = shutil.which(asked)
     assert real
-    prepare(workspace, Case(files={**CODE, "parts": None}))
+    set_up(workspace, Case(files={**CODE, "parts": None}))
     tool = workspace.directory / "parts" / part
     wrap(tool, real)
     if part == "cc1plus":
@@ -172,7 +172,7 @@ def test_a_host_compiler_that_appears_earlier_on_the_path_is_seen(workspace: Wor
 
 
 def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
-    prepare(workspace, Case(files=CODE))
+    set_up(workspace, Case(files=CODE))
     host_script('#!/bin/sh\nexec {g++} "$@"\n')(workspace)
     call = Call("-ccbin {work}/g++")
     check(workspace, Case(touch("a.cu", 0), (), CODE, call, outcome=DIRECT_HIT, changes_product=False))
@@ -182,7 +182,7 @@ def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) 
 
 @pytest.mark.full
 def test_what_the_script_of_a_host_compiler_reads_is_seen(workspace: Workspace) -> None:
-    prepare(workspace, Case(files=CODE))
+    set_up(workspace, Case(files=CODE))
     host_script('#!/bin/sh\nexec {g++} $(cat {work}/more) "$@"\n')(workspace)
     files = {**CODE, "more": "-fident"}
     check(workspace, Case(write("more", "-fno-ident"), "/more` changed", files, Call("-ccbin {work}/g++")))
@@ -191,7 +191,7 @@ def test_what_the_script_of_a_host_compiler_reads_is_seen(workspace: Workspace) 
 @pytest.mark.full
 def test_an_nvcc_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
     """Until it starts another nvcc."""
-    prepare(workspace, Case(files=CODE, has_own_toolkit=True))
+    set_up(workspace, Case(files=CODE, has_own_toolkit=True))
     edit_profile(workspace)
     own = workspace.nvcc
     original = original_of(workspace) / "bin/nvcc"

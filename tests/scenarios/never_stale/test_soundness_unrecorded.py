@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_COMPILER, copy_toolkit, replace, wrap
-from scenarios.support.soundness_cases import (
+from scenarios.support.cases import (
     KERNEL,
     NO_DIRECT_HIT,
     OLD_ENOUGH,
@@ -24,12 +22,14 @@ from scenarios.support.soundness_cases import (
     check_outcome,
     made_by_cache,
     made_by_plain,
-    prepare,
     rewrite,
+    set_up,
     touch,
     value,
     write,
 )
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_COMPILER, copy_toolkit, replace, wrap
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
@@ -144,7 +144,7 @@ def test_what_a_record_cannot_hold(workspace: Workspace, rule: str) -> None:
 @pytest.mark.parametrize("rule", STAMPS)
 def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: str) -> None:
     files = STAMPS[rule]
-    prepare(workspace, Case(files=files))
+    set_up(workspace, Case(files=files))
     name = "t.h" if "t.h" in files else "a.cu"
     macro = "__DATE__" if "day" in rule else "__TIME__"
     objects = set()
@@ -167,7 +167,7 @@ def test_a_mention_of_the_time_is_no_use_of_it(workspace: Workspace, rule: str) 
 @pytest.mark.full
 def test_the_architecture_of_this_machine(workspace: Workspace) -> None:
     call = Call("-arch=native")
-    prepare(workspace, Case(files={"h.h": value(1)}))
+    set_up(workspace, Case(files={"h.h": value(1)}))
     expected = made_by_plain(workspace, call)
     if expected.status != 0:
         pytest.skip(f"nvcc has no native architecture here: {expected.stderr.decode()}")
@@ -178,7 +178,7 @@ def test_the_architecture_of_this_machine(workspace: Workspace) -> None:
 
 def test_a_header_that_changes_while_it_is_compiled(workspace: Workspace) -> None:
     """It stays changed."""
-    prepare(workspace, Case(files={"h.h": value(1), "new": value(2)}))
+    set_up(workspace, Case(files={"h.h": value(1), "new": value(2)}))
     call = meddling(workspace, between="cp new h.h")
     made_by_cache(workspace, call)
     assert (workspace.directory / "h.h").read_text() == value(2)
@@ -191,7 +191,7 @@ def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> No
     """When all is done it has the content, the size and the date of before, as after `git stash` and back."""
     files = {"h.h": value(1), "a.cu": USER}
     other = value(2) if name == "h.h" else USER.replace("x = V", "x = -V")
-    prepare(workspace, Case(files={**files, "new": other}))
+    set_up(workspace, Case(files={**files, "new": other}))
     between = f"cp -p {name} saved; cp new {name}"
     call = meddling(workspace, between, after=f"cp -p saved {name}")
     made_by_cache(workspace, call)
@@ -206,7 +206,7 @@ def test_a_header_that_changes_or_appears_after_it_was_read(
 ) -> None:
     """While cudafe++ runs, once: the passes have read what was there before."""
     toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
-    prepare(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2), "once": ""}))
+    set_up(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2), "once": ""}))
     cudafe = toolkit / "bin" / "cudafe++"
     wrap(cudafe, cudafe.resolve(), before=f"if rm once 2>/dev/null; then cp new {name}; fi")
     call = Call("-Iearly -Ilate")
@@ -220,7 +220,7 @@ def test_a_header_that_changes_or_appears_after_it_was_read(
 
 @pytest.mark.full
 def test_a_header_that_appears_while_it_is_compiled(workspace: Workspace) -> None:
-    prepare(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2)}))
+    set_up(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2)}))
     call = meddling(workspace, "cp new early/h.h", options="-Iearly -Ilate")
     made_by_cache(workspace, call)
     check_rest(workspace, call)
@@ -254,7 +254,7 @@ def check_rest(workspace: Workspace, call: Call, cause: str = "") -> None:
 @pytest.mark.parametrize("when", ["right before the compile", "right after the compile"])
 def test_files_that_are_too_new(workspace: Workspace, when: str) -> None:
     """A second change within the same tick of the clock leaves size and date as they were."""
-    prepare(workspace, Case(files={"h.h": value(1)}))
+    set_up(workspace, Case(files={"h.h": value(1)}))
     for number in (2, 3, 4):
         if when == "right before the compile":
             write("h.h", value(number + 3))(workspace)

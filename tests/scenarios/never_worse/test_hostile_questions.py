@@ -23,9 +23,9 @@ from nvccache.store.store import Store
 from nvccache.toolkit import loader_diagnostics, processor
 from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
 from scenarios.never_worse.test_hostile_records import rewrite
+from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.rebuilds import HOST_OPTIONS
-from scenarios.support.soundness_cases import OLD_ENOUGH
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # fixtures

@@ -8,9 +8,8 @@ import pytest
 
 from nvccache.store import store
 from scenarios.support.both_ways import both_ways
-from scenarios.support.observed_cases import bench, light
+from scenarios.support.cases import KERNEL, bench, light
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import KERNEL
 from workspaces import Counters, Workspace
 
 __all__ = ["bench", "light"]

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.observed_cases import bench, light
+from scenarios.support.cases import KERNEL, bench, light
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import KERNEL
 from workspaces import Counters, Workspace
 
 __all__ = ["bench", "light"]

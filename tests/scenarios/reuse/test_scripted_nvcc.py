@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from scenarios.support.observed_cases import bench, call, light
+from scenarios.support.cases import OLD_ENOUGH, Change, bench, call, each, light
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import OLD_ENOUGH, Change, each
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]

@@ -7,9 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.observed_cases import Case, bench, call, check, light, set_up
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    OLD_ENOUGH,
+    Call,
+    Case,
+    Change,
+    bench,
+    call,
+    check_both,
+    light,
+    made_by_cache,
+    made_by_plain,
+    set_up,
+)
 from scenarios.support.observed_wrappers import script
-from scenarios.support.soundness_cases import KERNEL, OLD_ENOUGH, Call, Change, made_by_cache, made_by_plain
 from workspaces import Workspace
 
 __all__ = ["bench", "light"]
@@ -46,7 +59,7 @@ def entries(log: Path) -> int:
 )
 def test_what_a_call_makes_and_adds_to_is_whole_from_each(bench: Workspace, text: str) -> None:
     """The first stage makes it, and the others append to it: none may be a hit beside one that runs."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     log = bench.directory / "log"
     made_by_plain(bench, WRAPPED)
     expected = entries(log)
@@ -66,7 +79,10 @@ def test_what_a_call_makes_and_adds_to_is_whole_from_each(bench: Workspace, text
 
 
 def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(bench: Workspace) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(f"echo x >> log\n{BECOMES}")))
+    set_up(
+        bench,
+        Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(f"echo x >> log\n{BECOMES}"), call=COMMAND),
+    )
     made_by_cache(bench, WRAPPED)
     bench.write("a.cu", f"{SOURCE}// one\n")
     time.sleep(OLD_ENOUGH)
@@ -115,7 +131,10 @@ def test_a_lock_that_was_to_be_had(bench: Workspace, lock: str) -> None:
     prepare = script(text, "bin/wrapper", first)
     files = {"a.cu": SOURCE, "a": ""}
     which = call("-ccbin {work}/bin/wrapper")
-    check(bench, Case(takes, files, which, prepare=prepare, is_recorded=lock not in NOT_RECORDED))
+    check_both(
+        bench,
+        Case(change=takes, files=files, call=which, prepare=prepare, is_recorded=lock not in NOT_RECORDED),
+    )
 
 
 @pytest.mark.by_default("mkdir")
@@ -133,7 +152,9 @@ def test_a_lock_that_was_not(bench: Workspace, lock: str) -> None:
 
     files = {"a.cu": SOURCE, "a": ""}
     which = call("-ccbin {work}/bin/wrapper")
-    check(bench, Case(freed, files, which, prepare=prepare, is_recorded=lock != "mkfifo"))
+    check_both(
+        bench, Case(change=freed, files=files, call=which, prepare=prepare, is_recorded=lock != "mkfifo")
+    )
 
 
 REMOVED = {
@@ -150,7 +171,10 @@ REMOVED = {
 @pytest.mark.parametrize("how", REMOVED)
 def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how: str) -> None:
     """The compile that found it tells nothing of one that does not."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(REMOVED[how], "bin/wrapper", "#!{python}")))
+    set_up(
+        bench,
+        Case(files={"a.cu": SOURCE}, prepare=script(REMOVED[how], "bin/wrapper", "#!{python}"), call=COMMAND),
+    )
     which = call(line="-E -arch=sm_75 -ccbin {work}/bin/wrapper {work}/a.cu -o a.ii", makes=("a.ii",))
     expected = made_by_plain(bench, which)
     bench.write("flag", "x")
@@ -174,7 +198,7 @@ def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how
 )
 def test_wrappers_that_use_one_file_run_in_turns(bench: Workspace, text: str) -> None:
     """As nvcc runs them; other stages go on beside them."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     which: Call = THREE
     for number in range(3):
         made, _ = made_by_cache(bench, which)
@@ -193,7 +217,7 @@ KEEPING = {
 @pytest.mark.parametrize("what", KEEPING)
 def test_debug_information_names_the_intermediates_that_are_kept(bench: Workspace, what: str) -> None:
     """Where they are for the user, as plain nvcc's, and in no directory of ours."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(KEEPING[what])))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(KEEPING[what]), call=COMMAND))
     options = ("-keep", "-ccbin", f"{bench.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
     bench.environ["TMPDIR"] = str(bench.directory.parent)
     assert bench.plain(*options).status == 0

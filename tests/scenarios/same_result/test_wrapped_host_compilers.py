@@ -8,9 +8,22 @@ from collections.abc import Callable
 
 import pytest
 
-from scenarios.support.observed_cases import Case, bench, call, check, light, set_up
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    Case,
+    Change,
+    bench,
+    call,
+    check_both,
+    each,
+    light,
+    made_by_cache,
+    made_by_plain,
+    set_up,
+    write,
+)
 from scenarios.support.observed_wrappers import compiled_chooser, script
-from scenarios.support.soundness_cases import KERNEL, Change, each, made_by_cache, made_by_plain, write
 from workspaces import Counters, Workspace
 
 __all__ = ["bench", "light"]
@@ -83,7 +96,17 @@ UNDECIDED = ("Python", "its command line in /proc")
 def test_a_wrapper_chooses_options_by_the_path_of_the_object(bench: Workspace, what: str) -> None:
     files = {"a.cu": SOURCE, "debug/flags": ""}
     is_recorded = None if what in UNDECIDED else True
-    check(bench, Case(None, files, HERE, DEBUG, CHOOSERS[what](MORE), is_recorded))
+    check_both(
+        bench,
+        Case(
+            change=None,
+            files=files,
+            call=HERE,
+            then=DEBUG,
+            prepare=CHOOSERS[what](MORE),
+            is_recorded=is_recorded,
+        ),
+    )
     plain, debug = (made_by_plain(bench, which).files for which in (HERE, DEBUG))
     assert plain["a.o"] != debug["debug/a.o"]
 
@@ -92,7 +115,17 @@ def test_a_wrapper_chooses_options_by_the_path_of_the_object(bench: Workspace, w
 @pytest.mark.parametrize("what", CHOOSERS)
 def test_such_a_wrapper_is_edited(bench: Workspace, what: str) -> None:
     files = {"a.cu": SOURCE, "debug/flags": ""}
-    check(bench, Case(CHOOSERS[what](OTHER), files, DEBUG, None, CHOOSERS[what](MORE), None))
+    check_both(
+        bench,
+        Case(
+            change=CHOOSERS[what](OTHER),
+            files=files,
+            call=DEBUG,
+            then=None,
+            prepare=CHOOSERS[what](MORE),
+            is_recorded=None,
+        ),
+    )
 
 
 # What is added to the host compile, and what that writes beside the object.
@@ -126,7 +159,7 @@ def compiled_anew(workspace: Workspace, *, cached: bool = True) -> tuple[set[str
 @pytest.mark.parametrize("adds", ADDS)
 def test_a_wrapper_has_more_written_beside_the_object(bench: Workspace, adds: str, what: str) -> None:
     options, beside = BESIDE[what]
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(ADDS[adds] % options)))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(ADDS[adds] % options), call=COMMAND))
     expected, _, _ = compiled_anew(bench, cached=False)
     assert beside <= expected
     for _ in range(3):
@@ -144,7 +177,7 @@ def test_a_wrapper_has_more_written_beside_the_object(bench: Workspace, adds: st
 @pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
 def test_a_wrapper_sets_the_mode_of_the_object(bench: Workspace, how: str) -> None:
     text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     for cached in (False, True, True):
         compiled_anew(bench, cached=cached)
         assert (bench.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
@@ -152,7 +185,7 @@ def test_a_wrapper_sets_the_mode_of_the_object(bench: Workspace, how: str) -> No
 
 def test_a_wrapper_looks_whether_there_is_an_object(bench: Workspace) -> None:
     text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     for command in (bench.plain, bench.cached, bench.cached):
         images = []
         (bench.directory / "a.o").unlink(missing_ok=True)
@@ -164,7 +197,7 @@ def test_a_wrapper_looks_whether_there_is_an_object(bench: Workspace) -> None:
 
 def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text)))
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     for _ in range(2):
         found, _, _ = compiled_anew(bench)
         assert found == {"a.o", "a.log"}
@@ -174,7 +207,9 @@ def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) 
 @pytest.mark.full
 def test_a_wrapper_has_objects_name_their_path_and_directory(bench: Workspace) -> None:
     """Of one source, which the passes and the module id know by one path."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"')))
+    set_up(
+        bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"'), call=COMMAND)
+    )
     which = call(WRAPPED, line="-c {work}/a.cu -o out/a.o")
     for name in ("one", "one", "two", "two"):
         directory = bench.directory / name
@@ -187,7 +222,12 @@ def test_a_wrapper_has_objects_name_their_path_and_directory(bench: Workspace) -
 @pytest.mark.full
 def test_a_compressed_name_of_the_scratch_directory_is_not_kept(bench: Workspace) -> None:
     set_up(
-        bench, Case(files={"a.cu": SOURCE}, prepare=script(f": >> noted\n{BECOMES.replace('$V', '-g -gz')}"))
+        bench,
+        Case(
+            files={"a.cu": SOURCE},
+            prepare=script(f": >> noted\n{BECOMES.replace('$V', '-g -gz')}"),
+            call=COMMAND,
+        ),
     )
     bench.write("noted", "")  # which it writes to, so that it is not rehearsed
     for _ in range(2):
@@ -200,6 +240,11 @@ def test_a_compressed_name_of_the_scratch_directory_is_not_kept(bench: Workspace
 def test_a_wrapper_sees_the_path_where_nothing_is_observed(bench: Workspace) -> None:
     which = dataclasses.replace(DEBUG, variables={"NVCCACHE_OBSERVE": "0"})
     set_up(
-        bench, Case(files={"a.cu": SOURCE, "debug/flags": ""}, prepare=CHOOSERS["the word behind -o"](MORE))
+        bench,
+        Case(
+            files={"a.cu": SOURCE, "debug/flags": ""},
+            prepare=CHOOSERS["the word behind -o"](MORE),
+            call=COMMAND,
+        ),
     )
     assert made_by_cache(bench, which)[0] == made_by_plain(bench, which)

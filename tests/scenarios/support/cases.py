@@ -1,22 +1,30 @@
-"""One case of soundness: a compile that is recorded, one thing that changes, and the compile after it.
+"""One case of a compile that is recorded, one thing that changes, and the compile after it.
 
-Each theme has a table of cases in a test_soundness_*.py of its own. A case compares what the cache
-makes with what plain nvcc makes of the same files: status, words, bytes and modes. A case that may not
-be answered from the record changes what plain nvcc makes, so that a stale answer is seen.
+Each theme has a table of cases in a test file of its own. A case compares what the cache makes with what
+plain nvcc makes of the same files: status, words, bytes and modes. A case that may not be answered from the
+record changes what plain nvcc makes, so that a stale answer is seen. `check` also compares what `explain`
+says; `check_both` compiles by the stages alone, too. `bench` is a workspace whose toolkit has next to no
+headers.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import shutil
 import stat
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.light_toolkit import light_toolkit
 from scenarios.support.rebuilds import HOST_OPTIONS, copy_toolkit
-from workspaces import Result, Workspace
+from workspaces import Result, Workspace, make_workspace
 
 # Seconds after which a file is old enough to be recorded, with those that `Workspace.cached` waits;
 # test_files_that_are_too_new
@@ -24,6 +32,14 @@ OLD_ENOUGH = 0.08
 LINE = "-c a.cu -MD -MF a.d -o a.o"
 KERNEL = "__global__ void kernel(int *x) { *x = VALUE; }\nint launch() { return VALUE; }\n"
 USER = '#include "h.h"\n' + KERNEL
+# With an external definition, and code that ptxas can make better or worse.
+FLOATS = """__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }
+int host;
+"""
+TWO_IF = "#if {}\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
+# What only the last compile of the host compiler sees, which is of the text that cudafe++ made.
+TWO_IF_LAST = "#if !defined(__CUDACC__) && {}\nextern const int more;\nconst int more = 2;\n#endif\n"
+_PROCESSES = re.compile(r"^\d+ +(execve|v?fork|clone3?|posix_spawn)\(.* = \d+$", re.MULTILINE)
 UNCHANGED = "direct hit, because nothing it depends on has changed"
 
 # What may become of the compile after the change.
@@ -59,12 +75,21 @@ class Call:
         return {name: _filled(value, workspace) for name, value in self.variables.items()}
 
 
+COMMAND = Call("-arch=sm_75")
+
+
+def call(options: str = "", line: str = "", makes: tuple[str, ...] = (), **variables: str) -> Call:
+    """A compile of a.cu for one architecture; `{work}` stands for the workspace."""
+    made = dataclasses.replace(COMMAND, options=f"-arch=sm_75 {options}", variables=variables)
+    return dataclasses.replace(made, line=line, makes=makes) if line else made
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """`cause` is what the first line of `explain` holds; of several texts, any one will do.
 
-    `is_recorded` and `is_recorded_after` say whether a direct record is kept before and after the
-    change; None means that both are sound.
+    `prepare` makes what is more than files, before the first compile. `is_recorded` and `is_recorded_after`
+    say whether a direct record is kept before and after the change; None means that both are sound.
     """
 
     change: Change | None = None
@@ -72,6 +97,7 @@ class Case:
     files: Mapping[str, str | Link | None] = dataclasses.field(default_factory=dict)  # None: a directory
     call: Call = Call()
     then: Call | None = None
+    prepare: Change | None = None
     outcome: str = NO_DIRECT_HIT
     changes_product: bool | None = True
     is_recorded: bool | None = True
@@ -92,7 +118,7 @@ class Made:
 
 def check(workspace: Workspace, case: Case, keep: Path | None = None) -> None:
     """Compile, compile again, change one thing, compile, and compile again: never a stale answer."""
-    prepare(workspace, case)
+    set_up(workspace, case)
     before = made_by_plain(workspace, case.call, keep)
     made, _ = made_by_cache(workspace, case.call)
     assert made == before
@@ -119,7 +145,63 @@ def check(workspace: Workspace, case: Case, keep: Path | None = None) -> None:
         check_again(workspace, case.call, before, case.is_recorded)
 
 
-def prepare(workspace: Workspace, case: Case) -> None:
+def check_both(workspace: Workspace, case: Case) -> None:
+    """Compile twice, change one thing, and compile: by what was recorded, and by the stages alone."""
+    set_up(workspace, case)
+    before = compile_twice(workspace, case.call, case.is_recorded)
+    stages_alone = _without_records(workspace)
+    if case.change:
+        case.change(workspace)
+        time.sleep(OLD_ENOUGH)
+    check_after(workspace, stages_alone, case, before)
+
+
+def compile_twice(workspace: Workspace, which: Call, is_recorded: bool | None) -> Made:
+    made, outcome = made_by_cache(workspace, which)
+    assert outcome in ("miss", "stage_hit"), (outcome, made.stderr)
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, which, made, is_recorded)
+    return made
+
+
+def check_after(workspace: Workspace, stages_alone: Workspace, case: Case, before: Made) -> None:
+    then = case.then or case.call
+    expected = made_by_plain(workspace, then)
+    assert expected != before, "the change shows in nothing that plain nvcc makes"
+    made, outcome = made_by_cache(workspace, then)
+    assert made == expected, f"stale: {outcome}"
+    time.sleep(OLD_ENOUGH)
+    made, outcome = made_by_cache(workspace, then)
+    assert made == expected, f"stale the second time: {outcome}"
+    made, outcome = made_by_cache(stages_alone, then)
+    assert made == expected, f"stale by the stages alone: {outcome}"
+
+
+def _without_records(workspace: Workspace) -> Workspace:
+    """The same workspace with a copy of the cache in which no call is recorded as a whole."""
+    copy = Path(f"{workspace.cache}-stages")
+    shutil.copytree(workspace.cache, copy)
+    other = dataclasses.replace(workspace, environ={**workspace.environ, "NVCCACHE_DIR": str(copy)})
+    other.forget_calls()
+    return other
+
+
+def processes_of_hit(workspace: Workspace, which: Call) -> list[str]:
+    """The system calls that started something while a call was answered directly, its own start first."""
+    if not shutil.which("strace") or workspace.run(["strace", "-f", "true"]).status != 0:
+        pytest.skip("no strace here, which shows the processes that are started")
+    trace = workspace.directory.parent / "trace"
+    argv = [str(launcher_of_tree()), workspace.nvcc, *which.argv(workspace)]
+    result, counters = workspace.since(
+        lambda: workspace.run(
+            ["strace", "-f", "-e", "trace=process", "-o", trace, *argv], **which.environ(workspace)
+        )
+    )
+    assert (result.status, counters.outcome) == (0, "direct_hit"), result.stderr
+    return _PROCESSES.findall(trace.read_text())
+
+
+def set_up(workspace: Workspace, case: Case) -> None:
     for name, content in {"a.cu": USER, **case.files}.items():
         if isinstance(content, Link):
             link(name, content.target)(workspace)
@@ -129,6 +211,8 @@ def prepare(workspace: Workspace, case: Case) -> None:
             workspace.write(name, content)
     if case.has_own_toolkit:
         copy_toolkit(workspace, toolkit(workspace))
+    if case.prepare:
+        case.prepare(workspace)
     time.sleep(OLD_ENOUGH)
 
 
@@ -229,6 +313,39 @@ def check_cause(workspace: Workspace, call: Call, cause: str | tuple[str, ...]) 
 
 def _filled(text: str, workspace: Workspace) -> str:
     return text.replace("{work}", str(workspace.directory)).replace("{path}", workspace.environ["PATH"])
+
+
+@pytest.fixture(scope="session")
+def light(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Path:
+    """A light toolkit for all cases of a session."""
+    directory = tmp_path_factory.mktemp("light")
+    workspace = make_workspace(directory, nvcc)
+    light_toolkit(workspace, directory / "toolkit")
+    return Path(workspace.nvcc).parents[1]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, light: Path) -> Workspace:
+    """An empty workspace with that toolkit."""
+    return make_workspace(tmp_path, str(light / "bin" / "nvcc"))
+
+
+def own_toolkit(workspace: Workspace) -> Path:
+    """Give the workspace a copy of its toolkit, a tree of links whose parts can be replaced."""
+    copy = workspace.directory.parent / "toolkit"
+    shutil.copytree(Path(workspace.nvcc).parents[1], copy, symlinks=True)
+    workspace.nvcc = str(copy / "bin" / "nvcc")
+    return copy
+
+
+def behind(includes: str) -> str:
+    """A source behind these lines, whose value a header tells."""
+    return f"{includes}\n{KERNEL}"
+
+
+def both(*names: str) -> dict[str, str]:
+    """Headers of the same text, and so of the same size."""
+    return dict.fromkeys(names, "#define VALUE 1\n")
 
 
 def value(number: int) -> str:
