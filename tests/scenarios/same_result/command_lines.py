@@ -43,7 +43,7 @@ messages: host_warning device_error
     missing_header second_source_fails cubin_of_two assembler_error unknown_option
     no_arguments_shim version dryrun verbose host_dependencies
 links: executable_rdc link_objects device_link_archive device_link_undefined
-    link_time_from_sources
+    link_time_from_sources library_rdc
 code: controls_file tile_only
 driver: no_profile clean time_trace
 keeping: keep keep_debug keep_device_error
