@@ -15,7 +15,7 @@ import marks
 from nvccache.toolkit.discovery import find_nvcc
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
-pytest.register_assert_rewrite("scenarios.sameness")  # so that a failure shows what differed
+pytest.register_assert_rewrite("scenarios.support.sameness")  # so that a failure shows what differed
 
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 

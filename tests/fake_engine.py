@@ -206,7 +206,7 @@ class FakeEngine:
             began = time.time()
             self._running += 1
             self.most = max(self.most, self._running)
-            time.sleep(self.delay)
+            self._stopped.wait(self.delay)
             done = subprocess.run(
                 arguments,
                 cwd=root,

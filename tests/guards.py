@@ -2,14 +2,13 @@
 
     python tests/guards.py [WORD...]      all of them, or those whose names hold one of the words
 
-A suite that passes with a check taken out does not test it. Each row names a check of the records of
-calls, the line that makes it, what stands there instead, and a test that must then fail. Exits with 1
-if a test still passes or a line is no longer there.
+A suite that passes with a check taken out does not test it. Each row of the tables in `guarded` names a
+function, an expression in it, what stands there instead, and a test that must then fail (guarded/rows.py has
+the form). Exits with 1 if a test still passes or an expression is no longer there.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -17,13 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from guarded.table import Guard
+from guarded.places import Place, places_in, spans
+from guarded.rows import TABLES, Guard, read
 
 ROOT = Path(__file__).parents[1]
-TABLES = sorted(path.stem for path in Path(__file__).with_name("guarded").glob("[a-z]*.py"))
-GUARDS = [
-    guard for table in TABLES for guard in getattr(importlib.import_module(f"guarded.{table}"), "GUARDS", ())
-]
+GUARDS = [guard for table in TABLES for guard in read(table)]
 
 
 def main() -> int:
@@ -46,16 +43,29 @@ def try_without(guard: Guard, tree: Path) -> str:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
-    module = found(guard.module, tree, "src/nvccache")
-    text = module.read_text()
-    if guard.line not in text:
-        return "LINE IS GONE"
+    try:
+        module, mutated = without(guard, places_in(tree / "src"))
+    except LookupError as error:
+        return str(error)
     if run_test(guard, tree) != 0:
         return "FAILS ANYWAY"
-    module.write_text(text.replace(guard.line, guard.instead))
+    module.write_text(mutated)
     if module.parent.name == "observer":
         build_observer(tree)
     return {0: "STILL PASSES", 1: "seen to fail"}.get(run_test(guard, tree), "BROKEN")
+
+
+def without(guard: Guard, places: list[Place]) -> tuple[Path, str]:
+    """The file of a check, and its text with the check taken out; LookupError where that is not one file."""
+    found = set(spans(places, guard.definition, guard.expression))
+    files = {path for path, _, _ in found}
+    if len(files) != 1:
+        raise LookupError("IN TWO FILES" if files else "IS GONE")
+    (path,) = files
+    text = path.read_text()
+    for _, start, end in sorted(found, reverse=True):
+        text = text[:start] + guard.instead + text[end:]
+    return path, text
 
 
 def build_observer(tree: Path) -> None:
@@ -71,18 +81,15 @@ def build_observer(tree: Path) -> None:
     subprocess.run([sys.executable, "-c", program], cwd=tree, check=True)
 
 
-def found(name: str, tree: Path, below: str) -> Path:
-    """The file of this path from the root, or the only one of this base name below a folder."""
-    if "/" in name:
-        return tree / name
-    (path,) = (tree / below).rglob(name)
+def file_of_test(name: str, tree: Path) -> Path:
+    """The only file of tests of this base name."""
+    (path,) = (tree / "tests").rglob(name)
     return path
 
 
 def run_test(guard: Guard, tree: Path) -> int:
     """pytest's status: 0 if all passed, 1 if one failed, 5 if there is no such test."""
-    named = [word if word.startswith("-") else str(found(word, tree, "tests")) for word in guard.test.split()]
-    argv = [*named, "-k", guard.which]
+    argv = [str(file_of_test(word, tree)) if word.endswith(".py") else word for word in guard.tests]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", *argv]
     environ = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, cwd=tree, env=environ, capture_output=True, check=False).returncode

@@ -16,11 +16,16 @@ import installations
 import marks
 
 TESTS = Path(__file__).parent
-# What pytest would run, as a line of JSON for each test.
+# What pytest would run, as a line of JSON for each test; with `both`, also what it would by default.
 LISTER = """
-import json, sys, pytest, marks
+import json, sys, pytest, conftest, marks
 class Lister:
     def pytest_collection_finish(self, session):
+        kept = list(session.items)
+        if BOTH:
+            session.config.option.every_case = False
+            conftest.pytest_collection_modifyitems(session.config, kept)
+        kept = {id(item) for item in kept}
         for item in session.items:
             chosen = item.get_closest_marker("by_default")
             print("LISTED", json.dumps({
@@ -28,10 +33,13 @@ class Lister:
                 "test": item.nodeid.partition("[")[0],
                 "case": marks.case_of(item),
                 "is_full": marks.is_full(item),
+                "runs": id(item) in kept,
                 "smoke": [mark.args[0] for mark in item.iter_markers("smoke")],
                 "by_default": list(chosen.args) if chosen else [],
             }))
-sys.exit(pytest.main(["--collect-only", *sys.argv[1:]], plugins=[Lister()]))
+BOTH = "both" in sys.argv
+words = [word for word in sys.argv[1:] if word != "both"]
+sys.exit(pytest.main(["--collect-only", *words], plugins=[Lister()]))
 """
 Listing = list[dict]
 
@@ -58,9 +66,10 @@ def both(workers_base: Path) -> tuple[Listing, Listing]:
     """What runs by default, and everything; listed once for all workers."""
 
     def make(folder: Path) -> None:
-        runs = [start(), start("--every-case")]
+        everything = listed(start("both", "--every-case"))
+        by_default = [item for item in everything if item["runs"]]
         folder.mkdir()
-        (folder / "listings").write_text(json.dumps([listed(run) for run in runs]))
+        (folder / "listings").write_text(json.dumps([by_default, everything]))
 
     folder = installations.shared(workers_base, "listings", make)
     by_default, everything = json.loads((folder / "listings").read_text())

@@ -1,6 +1,7 @@
 """Transcripts that no known nvcc writes: what of them is a plan, and what is left to nvcc.
 
-The transcripts of known releases are altered as in scenarios/test_unknown_releases.py, which compiles.
+The transcripts of known releases are altered as in scenarios/same_result/test_unknown_releases.py, which
+compiles.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.plan import build
 from nvccache.plan.model import OPAQUE, Plan
 from nvccache.toolkit import dryrun
-from scenarios.other_nvcc import ALTERATIONS
+from scenarios.same_result.other_nvcc import ALTERATIONS
 
 TRANSCRIPTS = Path(__file__).parent / "golden" / "transcripts"
 SCRATCH = "/scratch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from scenarios.sources import SOURCES
+from scenarios.support.sources import SOURCES
 
 _BASES = ("a.cu", "b.cu", "internal.cu", "macros.cu", "headers.cu", "features.cu", "device_warning.cu")
 _FRAGMENTS = (

@@ -31,7 +31,7 @@ ODD_INPUTS = (
     "",
     " ",
 )
-# What an input holds that is none of the sources of scenarios/sources.py.
+# What an input holds that is none of the sources of scenarios/support/sources.py.
 COPIES = {
     "sub dir/c.cu": "b.cu",
     "no_suffix": "b.cu",

@@ -69,6 +69,7 @@ def options(tmp_path):
     )
 
 
+@pytest.mark.full
 def test_a_project_goes_through_the_steps(project, options, tmp_path, real_nvcc):
     indexes = downloads.Indexes((str(tmp_path / "links"),), ())
     found, kept = measuring.Measured(), []

@@ -57,7 +57,12 @@ def test_on_older_toolkits_cudafe_reads_and_cicc_writes():
     assert list(plan.own_ids.values()) == ["/s/a.module_id"]
 
 
-@pytest.mark.parametrize("text", [EXTERNAL, INTERNAL, "static __device__ int v;\n" + EXTERNAL])
+@pytest.mark.by_default("external", "internal")
+@pytest.mark.parametrize(
+    "text",
+    [EXTERNAL, INTERNAL, "static __device__ int v;\n" + EXTERNAL],
+    ids=["external", "internal", "both"],
+)
 def test_the_tools_make_up_the_same_id_and_the_same_code(nvcc, tmp_path, text):
     """What the whole rests on: a cicc that makes up the id gives what one gives that reads it."""
     (tmp_path / "a.cu").write_text(text)

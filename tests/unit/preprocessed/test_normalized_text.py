@@ -10,7 +10,7 @@ import pytest
 
 import preprocessed
 from nvccache.preprocessed import normalized_text
-from scenarios.rebuilds import HOST_COMPILER
+from scenarios.support.rebuilds import HOST_COMPILER
 
 MAIN = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "a.cu"\n'
 
@@ -280,6 +280,14 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
         return None
 
 
+@pytest.mark.by_default(
+    "plain-0-None",
+    "plain-0-0",
+    "misleading-0-None",
+    "misleading-0-0",
+    "in a row-0-None",
+    "in a row-0-0",
+)
 @pytest.mark.parametrize("least", [None, 0])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,29 @@ DIGEST = keys.digest_bytes(OBJECT)
 ENVIRON = {"ASKED": "1", "GROUP_A": "2", "PATH": "/usr/bin:/bin", "OTHER": "3", "GROUP_IGNORED": "x"}
 
 
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Working directories, many made at a time: what is in each has been there for a while."""
+
+    def make() -> Iterator[Path]:
+        while True:
+            made = [_made(tmp_path_factory.mktemp("call") / "work") for _ in range(20)]
+            time.sleep(0.15)
+            yield from made
+
+    return make()
+
+
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(places: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files of a call; all of them have been there for a while."""
-    (tmp_path / "work").mkdir()
-    place = tmp_path / "work"
+    place = next(places)
     monkeypatch.chdir(place)
+    return place
+
+
+def _made(place: Path) -> Path:
+    place.mkdir()
     for name in (
         *("late/a.h", "early/other.h", "listed/b.h", "listed/tool", "parts/one", "a.cu", "caches"),
         *("out/keep", "compiler/nvcc"),
@@ -41,7 +59,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "listed" / "loop").symlink_to("loop")
     (place / "listed" / "same").symlink_to("../early")
     (place / "nvcc").symlink_to("a.cu")
-    time.sleep(0.15)
     return place
 
 

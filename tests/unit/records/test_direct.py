@@ -190,6 +190,7 @@ def test_what_was_read_is_not_written(read):
         assert bool(direct.answer_of(Found("key", made, WHOLE), parse(line), NOWHERE)) == is_answer
 
 
+@pytest.mark.by_default("-o d.e/x.o", "-o ./x.o", "", "-odir d -o x.o", "-o x.o -MF y")
 @pytest.mark.parametrize(
     "line",
     [

@@ -337,6 +337,16 @@ def fail(patch: pytest.MonkeyPatch, step: str, number: int):
     return lambda: calls > number
 
 
+@pytest.mark.by_default(
+    "True-False-nothing-15",
+    "True-True-an old one-15",
+    "True-False-an old one-9",
+    "True-False-an old one-2",
+    "False-False-an old one-2",
+    "False-True-nothing-9",
+    "False-False-nothing-15",
+    "False-False-an old one-1",
+)
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("before", ["nothing", "an old one"])
 @pytest.mark.parametrize("unlink_first", [False, True])

@@ -32,6 +32,7 @@ from recorded_call import (
     launcher,
     nvcc,
     place,
+    places,
     recorded,
     stored,
 )
@@ -88,7 +89,7 @@ def test_an_unknown_call_has_no_answer(recorded):
     assert not recorded.ask([*ARGUMENTS, "-g"]).is_answer
 
 
-__all__ = ["launcher", "nvcc", "place", "recorded", "stored"]  # fixtures
+__all__ = ["launcher", "nvcc", "place", "places", "recorded", "stored"]  # fixtures
 
 
 def _touch(place):

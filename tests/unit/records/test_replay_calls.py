@@ -31,13 +31,14 @@ from recorded_call import (
     launcher,
     nvcc,
     place,
+    places,
     recorded,
     stored,
 )
 from replays import LEFT_TO_PYTHON, Launcher
 from unit.records.test_output_names import WORDS
 
-__all__ = ["launcher", "nvcc", "place", "recorded", "stored"]  # fixtures
+__all__ = ["launcher", "nvcc", "place", "places", "recorded", "stored"]  # fixtures
 
 
 def record(launcher: Launcher, nvcc: str, arguments: Sequence[str] = ARGUMENTS) -> bool:

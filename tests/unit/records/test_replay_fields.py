@@ -11,10 +11,21 @@ import pytest
 
 from nvccache.files import presence, signatures
 from nvccache.records.input_records import LIBRARIES, InputRecord
-from recorded_call import ARGUMENTS, OBJECT, answer_of_call, holds, launcher, nvcc, place, recorded, stored
+from recorded_call import (
+    ARGUMENTS,
+    OBJECT,
+    answer_of_call,
+    holds,
+    launcher,
+    nvcc,
+    place,
+    places,
+    recorded,
+    stored,
+)
 from replays import Launcher
 
-__all__ = ["launcher", "nvcc", "place", "recorded", "stored"]  # fixtures
+__all__ = ["launcher", "nvcc", "place", "places", "recorded", "stored"]  # fixtures
 
 
 class Case(NamedTuple):

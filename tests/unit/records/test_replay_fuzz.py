@@ -28,12 +28,13 @@ from recorded_call import (
     input_record_of_call,
     nvcc,
     place,
+    places,
     stored,
 )
 from replays import Launcher, edited, put, stand_alone
 from unit.records.test_replay_damage import OPTIONS, SANITIZERS, patched
 
-__all__ = ["nvcc", "place", "stored"]  # fixtures
+__all__ = ["nvcc", "place", "places", "stored"]  # fixtures
 ROUNDS = 60  # of each test and seed
 _EVERY = 40  # seeds
 _WORDS = (

@@ -373,7 +373,7 @@ for _ in range(int(sys.argv[2])):
 
 def test_no_line_is_lost_or_doubled_while_processes_append_and_fold(cache_dir):
     """A few processes append while two of them and this one fold as fast as they can."""
-    calls = 400
+    calls = 150
     folder = APPENDER + "    event_totals.read(sys.argv[1])\n"
     programs = [APPENDER, APPENDER, folder, folder]
     children = [

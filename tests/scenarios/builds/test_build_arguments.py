@@ -1,0 +1,204 @@
+"""Command lines as build systems write them that are not at hand: Bazel in its sandboxes, PyTorch's setup.py.
+
+Everything is compared with plain nvcc in the same place: words, objects and dependency files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.rebuilds import HOST_COMPILER, rebuild
+from workspaces import Counters, Workspace
+
+KERNEL = """\
+#include "lib/shapes.h"
+#include <scale.h>
+__global__ void @NAME@(int *x) { *x = AREA(*x) * SCALE; }
+int launch_@NAME@() { @NAME@<<<1, 1>>>(nullptr); return 0; }
+"""
+INPUTS = {
+    "pkg/kernel.cu": KERNEL.replace("@NAME@", "kernel"),
+    "lib/shapes.h": "#define AREA(side) ((side) * (side))\n",
+    "external/scale/include/scale.h": "#define SCALE 2\n",
+}
+OUT = "bazel-out/k8-opt/bin/pkg/_objs/kernel"
+OBJECT, RULE = f"{OUT}/kernel.pic.o", f"{OUT}/kernel.pic.d"
+# As the compile action of rules_cuda says it; other rules give each host option an -Xcompiler= of its own.
+BAZEL = (
+    *("-x", "cu", "-gencode", "arch=compute_80,code=compute_80", "-gencode", "arch=compute_80,code=sm_80"),
+    *("-ccbin", HOST_COMPILER, "-I", ".", "-I", "bazel-out/k8-opt/bin", "-isystem", "external/scale/include"),
+    *("-DBAZEL_CURRENT_REPOSITORY=\"\"", "-DEIGEN_USE_GPU=1", "-Xcompiler", "-fPIC", "-Xcompiler", "-g0"),
+    *("-O2", "-DNDEBUG", "-Xcompiler", "-ffunction-sections", "-Xcompiler", "-fdata-sections"),
+    *("-Xcompiler=-fstack-protector", "-Xcompiler=-Wall,-Wunused-but-set-parameter"),
+    *("-Xcompiler=-no-canonical-prefixes",),
+    *("-Xcompiler=-fno-omit-frame-pointer", "-Xcompiler=-Wno-builtin-macro-redefined"),
+    *('-Xcompiler=-D__DATE__=\\"redacted\\"', '-Xcompiler=-D__TIME__=\\"redacted\\"'),
+    *("-Xcompiler=-fmacro-prefix-map=external/=", "--expt-relaxed-constexpr", "-std=c++17"),
+    *("-MD", "-MF", RULE, "-c", "pkg/kernel.cu"),
+)  # fmt: skip
+PARAMETERS = f"{OUT}/kernel.pic.o-2.params"
+
+
+@pytest.fixture
+def inputs(workspace: Workspace, tmp_path: Path) -> Workspace:
+    light_toolkit(workspace, tmp_path / "toolkit")
+    for name, text in INPUTS.items():
+        workspace.write(name, text)
+    return workspace
+
+
+def sandbox(inputs: Workspace, number: int) -> Path:
+    """A new directory with links to the inputs, as for each action that Bazel runs."""
+    directory = inputs.directory.parent / "sandbox" / "linux-sandbox" / str(number) / "execroot" / "_main"
+    shutil.rmtree(directory, ignore_errors=True)
+    for name in INPUTS:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).symlink_to(inputs.directory / name)
+    (directory / OUT).mkdir(parents=True)
+    return directory
+
+
+def compile_in(inputs: Workspace, directory: Path, argv: tuple[str, ...], **variables: str) -> Counters:
+    """Compile in a sandbox; the object, the words and the dependency file are those of plain nvcc."""
+    keep = inputs.directory / "keep"
+    counters = rebuild(
+        inputs, *argv, product=OBJECT, cwd=directory, keep=keep, PWD="/proc/self/cwd", **variables
+    )
+    # Both have written the rule, plain nvcc last: have it written once more by a hit.
+    plain = (directory / RULE).read_bytes()
+    (directory / RULE).unlink()
+    assert inputs.cached(*argv, "-o", OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables).status == 0
+    assert (directory / RULE).read_bytes() == plain
+    return counters
+
+
+@pytest.mark.by_default("parameters")
+@pytest.mark.parametrize("through", ["words", "parameters"])
+def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
+    argv = BAZEL
+    first = sandbox(inputs, 1)
+    if through == "parameters":
+        argv = ("--options-file", PARAMETERS)
+        parameters = "\n".join(word for word in BAZEL if '"' not in word)
+        (first / PARAMETERS).write_text(parameters)
+    assert compile_in(inputs, first, argv).outcome == "miss"
+    # The same sandbox, made anew: other links and directories, the same files behind them.
+    again = sandbox(inputs, 1)
+    if through == "parameters":
+        (again / PARAMETERS).write_text(parameters)
+    assert compile_in(inputs, again, argv).outcome == "direct_hit"
+
+
+@pytest.mark.full
+def test_another_sandbox(inputs: Workspace) -> None:
+    """The place is in the module id, so it is another compile to nvcc; but the device code is the same."""
+    compile_in(inputs, sandbox(inputs, 1), BAZEL)
+    counters = compile_in(inputs, sandbox(inputs, 2), BAZEL)
+    assert counters.outcome in ("partial_hit", "stage_hit")
+    assert not counters.ran().keys() & {"cicc", "ptxas"}
+    inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
+    assert compile_in(inputs, sandbox(inputs, 3), BAZEL).ran()["ptxas"] == 1
+
+
+def test_another_sandbox_below_a_base_directory(inputs: Workspace) -> None:
+    """The object is the same in every sandbox; but not where a link leads to another header."""
+    made = [compile_below_base(inputs, sandbox(inputs, number)) for number in (1, 2, 3)]
+    assert [outcome for outcome, _ in made] == ["miss", "direct_hit", "direct_hit"]
+    assert made[0][1] == made[1][1] == made[2][1]
+    other = inputs.write("other.h", INPUTS["lib/shapes.h"].replace("*", "+"))
+    directory = sandbox(inputs, 4)
+    (directory / "lib/shapes.h").unlink()
+    (directory / "lib/shapes.h").symlink_to(other)
+    outcome, content = compile_below_base(inputs, directory)
+    assert outcome == "miss"
+    assert content != made[0][1]
+
+
+def test_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
+    """What was recorded without one does not say whether a text holds its path: the passes run once more."""
+    compile_in(inputs, sandbox(inputs, 1), BAZEL)
+    made = [compile_below_base(inputs, sandbox(inputs, number))[0] for number in (2, 3)]
+    assert made == ["stage_hit", "direct_hit"]
+    assert compile_below_base(inputs, sandbox(inputs, 1))[0] == "direct_hit"
+
+
+def test_explain_names_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
+    directory = sandbox(inputs, 1)
+    argv = (*BAZEL, "-o", OBJECT)
+    assert inputs.cached(*argv, cwd=directory).status == 0
+    inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
+    assert inputs.cached(*argv, cwd=directory, **base_of(inputs)).status == 0
+    explained = inputs.run([sys.executable, "-m", "nvccache", "explain", OBJECT], cwd=directory).stdout
+    assert b"`NVCCACHE_BASE_DIR` changed" in explained
+
+
+def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
+    """Compile in a sandbox with a base directory above all of them: outcome and object."""
+    base = {**base_of(inputs), "PWD": "/proc/self/cwd"}
+    argv = (*BAZEL, "-o", OBJECT)
+    result, counters = inputs.since(lambda: inputs.cached(*argv, cwd=directory, **base))
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    content, rule = (directory / OBJECT).read_bytes(), (directory / RULE).read_bytes()
+    keep = inputs.directory / "keep"
+    keep.mkdir(exist_ok=True)
+    assert inputs.plain(*argv, "-keep", "-keep-dir", keep, cwd=directory, **base).status == 0
+    assert without_place((directory / OBJECT).read_bytes()) == without_place(content)
+    assert (directory / RULE).read_bytes() == rule
+    return counters.outcome, content
+
+
+def base_of(inputs: Workspace) -> dict[str, str]:
+    return {"NVCCACHE_BASE_DIR": str(inputs.directory.parent / "sandbox")}
+
+
+def without_place(content: bytes) -> bytes:
+    """An object without the checksum of its source's path: below a base directory, of the relative path."""
+    return re.sub(rb"_[0-9a-f]{8}_(\d+_)", rb"_00000000_\1", content)
+
+
+def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
+    """It asks for the dependencies by a call of its own, and then compiles."""
+    directory = sandbox(inputs, 1)
+    common = (
+        *("--compiler-options", " -fPIC -Wall -fno-omit-frame-pointer", f"--compiler-bindir={HOST_COMPILER}"),
+        *("-I.", "-x", "cu", "-O2", "-gencode=arch=compute_80,code=sm_80", "-I", "external/scale/include"),
+        *("-std=c++17", "--expt-relaxed-constexpr", "-DGOOGLE_CUDA=1", "pkg/kernel.cu"),
+    )
+    listed, counters = inputs.since(lambda: inputs.cached(*common, "-M", "-o", RULE, cwd=directory))
+    assert counters.outcome == "query_miss"
+    found = (directory / RULE).read_bytes()
+    assert listed == inputs.plain(*common, "-M", "-o", RULE, cwd=directory)
+    assert found == (directory / RULE).read_bytes()
+    for outcome in ("miss", "direct_hit"):
+        counters = rebuild(
+            inputs, *common, "-c", "-ccbin", HOST_COMPILER, product=OBJECT, cwd=directory,
+            keep=inputs.directory / "keep",
+        )  # fmt: skip
+        assert counters.outcome == outcome
+
+
+@pytest.mark.full
+def test_a_setup_script_of_pytorch(inputs: Workspace) -> None:
+    """Without Ninja: `-c` twice, quotes that no shell takes away, absolute paths."""
+    work = inputs.directory
+    product = "build/temp.linux-x86_64-cpython-311/pkg/kernel.o"
+    (work / product).parent.mkdir(parents=True)
+    argv = (
+        *(f"-I{work}/external/scale/include", f"-I{work}", "-c", "-c", f"{work}/pkg/kernel.cu"),
+        *("-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "--expt-relaxed-constexpr"),
+        *("-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"),
+        *("--compiler-options", "'-fPIC'", "-O3", "--use_fast_math", "-DTORCH_API_INCLUDE_EXTENSION_H"),
+        *('-DPYBIND11_COMPILER_TYPE="_gcc"', '-DPYBIND11_BUILD_ABI="_cxxabi1011"'),
+        *("-DTORCH_EXTENSION_NAME=kernel", "-D_GLIBCXX_USE_CXX11_ABI=0"),
+        *("-gencode=arch=compute_80,code=compute_80", "-gencode=arch=compute_80,code=sm_80", "-std=c++17"),
+    )
+    absolute = os.path.join(work, product)
+    assert rebuild(inputs, *argv, product=absolute).outcome == "miss"
+    assert rebuild(inputs, *argv, product=absolute).outcome == "direct_hit"

@@ -1,0 +1,128 @@
+"""A project is built by real build systems, plainly, through an empty cache and through a full one.
+
+It is always built in the same place. Every object, all device code in the program, every warning and every
+dependency file is what plain nvcc makes; what depends on an edited file is built again, and nothing else.
+
+    pytest --every-case tests/scenarios/builds/test_build_systems.py    all of them
+    NVCCACHE_TEST_NVCC=/path/to/nvcc                             with another toolkit
+    NVCCACHE_TEST_CCBIN=/path/to/g++                             and host compiler
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from nvccache.store.event_line import Event
+from scenarios.builds.builds import Build, Made, calls_of, outcomes, prepare, stages_run, touch
+from scenarios.builds.small_project import (
+    CMAKE_NINJA,
+    EDITED,
+    HEADER,
+    READERS,
+    SHIM,
+    SOURCES,
+    SYSTEMS,
+    TOUCHED,
+    UNTOUCHED,
+    System,
+)
+from workspaces import Workspace
+
+UNITS = 3
+WITH_SHIM = dataclasses.replace(CMAKE_NINJA, ours=SHIM, needs_headers=True)
+
+
+@pytest.fixture
+def project(workspace: Workspace, tmp_path: Path, system: System, request: pytest.FixtureRequest) -> Build:
+    keep = tmp_path / "keep"
+    if system.names_keep_directory:
+        keep = request.getfixturevalue("reference_directory")
+    for name, text in SOURCES.items():
+        workspace.write(name, text)
+    prepare(workspace, system, tmp_path)
+    return Build(workspace, system, keep)
+
+
+def made_plainly(project: Build) -> tuple[Made, Made]:
+    """What plain nvcc makes of the project, and of it with an edited header."""
+    project.begin(ours=False)
+    first = project.plainly()
+    project.workspace.write(HEADER, EDITED)
+    second = project.plainly()
+    assert first.objects != second.objects
+    assert len(first.warnings) == 1
+    project.workspace.write(HEADER, UNTOUCHED)
+    return first, second
+
+
+def links(project: Build) -> dict[str, str]:
+    """The host's link always runs, so it is a hit of its stages at best."""
+    return {str(project.directory / "program"): "stage_hit"} if project.system.links_by_nvcc else {}
+
+
+def check_cold(project: Build, calls: list[Event]) -> None:
+    found = outcomes(calls)
+    assert len(found) == UNITS + project.system.links_by_nvcc
+    assert set(found.values()) <= {"miss", "partial_hit"}
+    assert Counter(stages_run(calls))["ptxas"] == UNITS
+
+
+def check_warm(project: Build, calls: list[Event]) -> None:
+    found = outcomes(calls)
+    assert found.items() >= links(project).items()
+    assert Counter(found.values()) == Counter({"direct_hit": UNITS}) + Counter(links(project).values())
+    assert stages_run(calls) == []
+
+
+@pytest.mark.by_default("cmake-ninja", "make-shim")
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_project(project: Build) -> None:
+    # What plain nvcc makes of the project as it is, and of it with an edited header.
+    plain, edited = made_plainly(project)
+    # The same build directory, made anew: through an empty cache, then through a full one.
+    for check in (check_cold, check_warm):
+        project.begin(ours=True)
+        made, calls = project.cached()
+        assert made.differing(plain) == []
+        assert made.warnings == plain.warnings
+        assert project.is_done(ours=True)
+        check(project, calls)
+
+    # A source that is only touched is built again by the build system, and answered by nvccache.
+    touch(project.workspace.directory / TOUCHED)
+    made, calls = project.cached()
+    assert made.differing(plain) == []
+    found = outcomes(calls)
+    assert len(found) == 1 + project.system.links_by_nvcc
+    assert [name for name, outcome in found.items() if outcome == "direct_hit" and "round" in name]
+
+    # The readers of an edited header are compiled, and nothing else is.
+    project.workspace.write(HEADER, EDITED)
+    made, calls = project.cached()
+    assert made.differing(edited) == []
+    found = outcomes(calls)
+    compiled = {name for name in found if name not in links(project)}
+    assert len(compiled) == len(READERS) == sum(any(part in name for part in READERS) for name in compiled)
+    assert {found[name] for name in compiled} <= {"miss", "partial_hit"}
+    assert project.is_done(ours=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("system", [WITH_SHIM], ids=["shim"])
+def test_what_cmake_asks_the_shim_before_a_build(project: Build) -> None:
+    """It asks for the release, and has commands printed. Its other compiles are hits in the next place."""
+    made = []
+    for _ in range(2):
+        before = len(calls_of(project.workspace))
+        project.begin(ours=True)
+        calls = calls_of(project.workspace)[before:]
+        bypassed = {call.reason for call in calls if call.outcome == "bypass"}
+        assert bypassed <= {"information", "verbose"}
+        made.append([call.outcome for call in calls if call.outcome != "bypass"])
+    first, second = made
+    assert first and set(first) <= {"miss", "partial_hit"}
+    assert second == ["stage_hit"] * len(first)

@@ -1,0 +1,99 @@
+"""`nvccache clean` by stage, by object and by toolchain: what is removed runs anew, and nothing else does."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+
+import pytest
+
+from installations import launcher_of_tree
+from nvccache.store import eviction
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import copy_toolkit
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+LINE = ["-arch=sm_80", "-c"]
+MISS_OF_ONE = {"cudafe": 1, "cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
+
+
+@pytest.fixture
+def compiled(workspace):
+    """A workspace in which two units were compiled, each answered at once the next time."""
+    for name in ("one", "two"):
+        workspace.write(f"{name}.cu", f"__global__ void {name}(int *x) {{ *x = {len(name)}; }}\n// {name}\n")
+        os.utime(workspace.directory / f"{name}.cu", (1, 1))
+        assert workspace.cached(*LINE, f"{name}.cu", "-o", f"{name}.o").status == 0
+    for name in ("one", "two"):
+        assert compile_again(workspace, name).outcome == "direct_hit"
+    return workspace
+
+
+def compile_again(workspace, name, nvcc=None):
+    argv = [str(launcher_of_tree()), nvcc or workspace.nvcc, *LINE, f"{name}.cu", "-o", f"{name}.o"]
+    result, counted = workspace.since(lambda: workspace.run(argv))
+    assert result.status == 0, result.stderr
+    return counted
+
+
+def clean(workspace, *options):
+    """What `clean` removes: first said, then done, both the same."""
+    told = []
+    for more in (["--dry-run"], []):
+        before = eviction.usage(str(workspace.cache)).entries
+        argv = [sys.executable, "-m", "nvccache", "clean", "--json", *options, *more]
+        done = workspace.run(argv)
+        assert (done.status, done.stderr) == (0, b"")
+        told.append(json.loads(done.stdout))
+        left = before - eviction.usage(str(workspace.cache)).entries
+        assert left == (0 if more else told[0]["files"])
+    assert told[0] | {"dry_run": False} == told[1]
+    return told[1]
+
+
+@pytest.mark.by_default("on*.o")
+@pytest.mark.parametrize("glob", ["one.cu", "on*.o", "{0}/one.cu", "{0.parent}/*/one.o"])
+def test_an_object_that_matches_is_compiled_by_every_tool(compiled, glob, monkeypatch):
+    removed = clean(compiled, "--matching", glob.format(compiled.directory))
+    assert removed["files"] > 10 and removed["bytes"] > 1000
+    assert compile_again(compiled, "two").outcome == "direct_hit"
+    again = compile_again(compiled, "one")
+    assert again.compiled() == MISS_OF_ONE
+    assert compile_again(compiled, "one").outcome == "direct_hit"
+
+
+def test_what_does_not_match_stays(compiled):
+    for glob in ("three.cu", "one", "/one.cu", "cu"):
+        assert clean(compiled, "--matching", glob)["files"] == 0
+
+
+@pytest.mark.by_default("cicc", "host_compile")
+@pytest.mark.parametrize("kind", ["cudafe", "cicc", "ptxas", "fatbinary", "host_compile"])
+def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
+    assert clean(compiled, "--stage", kind)["files"] > 2
+    assert compile_again(compiled, "one").compiled() == {kind: 1}
+    assert compile_again(compiled, "one").outcome == "direct_hit"
+
+
+@pytest.mark.by_default("elsewhere")
+@pytest.mark.parametrize("place", ["..", "."], ids=["elsewhere", "in the checkout"])
+def test_results_of_an_nvcc_that_is_gone_are_removed(compiled, place):
+    toolkit = copy_toolkit(dataclasses.replace(compiled), (compiled.directory / place / "tools").resolve())
+    nvcc = toolkit / "bin" / "nvcc"
+    real = nvcc.resolve()
+    compiled.write("three.cu", "__global__ void three() {}\n")
+    os.utime(compiled.directory / "three.cu", (1, 1))
+    for _ in range(2):
+        counted = compile_again(compiled, "three", nvcc)
+    assert counted.outcome == "direct_hit"
+    assert clean(compiled, "--unused-toolchains")["files"] == 0
+    nvcc.unlink()
+    removed = clean(compiled, "--unused-toolchains")
+    assert removed["files"] > 10 and removed["programs_not_there"] == [str(nvcc)]
+    for name in ("one", "two"):
+        assert compile_again(compiled, name).outcome == "direct_hit"
+    nvcc.symlink_to(real)
+    assert compile_again(compiled, "three", nvcc).compiled() == MISS_OF_ONE

@@ -1,0 +1,152 @@
+"""`nvccache doctor` on a sound machine, and on what users come with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from nvccache.store import event_line, event_totals
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import copy_toolkit, replace
+from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+
+def examine(workspace: Workspace, **variables: str) -> tuple[Result, dict[str, list[tuple[str, str]]]]:
+    """What `nvccache doctor` says: topic -> state and text of each line."""
+    command = [sys.executable, "-m", "nvccache", "doctor"]
+    result = workspace.run(command, NVCCACHE_NVCC=workspace.nvcc, **variables)
+    lines: dict[str, list[tuple[str, str]]] = {}
+    for line in result.stdout.decode().splitlines():
+        lines.setdefault(line[6:20].strip(), []).append((line[:5].strip(), line[21:]))
+    return result, lines
+
+
+def test_a_sound_machine(workspace: Workspace) -> None:
+    result, lines = examine(workspace)
+    assert result.status == 0, result.stdout + result.stderr
+    assert lines["nvcc"][0] == ("ok", f"CUDA {workspace_release(workspace)} at `{workspace.nvcc}`")
+    assert {"parts", "host compiler", "cache", "locks", "at once", "plain nvcc"} <= set(lines)
+    assert lines["nvccache"][0][1].startswith("miss in ")
+    assert lines["and again"][0][1].startswith("direct_hit in ")
+    assert not any(state == "bad" for found in lines.values() for state, _ in found)
+    assert not (workspace.cache / "stage-v6").exists()
+
+
+def workspace_release(workspace: Workspace) -> str:
+    from nvccache.toolkit.discovery import release_of
+
+    return release_of(workspace.nvcc)
+
+
+def test_parts_of_two_releases(workspace: Workspace, tmp_path: Path) -> None:
+    """The trap of wheels that are not pinned."""
+    toolkit = copy_toolkit(workspace, tmp_path / "mixed")
+    real = (toolkit / "bin" / "nvlink").resolve()
+    said = "echo Cuda compilation tools, release 99.1, V99.1.2"
+    replace(
+        toolkit / "bin" / "nvlink", f'#!/bin/sh\n[ "$1" = --version ] && {said} && exit\nexec {real} "$@"\n'
+    )
+    result, lines = examine(workspace)
+    assert result.status == 1
+    assert lines["parts"][0][0] == "bad"
+    assert "nvlink 99.1.2" in lines["parts"][0][1]
+
+
+def test_a_tool_that_is_not_there(workspace: Workspace, tmp_path: Path) -> None:
+    toolkit = copy_toolkit(workspace, tmp_path / "partial")
+    (toolkit / "bin" / "ptxas").unlink()
+    result, lines = examine(workspace, PATH="/usr/bin:/bin")
+    assert result.status == 1
+    assert lines["ptxas"] == [("bad", "this nvcc starts it, and it is not there")]
+    assert lines["plain nvcc"][0][0] == "bad"
+    other = workspace.write("other/ptxas", "#!/bin/sh\n")
+    other.chmod(0o755)
+    _, lines = examine(workspace, PATH=f"{other.parent}:/usr/bin:/bin")
+    assert lines["ptxas"] == [("note", f"not there beside nvcc: PATH leads to `{other}`")]
+
+
+def test_no_nvcc_at_all(workspace: Workspace) -> None:
+    workspace.nvcc = str(workspace.directory / "none")
+    result, lines = examine(workspace)
+    assert result.status == 1
+    assert lines["nvcc"][0][0] == "bad"
+
+
+def test_a_script_as_host_compiler(workspace: Workspace) -> None:
+    script = workspace.write("bin/g++", '#!/bin/sh\nexport SOMETHING=1\nexec /usr/bin/g++ "$@"\n')
+    script.chmod(0o755)
+    result, lines = examine(workspace, NVCC_APPEND_FLAGS=f"-ccbin={script}")
+    assert result.status == 0, result.stdout
+    assert [state for state, _ in lines["host compiler"]] == ["ok"]
+
+
+@pytest.mark.by_default("missing")
+@pytest.mark.parametrize("kind", ["file", "missing"])
+def test_a_cache_directory_that_cannot_be_written(workspace: Workspace, kind: str) -> None:
+    place = workspace.write("not-a-directory", "")
+    result, lines = examine(workspace, NVCCACHE_DIR=str(place if kind == "file" else place / "below"))
+    assert result.status == 1
+    assert lines["cache"][0][0] == "bad"
+
+
+def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_path: Path) -> None:
+    """Nor do the compiles that it makes show in the user's own counts."""
+    counted = str(tmp_path / "counted")
+    event_line.append(counted, event_line.Event("miss"))
+    result, lines = examine(
+        workspace,
+        NVCCACHE_DISABLE="1",
+        NVCCACHE_STATS_DIR=counted,
+        NVCCACHE_MAX_SISE="1G",
+        NVCCACHE_JOBS="-1",
+    )
+    assert result.status == 1
+    assert lines["settings"] == [
+        ("bad", "`NVCCACHE_JOBS`: `-1` is not a number of jobs; the default is in force"),
+        ("bad", "`NVCCACHE_MAX_SISE`: there is no such setting; did you mean `NVCCACHE_MAX_SIZE`?"),
+        ("note", "`disable` is on (NVCCACHE_DISABLE)"),
+    ]
+    assert lines["and again"][0][1].startswith("direct_hit in ")
+    assert event_totals.read(counted)["calls"]["miss"] == 1
+    assert not any(count for name, count in event_totals.read(counted)["calls"].items() if name != "miss")
+
+
+def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:
+    workspace.write("theirs/tmp/mine", "")
+    workspace.nvcc = str(workspace.directory / "none")
+    result, lines = examine(workspace, NVCCACHE_DIR=str(workspace.directory / "theirs"))
+    assert result.status == 1
+    assert lines["cache"][0][0] == "bad" and "is no cache of nvccache" in lines["cache"][0][1]
+    assert [path.name for path in (workspace.directory / "theirs").rglob("*")] == ["tmp", "mine"]
+
+
+def test_a_static_host_compiler_is_told_apart(workspace: Workspace) -> None:
+    text = '#include <unistd.h>\nint main(int n, char **v) { v[0] = "/usr/bin/g++"; execv(v[0], v); }\n'
+    source = workspace.write("driver.c", text)
+    (workspace.directory / "bin").mkdir()
+    program = workspace.directory / "bin" / "g++"
+    made = workspace.run(["gcc", "-w", "-static", source, "-o", program])
+    if made.status:
+        pytest.skip("no static C library")
+    result, lines = examine(workspace, NVCC_APPEND_FLAGS=f"-ccbin={program}")
+    assert result.status == 0, result.stdout
+    assert lines["host compiler"][1] == (
+        "note", f"`{program}` is statically linked, so that the loader takes no part in it",
+    )  # fmt: skip
+    assert lines["and again"][0][0] == "note" and "direct_hit" not in lines["and again"][0][1]
+
+
+def test_as_json_it_is_one_object(workspace: Workspace) -> None:
+    workspace.nvcc = str(workspace.directory / "none")
+    command = [sys.executable, "-m", "nvccache", "doctor", "--json", "."]
+    result = workspace.run(command, NVCCACHE_NVCC=workspace.nvcc)
+    told = json.loads(result.stdout)
+    assert (result.status, result.stderr) == (1, b"")
+    assert told["is_bad"] is True
+    bad = {finding["topic"]: finding["mend"] for finding in told["findings"] if finding["state"] == "bad"}
+    assert bad == {"nvcc": ["unset NVCCACHE_NVCC"], "build": []}

@@ -1,0 +1,134 @@
+"""What real compiles leave in the event log."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from nvccache.machine import cgroups
+from nvccache.store import events
+from nvccache.store.event_line import Event
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from workspaces import OLD_ENOUGH, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+KINDS = ["host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile"]
+
+
+@pytest.fixture
+def place(workspace: Workspace) -> Workspace:
+    workspace.write("x.h", "#define N 1\n")
+    workspace.write("a.cu", '#include "x.h"\n__global__ void k(int *p) { *p = N; }\n')
+    assert workspace.cached(*LINE).status == 0
+    return workspace
+
+
+def last(place: Workspace) -> Event:
+    return list(events.read(str(place.cache)))[-1]
+
+
+def test_a_miss_tells_when_and_where_each_stage_ran_and_why(place):
+    found = last(place)
+    assert (found.outcome, found.sources, found.directory) == ("miss", ["a.cu"], str(place.directory))
+    assert found.product == str(place.directory / "a.o")
+    assert [stage.kind for stage in sorted(found.stages, key=lambda stage: KINDS.index(stage.kind))] == KINDS
+    architectures = {stage.kind: stage.architecture for stage in found.stages}
+    assert architectures["cicc"] == architectures["device_preprocess"] == "compute_80"
+    assert (architectures["ptxas"], architectures["cudafe"]) == ("sm_80", "")
+    assert {stage.result for stage in found.stages} == {"ran"}
+    assert {stage.why for stage in found.stages} == {"first compile of this stage"}
+    assert {stage.where for stage in found.stages} == {"local"}
+    for stage in found.stages:
+        assert 0 < stage.start < stage.start + stage.seconds <= found.seconds
+    starts = {stage.kind: stage.start for stage in found.stages}
+    assert starts["cicc"] > starts["device_preprocess"]
+    assert starts["ptxas"] > starts["cicc"]
+
+
+def test_the_shares_of_the_stages_are_no_more_than_the_call_took(place):
+    found = last(place)
+    assert 0 < sum(stage.wall for stage in found.stages) <= found.seconds
+    assert all(0 < stage.wall <= stage.cpu for stage in found.stages)
+    assert found.wall_saved < 0 == found.tool_saved
+
+
+def test_a_replay_is_credited_to_the_stages_that_it_saves(place):
+    cold = last(place)
+    for action in (lambda: None, lambda: place.write("x.h", "#define N 1\n")):
+        action()
+        assert place.cached(*LINE).status == 0
+        found = last(place)
+        assert (found.outcome, found.sources) == ("direct_hit", ["a.cu"])
+        assert {stage.result for stage in found.stages} == {"hit"}
+        for name in ("kind", "architecture", "seconds", "cpu", "wall"):
+            assert [getattr(stage, name) for stage in found.stages] == [
+                getattr(stage, name) for stage in cold.stages
+            ], name
+        assert found.tool_saved == pytest.approx(sum(stage.cpu for stage in cold.stages), abs=1e-4)
+        saved = sum(stage.wall for stage in cold.stages) - found.seconds
+        assert found.wall_saved == pytest.approx(saved / found.jobs, abs=1e-4)
+
+
+MAKEFILE = """both: unit other
+unit:
+\t{python} -m nvccache {nvcc} {line}
+\ttouch $@
+other:
+\twhile [ ! -e unit ]; do sleep 0.05; done
+"""
+
+
+def test_calls_share_what_they_save_with_the_other_jobs_of_their_build(place):
+    cold = last(place)
+    made = MAKEFILE.format(python=sys.executable, nvcc=place.nvcc, line=" ".join(LINE))
+    place.write("Makefile", made)
+    time.sleep(OLD_ENOUGH)
+    assert place.run(["make", "-j2"]).status == 0
+    found = last(place)
+    assert found.outcome == "direct_hit"
+    assert found.jobs == min(2, cgroups.Share().cores)
+    saved = sum(stage.wall for stage in cold.stages) - found.seconds
+    assert found.wall_saved == pytest.approx(saved / found.jobs, abs=1e-4)
+    assert [call.outcome for call in events.last_build([cold, found])] == ["direct_hit"]
+
+
+def test_a_partial_hit_saves_the_shares_of_what_was_found(place):
+    cold = {stage.kind: stage for stage in last(place).stages}
+    assert place.cached(*LINE, "-Xptxas", "-O1").status == 0
+    found = {stage.kind: stage for stage in last(place).stages}
+    assert found["cicc"].result == "hit"
+    assert found["cicc"].wall == pytest.approx(cold["cicc"].wall, abs=1e-4)
+    assert found["ptxas"].result == "ran"
+    assert "-O1" in found["ptxas"].why
+    assert last(place).cause == "`-Xptxas -O1` was added to the command line"
+
+
+def test_a_failed_stage_is_told_as_failed(place):
+    place.write("a.cu", "__global__ void k(int *p) { *p = undeclared; }\n")
+    assert place.cached(*LINE).status != 0
+    found = last(place)
+    assert found.outcome == "failed"
+    assert "failed" in {stage.result for stage in found.stages}
+
+
+def test_a_link_tells_of_the_hosts_link_too(place):
+    place.write("main.cu", "int main() { return 0; }\n")
+    line = ("main.cu", "-o", "main", "-arch=sm_80")
+    for outcome in ("partial_hit", "stage_hit"):
+        assert place.cached(*line).status == 0
+        found = last(place)
+        assert found.outcome in (outcome, "miss")
+    assert {stage.result for stage in found.stages} == {"hit"}
+    assert found.reason == "linked"
+
+
+def test_a_call_that_is_left_to_nvcc_at_once_tells_of_its_inputs_and_of_no_secret(workspace):
+    workspace.write("a.cu", "int one;\n")
+    for words in (["-run", "a.cu", "-DKEY=b.cu"], ["-run", "-Xcompiler", "-w", "-run-args=d.cu", "a.cu"]):
+        workspace.cached(*words)
+        found = last(workspace)
+        assert (found.outcome, found.sources) == ("bypass", ["a.cu"])

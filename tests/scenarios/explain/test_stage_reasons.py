@@ -1,0 +1,174 @@
+"""What `nvccache explain` says of each stage that ran, with the real nvcc: the component that differed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+KERNEL = "__global__ void k(int *p) { *p = NUMBER; }\n"
+LINE = ("-c", "a.cu", "-arch=sm_80", "-o", "a.o")
+TWO = (
+    "-c",
+    "a.cu",
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
+    "-o",
+    "a.o",
+)
+FIRST = "first compile of this stage"
+OF_CICC = "its input changed, since cicc's output did"
+OF_CUDAFE = "its input changed, since cudafe++'s output did"
+OF_FATBINARY = "its input changed, since fatbinary's output did"
+OF_PTXAS = "its input changed, since ptxas's output for sm_80 did"
+
+
+def why(workspace: Workspace) -> dict[str, str]:
+    """The stages that ran in the last compile of `a.o`, each with why; the tree of stages says the same."""
+    argv = [sys.executable, "-m", "nvccache", "explain", "a.o"]
+    done = workspace.run([*argv, "--json"])
+    assert done.status == 0, done.stderr.decode()
+    document = json.loads(done.stdout)
+    found = {reason["stage"]: reason["why"] for reason in document["stage_reasons"]}
+    ran = [stage["why"] for stage in document["stages"] if stage["result"] in ("ran", "failed")]
+    assert ran == list(found.values())
+    lines = workspace.run([*argv, "--verbose"]).stdout.decode().splitlines()
+    assert [line.partition(" s  ")[2] for line in lines if re.search(r"  (ran|failed) +\d", line)] == ran
+    return found
+
+
+@pytest.fixture
+def compiled(workspace: Workspace) -> Workspace:
+    """A unit of two files that has been compiled once."""
+    workspace.write("a.h", "#pragma once\n#define NUMBER 1\n")
+    workspace.write("a.cu", f'#include "a.h"\n{KERNEL}int host() {{ return 1; }}\n')
+    assert workspace.cached(*LINE).status == 0
+    return workspace
+
+
+def passes(clause: str) -> dict[str, str]:
+    return {"preprocessing for the host": clause, "preprocessing for compute_80": clause}
+
+
+def test_a_first_compile_is_one_of_each_stage(compiled):
+    found = why(compiled)
+    assert set(found.values()) == {FIRST}
+    assert {"cudafe++", "cicc for compute_80", "ptxas for sm_80", "fatbinary", "host compile"} <= found.keys()
+
+
+@pytest.mark.by_default(
+    "options0-ptxas for sm_80-`-O1` was added to its command line",
+    "options3-cicc for compute_80-`-ftz=1` instead of `-ftz=0`",
+)
+@pytest.mark.parametrize(
+    ("options", "name", "clause"),
+    [
+        (["-Xptxas", "-O1"], "ptxas for sm_80", "`-O1` was added to its command line"),
+        (
+            ["-Xptxas", "--warn-on-spills"],
+            "ptxas for sm_80",
+            "`--warn-on-spills` was added to its command line",
+        ),
+        (["-Xcicc", "-O1"], "cicc for compute_80", "`-O1` was added to its command line"),
+        (["-ftz=true"], "cicc for compute_80", "`-ftz=1` instead of `-ftz=0`"),
+        (["-maxrregcount=32"], "ptxas for sm_80", "`-maxrregcount=32` was added to its command line"),
+    ],
+)
+def test_an_option_of_one_tool_is_told_where_it_counts(compiled, options, name, clause):
+    assert compiled.cached(*LINE, *options).status == 0
+    found = why(compiled)
+    assert found[name] == clause
+    assert "cudafe++" not in found and "preprocessing for compute_80" not in found
+
+
+def test_a_register_limit_is_told_with_both_values(compiled):
+    for number in (32, 64):
+        assert compiled.cached(*LINE, f"-maxrregcount={number}").status == 0
+    assert why(compiled)["ptxas for sm_80"] == "`-maxrregcount=64` instead of `-maxrregcount=32`"
+
+
+def test_a_header_is_told_with_what_follows_from_it(compiled):
+    # In `compiled` a.cu has been compiled once. One thing changes, and it is compiled again.
+    compiled.write("a.h", "#pragma once\n#define NUMBER 2\n")
+    assert compiled.cached(*LINE).status == 0
+    # Stage -> the sentence of `explain` for it; `why` checks that JSON, the tree and the text agree.
+    found = why(compiled)
+    # Every stage that ran is here. Those that read the header name it; others name the tool before them.
+    assert found.pop("fatbinary").startswith(OF_PTXAS)
+    assert found == {
+        **passes("`a.h` changed"),
+        "cudafe++": "`a.h` changed",
+        "cicc for compute_80": "`a.h` changed",
+        "ptxas for sm_80": OF_CICC,
+        "host compile": f"{OF_CUDAFE}; {OF_FATBINARY}",
+    }
+
+
+def test_a_macro_is_told_by_its_name(compiled):
+    compiled.write("a.h", "#pragma once\n#ifndef NUMBER\n#define NUMBER 1\n#endif\n")
+    for number in (1, 2):
+        assert compiled.cached(*LINE, f"-DNUMBER={number}").status == 0
+    found = why(compiled)
+    assert {found[name] for name in ("cudafe++", "cicc for compute_80")} == {"`-DNUMBER` has another value"}
+    assert found["ptxas for sm_80"] == OF_CICC
+
+
+def test_another_architecture_runs_stages_of_its_own(compiled):
+    assert compiled.cached(*TWO).status == 0
+    found = why(compiled)
+    assert {name for name, clause in found.items() if clause == FIRST} == {
+        "preprocessing for compute_90",
+        "cicc for compute_90",
+        "ptxas for sm_90",
+    }
+    lists = "`-D__CUDA_ARCH_LIST__=800,900` instead of `-D__CUDA_ARCH_LIST__=800`"
+    assert found["preprocessing for compute_80"] == lists
+    assert not found.keys() & {"cicc for compute_80", "ptxas for sm_80"}
+    assert "`--image3=kind=elf,sm=90,file=<input>` was added to its command line" in found["fatbinary"]
+
+
+def test_a_variable_is_told_by_its_name(compiled):
+    (compiled.directory / "include").mkdir()
+    assert compiled.cached(*LINE, CPATH="include").status == 0
+    clause = "the environment variable `CPATH` was set"
+    assert why(compiled) == {**passes(clause), "host compile": clause}
+
+
+def test_an_option_of_the_host_compiler_is_told_where_it_counts(compiled):
+    assert compiled.cached(*LINE, "-Xcompiler", "-fno-strict-aliasing,--param=max-gcse-memory=7").status == 0
+    clause = "`-fno-strict-aliasing` was added to its command line; `--param=…` was added to its command line"
+    found = why(compiled)
+    assert found == {**passes(clause), "host compile": clause}
+
+
+def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):
+    compiled.write("a.h", "#pragma once\n#define NUMBER no\n")
+    assert compiled.cached(*LINE).status != 0
+    assert why(compiled)["preprocessing for the host"] == "`a.h` changed"
+    compiled.write("a.h", "#pragma once\n#define NUMBER 3\n")
+    assert compiled.cached(*LINE, "-Xptxas", "-O1").status == 0
+    assert why(compiled)["ptxas for sm_80"] == f"`-O1` was added to its command line; {OF_CICC}"
+
+
+def test_a_result_that_was_evicted_is_told_as_lost(compiled):
+    for path in compiled.cache.glob("stage-v*/*/*"):
+        path.unlink()
+    compiled.forget_calls()
+    assert compiled.cached(*LINE).status == 0
+    assert set(why(compiled).values()) == {"its result is no longer in the cache"}
+
+
+def test_values_of_macros_are_told_of_no_stage(compiled):
+    for secret in ("s3cret", "s4cret"):
+        assert compiled.cached(*LINE, f"-DKEY={secret}", "-Xcompiler", f"-DTOKEN={secret}").status == 0
+        done = compiled.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
+        assert b"cret" not in done.stdout
+    for path in compiled.cache.glob("object-v*/*/*"):
+        assert b"cret" not in path.read_bytes()

@@ -1,0 +1,184 @@
+"""What a result depends on makes the right stages miss, and the object is the one plain nvcc makes.
+
+Options, environment and working directory here; the tools and files that are read in
+test_key_components_files.py; the walk that makes a key, without running a tool, in
+test_key_components_units.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, cuda_release, rebuild, wrap
+from workspaces import Workspace, make_workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+DEVICE = {"cicc", "ptxas", "fatbinary", "host_compile"}
+ALL = {"cudafe", *DEVICE}
+FRONT = {"cudafe", "cicc", "host_compile"}  # and PTX that stays the same
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
+    """One source, compiled once with nothing special; every test here compiles it in its own way."""
+    workspace = make_workspace(tmp_path_factory.mktemp("warm"), nvcc)
+    workspace.write("a.cu", SOURCE)
+    workspace.write("extra/extra.h", "extern int extra;\n")
+    workspace.write("options.txt", "-DSTEP=8")
+    assert set(rebuild(workspace, "-c", "a.cu").compiled()) == ALL
+    workspace.forget_calls()
+    assert rebuild(workspace, "-c", "a.cu").ran() == {}
+    return workspace
+
+
+@pytest.mark.by_default(
+    "-DSTEP=2-ran0",
+    "-DUNUSED-ran1",
+    "-include extra/extra.h-ran3",
+    "-Xcompiler -march=native-ran7",
+    "-Xptxas -O1-ran8",
+    "-lineinfo-ran10",
+    "--options-file options.txt-ran15",
+)
+@pytest.mark.parametrize(
+    ("options", "ran"),
+    [
+        ("-DSTEP=2", ALL),
+        ("-DUNUSED", set()),
+        ("-Iextra", {"host_compile"}),
+        ("-include extra/extra.h", FRONT),
+        ("-O3", FRONT),
+        ("-std=c++14", FRONT),
+        ("-Xcompiler -Wall,-fPIC", {"host_compile"}),
+        ("-Xcompiler -march=native", {"host_compile"}),
+        ("-Xptxas -O1", {"ptxas", "fatbinary", "host_compile"}),
+        ("-rdc=true", ALL),
+        ("-lineinfo", DEVICE),
+        ("-G", ALL),
+        ("-use_fast_math", DEVICE),
+        ("-gencode arch=compute_75,code=[sm_75,sm_80]", {"ptxas", "fatbinary", "host_compile"}),
+        ("-default-stream per-thread", FRONT),
+        ("--options-file options.txt", ALL),
+    ],
+)
+def test_an_option_makes_its_stages_miss(warm: Workspace, options: str, ran: set[str]) -> None:
+    argv = ("-c", "a.cu", *options.split())
+    if "sm_75" in options:
+        rebuild(warm, "-c", "a.cu", "-gencode", "arch=compute_75,code=sm_75")
+    assert set(rebuild(warm, *argv).compiled()) == ran
+    warm.forget_calls()
+    assert not warm.since(lambda: warm.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))[1].ran()
+
+
+def test_an_option_of_cicc_makes_it_miss(warm: Workspace) -> None:
+    if cuda_release(warm) < (12, 0):
+        pytest.skip("-Xcicc is not an option of this nvcc")
+    assert "cicc" in rebuild(warm, "-c", "a.cu", "-Xcicc", "-O1").compiled()
+
+
+def test_the_order_of_include_directories_matters(warm: Workspace) -> None:
+    warm.write("one/which.h", "#define WHICH 1\n")
+    warm.write("two/which.h", "#define WHICH 2\n")
+    warm.write("b.cu", '#include "which.h"\n__global__ void kernel(int *out) { *out = WHICH; }\n')
+    rebuild(warm, "-c", "b.cu", "-Ione", "-Itwo")
+    assert set(rebuild(warm, "-c", "b.cu", "-Itwo", "-Ione").compiled()) == ALL
+
+
+def test_the_mode_matters(warm: Workspace) -> None:
+    """-c, -dc and -dw make three kinds of object; -dw and -c differ only where an object is linked."""
+    assert set(rebuild(warm, "-dc", "a.cu", "-DSTEP=3").compiled()) == ALL
+    assert set(rebuild(warm, "-c", "a.cu", "-DSTEP=3").compiled()) == ALL
+    rebuild(warm, "-dw", "a.cu", "-DSTEP=3")
+    for options in (["-ptx"], ["-cubin", "-rdc=true"], ["-cubin"]):
+        rebuild(warm, *options, "a.cu", "-DSTEP=3", product="a.device")
+
+
+def test_the_options_file_is_read_again(warm: Workspace) -> None:
+    warm.write("edited.txt", "-DSTEP=9")
+    rebuild(warm, "-c", "a.cu", "--options-file", "edited.txt")
+    warm.write("edited.txt", "-DSTEP=10")
+    assert set(rebuild(warm, "-c", "a.cu", "--options-file", "edited.txt").compiled()) == ALL
+
+
+@pytest.mark.by_default("NVCC_APPEND_FLAGS--DSTEP=4-ran0", "PTXAS_FLAGS--O2-ran3", "INCLUDES--DSTEP=6-ran2")
+@pytest.mark.parametrize(
+    ("variable", "value", "ran"),
+    [
+        ("NVCC_APPEND_FLAGS", "-DSTEP=4", ALL),
+        ("NVCC_PREPEND_FLAGS", "-DSTEP=5", ALL),
+        ("INCLUDES", "-DSTEP=6", ALL),
+        ("PTXAS_FLAGS", "-O2", {"ptxas", "fatbinary", "host_compile"}),
+        ("CUDAFE_FLAGS", "--diag_suppress=178", {"cudafe", "cicc"}),
+    ],
+)
+def test_the_environment_that_nvcc_reads(warm: Workspace, variable: str, value: str, ran: set[str]) -> None:
+    assert set(rebuild(warm, "-c", "a.cu", **{variable: value}).compiled()) == ran
+
+
+@pytest.mark.by_default("CPATH")
+@pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
+def test_the_environment_that_names_include_directories(warm: Workspace, variable: str) -> None:
+    warm.write("first/given.h", "#define GIVEN 1\n")
+    warm.write("second/given.h", "#define GIVEN 2\n")
+    warm.write("c.cu", f"#include <given.h>\n__global__ void {variable}(int *out) {{ *out = GIVEN; }}\n")
+    rebuild(warm, "-c", "c.cu", **{variable: "first"})
+    assert set(rebuild(warm, "-c", "c.cu", **{variable: "second"}).compiled()) == ALL
+
+
+def test_the_date_in_a_source_is_the_date_of_this_compile(warm: Workspace) -> None:
+    warm.write("d.cu", "__global__ void kernel() {}\nconst char *built() { return __DATE__; }\n")
+    rebuild(warm, "-c", "d.cu", SOURCE_DATE_EPOCH="86400")
+    assert "cudafe" in rebuild(warm, "-c", "d.cu", SOURCE_DATE_EPOCH="864000000").compiled()
+
+
+def test_the_language_of_diagnostics_is_that_of_this_compile(warm: Workspace) -> None:
+    warm.write("e.cu", "static int unused() { return 1; }\n__global__ void kernel() {}\n")
+    options = ("-c", "e.cu", "-Xcompiler", "-Wall")
+    rebuild(warm, *options, LC_ALL="C")
+    assert "host_compile" in rebuild(warm, *options, LC_ALL="C.UTF-8").compiled()  # other quotation marks
+
+
+def test_the_colours_of_diagnostics_are_those_of_this_compile(warm: Workspace) -> None:
+    warm.write("f.cu", "static int unused() { return 1; }\n__global__ void kernel() {}\n")
+    options = ("-c", "f.cu", "-Xcompiler", "-Wall,-fdiagnostics-color=always")
+    rebuild(warm, *options, GCC_COLORS="warning=01;31")
+    rebuild(warm, *options, GCC_COLORS="warning=01;36")
+
+
+@pytest.mark.by_default("-g", "-G")
+@pytest.mark.parametrize("option", ["-g", "-G", "-lineinfo"])
+def test_debug_information_names_the_working_directory(
+    warm: Workspace, option: str, reference_directory: Path
+) -> None:
+    """Also that of a header found through a relative directory."""
+    for name in ("here", "there"):
+        warm.write(f"{name}/inc/twice.h", "__device__ inline int twice(int x) { return x + x; }\n")
+        warm.write(f"{name}/.keep", "")
+    source = warm.write("g.cu", "#include <twice.h>\n__global__ void kernel(int *x) { *x = twice(*x); }\n")
+    for name in ("here", "there"):
+        directory = warm.directory / name
+        rebuild(
+            warm, "-c", source, option, "-Iinc", cwd=directory, keep=reference_directory, PWD=str(directory)
+        )
+
+
+def test_the_host_compiler_by_option_and_by_environment(warm: Workspace, tmp_path: Path) -> None:
+    first, second = tmp_path / "first-g++", tmp_path / "second-g++"
+    wrap(first, HOST_COMPILER)
+    wrap(second, HOST_COMPILER, options=["-fno-ident"])
+    rebuild(warm, "-c", "a.cu", "-ccbin", first)
+    assert set(rebuild(warm, "-c", "a.cu", "-ccbin", second).compiled()) == {"host_compile"}
+    if not CCBIN and cuda_release(warm) >= (13, 0):
+        assert set(rebuild(warm, "-c", "a.cu", NVCC_CCBIN=str(second)).compiled()) == set()
+
+
+@pytest.mark.skipif(bool(CCBIN), reason="this toolkit takes only the compiler it is given")
+def test_the_host_compiler_that_is_first_on_path(warm: Workspace, tmp_path: Path) -> None:
+    rebuild(warm, "-c", "a.cu")
+    wrap(tmp_path / "gcc", warm.run(["which", "gcc"]).stdout.decode().strip(), options=["-fno-ident"])
+    path = f"{tmp_path}:{warm.environ['PATH']}"
+    assert set(rebuild(warm, "-c", "a.cu", PATH=path).compiled()) == {"host_compile"}

@@ -1,0 +1,225 @@
+"""The walk that makes a key, over the plan of a real dry run: no tool is run here.
+
+The tables say what must count for which stage; they are not taken from the product.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from nvccache.commandline import invocation
+from nvccache.plan import build, stage_key
+from nvccache.plan.model import Plan
+from nvccache.store.store import Store
+from nvccache.toolkit import dryrun
+from nvccache.values import replace
+from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from workspaces import Workspace
+
+PASSES = {"host_preprocess", "device_preprocess"}
+KINDS = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile", *PASSES)
+HOST = {"host_compile", *PASSES}
+EDG = {"cudafe", "cicc"}
+TALKING = {*EDG, *HOST}
+SEARCHING = HOST
+FRONT_END = {"cudafe", "cicc"}
+MODEL = {"cudafe", "cicc", "ptxas", "fatbinary", *PASSES}
+FLOAT = {"cicc", "fatbinary"}
+OPTIONS = {
+    "-Ione": HOST,
+    "-isystem one": HOST,
+    "-O3": HOST,
+    "-Xcompiler -O2": HOST,
+    "-Xcompiler -fPIC": HOST,
+    "-Xcompiler -Wall": HOST,
+    "-Xcompiler -march=native": HOST,
+    "-g": HOST,
+    "-std=c++14": {*FRONT_END, *HOST},
+    "-Xcudafe --display_error_number": FRONT_END,
+    "-extended-lambda": {*FRONT_END, *PASSES},
+    "--expt-relaxed-constexpr": {*FRONT_END, *PASSES},
+    "-Wreorder": FRONT_END,
+    "-w": {*FRONT_END, "ptxas", *HOST},
+    "-Xptxas -O1": {"ptxas", "fatbinary"},
+    "-Xptxas -v": {"ptxas", "fatbinary"},
+    "-Xfatbin -compress-all": {"fatbinary"},
+    "-rdc=true": MODEL,
+    "-G": MODEL,
+    "-lineinfo": {"cicc", "ptxas", "fatbinary"},
+    "-use_fast_math": FLOAT,
+    "-ftz=true": FLOAT,
+    "-prec-div=false": FLOAT,
+    "-prec-sqrt=false": FLOAT,
+    "-maxrregcount=32": {"cicc", "ptxas", "fatbinary"},
+    "-arch=sm_80": {"cicc", "ptxas", "fatbinary", *HOST},
+    "-gencode arch=compute_80,code=[sm_80,sm_86]": {"cicc", "ptxas", "fatbinary", *HOST},
+    "-restrict": {"cicc"},
+    # What only a preprocessor sees shows in its text, or does not matter.
+    "-DX": PASSES,
+    "-UX": PASSES,
+    "-include a.cu": PASSES,
+    "-default-stream per-thread": PASSES,
+    # These say where things go, or what only the linker sees.
+    "-o other.o": set(),
+    "-odir .": set(),
+    "-MD": set(),
+    "-MMD -MF other.d": set(),
+    "-MD -MT target": set(),
+    "-t 2": set(),
+    "-cudart=shared": set(),
+    "-lm": set(),
+    "-L.": set(),
+}
+
+
+@pytest.fixture
+def stages(workspace: Workspace) -> Stages:
+    return Stages(workspace)
+
+
+class Stages:
+    """The keys of the stages of a call, all of whose intermediates have the same content."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.store = Store(str(workspace.cache))
+
+    def plan(self, *arguments: str, **variables: str) -> tuple[plan.Plan, dict[str, str]]:
+        environ = {**self.workspace.environ, **variables}
+        parsed = invocation.parse([*arguments, *HOST_OPTIONS], environ)
+        assert isinstance(parsed, invocation.Invocation), parsed
+        scratch = str(self.workspace.directory / "scratch")
+        os.makedirs(scratch, exist_ok=True)
+        transcript = dryrun.transcribe(self.workspace.nvcc, parsed.dryrun_arguments, scratch, environ)
+        assert isinstance(transcript, dryrun.Transcript), transcript
+        planned = build.plan_of(transcript, parsed, scratch)
+        assert isinstance(planned, Plan), planned
+        return planned, {**environ, **transcript.variables}
+
+    def keys(self, *arguments: str, **variables: str) -> dict[str, tuple[str, ...]]:
+        return self.keys_of(*self.plan(*arguments, **variables))
+
+    def keys_of(
+        self, planned: plan.Plan, environ: Mapping[str, str], digest: str = "same", cwd: str = "/cwd"
+    ) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for stage in planned.stages:
+            if stage.grammar.is_cached:
+                digests = [digest for _ in stage.inputs]
+                parts = stage_key.of_stage(stage, digests, environ, cwd, self.store)
+                found[stage.kind] = (*found.get(stage.kind, ()), stage_key.key_of(parts))
+        return found
+
+
+@pytest.fixture(autouse=True)
+def in_workspace(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workspace.directory)
+    (workspace.directory / "a.cu").write_text("")
+
+
+def changed(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
+    return {kind for kind in KINDS if one.get(kind) != other.get(kind)}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_counts_for_the_stages_that_see_it(stages: Stages, option: str) -> None:
+    """What it changes in the texts that flow between the stages comes on top."""
+    output = [] if option.startswith("-o ") else ["-o", "a.o"]
+    after = stages.keys("-c", "a.cu", *output, *option.split())
+    assert changed(stages.keys("-c", "a.cu", "-o", "a.o"), after) == OPTIONS[option]
+
+
+def test_the_content_of_what_is_read_counts(stages: Stages) -> None:
+    planned, environ = stages.plan("-c", "a.cu")
+    before, after = stages.keys_of(planned, environ), stages.keys_of(planned, environ, digest="other")
+    assert changed(before, after) == set(KINDS) - PASSES  # which read files, not what stages make
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        (["-g"], HOST),
+        (["-Xcompiler", "-ggdb3"], HOST),
+        (["-G"], {"cicc"}),
+        (["-lineinfo"], {"cicc"}),
+        (["-g", "-lineinfo"], {"cicc", *HOST}),
+        (["-Xcompiler", "-g0"], set()),
+        ([], set()),
+    ],
+)
+@pytest.mark.parametrize("is_pwd", [False, True])
+def test_the_working_directory_counts_for_debug_information(
+    stages: Stages, options: list[str], kinds: set[str], is_pwd: bool
+) -> None:
+    planned, environ = stages.plan("-c", "a.cu", *options)
+    before = stages.keys_of(planned, {**environ, "PWD": "/cwd"})
+    if is_pwd:
+        after = stages.keys_of(planned, {**environ, "PWD": "/other"})
+    else:
+        after = stages.keys_of(planned, {**environ, "PWD": "/cwd"}, cwd="/other")
+    assert changed(before, after) == kinds
+
+
+def test_the_base_names_of_intermediates_count_where_they_are_written_down(stages: Stages) -> None:
+    """In the symbol table of the object, and in a debug cubin."""
+    for options, kinds in (([], {"host_compile"}), (["-G"], {"ptxas", "host_compile"})):
+        planned, environ = stages.plan("-c", "a.cu", *options)
+        scratch = planned.scratch
+        steps = [
+            replace(
+                stage,
+                inputs=tuple(path.replace(scratch + "/a.", scratch + "/b.") for path in stage.inputs),
+                outputs=tuple(
+                    replace(output, path=output.path.replace(scratch + "/a.", scratch + "/b."))
+                    for output in stage.outputs
+                ),
+            )
+            for stage in planned.stages
+        ]
+        renamed = replace(planned, steps=tuple(steps))
+        assert changed(stages.keys_of(planned, environ), stages.keys_of(renamed, environ)) == kinds
+
+
+def test_a_file_that_a_word_names_counts_by_its_content(stages: Stages, workspace: Workspace) -> None:
+    for name in ("plain.txt", "glued.txt"):
+        workspace.write(name, "first")
+        option = "-frandom-seed=glued.txt" if name == "glued.txt" else "-include,plain.txt"
+        planned, environ = stages.plan("-c", "a.cu", "-Xcompiler", option)
+        before = stages.keys_of(planned, environ)
+        workspace.write(name, "other")
+        assert changed(before, stages.keys_of(planned, environ)) == HOST
+
+
+def test_a_path_of_the_source_counts_unless_only_the_module_id_has_it(stages: Stages) -> None:
+    here, there = stages.keys("-c", "a.cu"), None
+    os.mkdir("sub")
+    os.chdir("sub")
+    Path("a.cu").write_text("")
+    there = stages.keys("-c", "a.cu")
+    generator = "cicc" if cuda_release(stages.workspace) < (12, 0) else "cudafe"
+    assert generator in changed(here, there)
+    assert changed(here, there) <= {"cudafe", generator}
+
+
+def test_the_kind_of_stage_is_part_of_the_key(stages: Stages) -> None:
+    """Two tools with the same content, as one program under two names."""
+    planned, environ = stages.plan("-c", "a.cu")
+    ptxas_stage = next(stage for stage in planned.stages if stage.kind == "ptxas")
+    grammar = replace(ptxas_stage.grammar, kind="fatbinary")
+    found = {
+        stage_key.key_of(stage_key.of_stage(stage, ["same"], environ, "/cwd", stages.store))
+        for stage in (ptxas_stage, replace(ptxas_stage, grammar=grammar))
+    }
+    assert len(found) == 2
+
+
+def test_the_parts_of_a_key_do_not_run_together() -> None:
+    assert stage_key.key_of([("stage", ("a",)), ("tool", ("b",))]) != stage_key.key_of(
+        [("stage", ("b",)), ("tool", ("a",))]
+    )
+    assert stage_key.key_of([("a", ("x", "yz"))]) != stage_key.key_of([("a", ("xy", "z"))])
+    assert stage_key.key_of([("a", ("x",)), ("b", ())]) != stage_key.key_of([("a", ()), ("b", ("x",))])

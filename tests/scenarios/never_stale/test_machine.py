@@ -1,0 +1,188 @@
+"""cicc, ptxas and nvlink fold device mathematics through the host's libm: it and the processor are inputs.
+
+Each case compiles, changes what the tools compute with, compiles again, and goes back: every object is plain
+nvcc's of that moment, whether calls are answered from their records or stages from the store.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.cases import OLD_ENOUGH
+from scenarios.support.light_toolkit import light_toolkit_on_path
+from scenarios.support.rebuilds import CCBIN, HOST_OPTIONS, rebuild
+from workspaces import Workspace, make_workspace
+
+# Arguments for which glibc's variants with and without FMA (2.28 to 2.42) give another last bit.
+FOLDED = """\
+extern "C" __device__ __device_builtin__ double sin(double);
+extern "C" __device__ __device_builtin__ double exp(double);
+extern "C" __device__ __device_builtin__ double pow(double, double);
+__global__ void kernel(double *x) {
+  x[0] = sin(13.148656845092773);
+  x[1] = exp(12.428836822509766);
+  x[2] = pow(0.9825279116630554, 1.37);
+}
+"""
+# ptxas folds this one; what it computes in double precision it rounds, so that no variant shows.
+PTX = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry kernel(.param .u64 out) {
+  .reg .b64 %rd<2>;
+  .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [out];
+  mov.f32 %f1, 0f41526000;
+  sin.approx.f32 %f2, %f1;
+  st.global.f32 [%rd1], %f2;
+  ret;
+}
+"""
+LIKE_AN_OLDER_PROCESSOR = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA"}
+# fatbinary and the host compiler only pass on what is new; neither would run for the same cubin.
+AFFECTED = {"cicc", "ptxas", "fatbinary", "host_compile"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
+    """Both sources, compiled as they are; the tests add to the cache and to nothing else."""
+    directory = tmp_path_factory.mktemp("machine")
+    workspace = make_workspace(directory, nvcc)
+    light_toolkit_on_path(workspace, directory / "toolkit")
+    workspace.write("a.cu", FOLDED)
+    workspace.write("p.ptx", PTX)
+    time.sleep(OLD_ENOUGH)
+    same_as_plain(workspace, "-c a.cu")
+    return workspace
+
+
+def same_as_plain(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
+    """What nvcc makes, which is what the cache gives; its outcome, and the stages that ran."""
+    counted = rebuild(workspace, "-arch=sm_80", *argv.split(), product="made", **variables)
+    return (workspace.directory / "made").read_bytes(), counted.outcome, set(counted.compiled())
+
+
+def again(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
+    """The same, by the cache alone."""
+    line = ("-arch=sm_80", *argv.split(), "-o", "made", *HOST_OPTIONS)
+    done, counted = workspace.since(lambda: workspace.cached(*line, **variables))
+    assert done.status == 0, done.stderr.decode()
+    return (workspace.directory / "made").read_bytes(), counted.outcome, set(counted.compiled())
+
+
+def explained(workspace: Workspace) -> str:
+    return workspace.run([sys.executable, "-m", "nvccache", "explain", "made"]).stdout.decode()
+
+
+def own_libm(directory: Path, tail: bytes = b"") -> Path:
+    """A copy of the mathematics library, which differs in nothing that is ever loaded."""
+    import ctypes.util
+
+    directory.mkdir(exist_ok=True)
+    found = next(line for line in Path("/proc/self/maps").read_text().splitlines() if "/libc" in line)
+    original = Path(found.split()[-1]).with_name(str(ctypes.util.find_library("m")))
+    copy = directory / "libm.so.6"
+    shutil.copyfile(original, copy)
+    with copy.open("ab") as stream:
+        stream.write(tail)
+    time.sleep(OLD_ENOUGH)
+    return copy
+
+
+def interposed(workspace: Workspace, values: str) -> Path:
+    """A library with functions of its own in the place of libm's."""
+    functions = "".join(
+        f'extern "C" double {name} {{ return {values}; }}\n'
+        for name in ("sin(double)", "exp(double)", "pow(double, double)")
+    )
+    source = workspace.write("mine.cpp", functions)
+    library = workspace.directory / "libmine.so"
+    compiler = CCBIN or "g++"
+    made = workspace.run([compiler, "-shared", "-fPIC", "-fno-builtin", source, "-o", library])
+    assert made.status == 0, made.stderr.decode()
+    time.sleep(OLD_ENOUGH)
+    return library
+
+
+def test_the_class_of_the_processor_counts(built: Workspace) -> None:
+    """At both levels, there and back."""
+    plain, outcome, _ = again(built, "-c a.cu")
+    assert outcome == "direct_hit"
+    older, outcome, ran = same_as_plain(built, "-c a.cu", **LIKE_AN_OLDER_PROCESSOR)
+    if older == plain:
+        pytest.skip("this processor has none of what is switched off")
+    assert outcome == "partial_hit"
+    assert ran == AFFECTED, "cudafe++ has nothing to do with it, nor has the host's preprocessor"
+    assert "the environment variable `GLIBC_TUNABLES` was set" in explained(built)
+    both = (({}, plain), (LIKE_AN_OLDER_PROCESSOR, older))
+    for variables, expected in both:
+        assert again(built, "-c a.cu", **variables)[:2] == (expected, "direct_hit")
+    for variables, expected in both:
+        built.forget_calls()
+        assert again(built, "-c a.cu", **variables) == (expected, "stage_hit", set())
+
+
+@pytest.mark.parametrize(("argv", "ran"), [("-cubin a.cu", {"cicc", "ptxas"}), ("-cubin p.ptx", {"ptxas"})])
+def test_functions_in_the_place_of_libms_count(built: Workspace, argv: str, ran: set[str]) -> None:
+    """cicc folds the first source, ptxas the second."""
+    plain, _, _ = same_as_plain(built, argv)
+    preloaded = {"LD_PRELOAD": str(interposed(built, "0.25"))}
+    first, _, found = same_as_plain(built, argv, **preloaded)
+    assert first != plain
+    assert found == ran
+    assert again(built, argv, **preloaded)[:2] == (first, "direct_hit")
+    interposed(built, "0.75")
+    second, _, found = same_as_plain(built, argv, **preloaded)
+    assert second not in (plain, first)
+    assert found == ran
+    assert f"the library `{preloaded['LD_PRELOAD']}` changed" in explained(built)
+    assert again(built, argv)[:2] == (plain, "direct_hit")
+    built.forget_calls()
+    assert again(built, argv) == (plain, "stage_hit", set())
+
+
+def test_another_libm_counts(built: Workspace) -> None:
+    """Though it computes the same. Where libraries are looked for is a variable to the host compiler."""
+    plain, _, _ = again(built, "-c a.cu")
+    directory = built.directory / "libraries"
+    searched = {"LD_LIBRARY_PATH": str(directory)}
+    own_libm(directory)
+    found = again(built, "-c a.cu", **searched)
+    assert found[::2] == (plain, {"host_compile"}), "the content is the same"
+    copy = own_libm(directory, b"another")
+    assert same_as_plain(built, "-c a.cu", **searched)[::2] == (plain, {"cicc", "ptxas", "host_compile"})
+    assert f"the mathematics library `{copy}` changed" in explained(built)
+    copy.unlink()
+    assert again(built, "-c a.cu", **searched)[::2] == (plain, {"host_compile"})
+    assert f"the mathematics library `{copy}` is gone" in explained(built)
+    assert again(built, "-c a.cu", **searched)[1] == "direct_hit"
+
+
+def test_a_libm_that_would_be_found_first_counts(built: Workspace) -> None:
+    """nvcc has its tools look for libraries in the working directory, too."""
+    built.forget_calls()
+    plain, _, _ = same_as_plain(built, "-cubin p.ptx")
+    assert again(built, "-cubin p.ptx")[:2] == (plain, "direct_hit")
+    copy = own_libm(built.directory, b"first")
+    try:
+        assert same_as_plain(built, "-cubin p.ptx")[::2] == (plain, {"ptxas"})
+        assert "`libm.so.6` has appeared" in explained(built)
+    finally:
+        copy.unlink()
+
+
+def test_a_device_link_goes_by_libm(built: Workspace) -> None:
+    rebuild(built, "-arch=sm_80", "-dc", "a.cu", product="d.o")
+    link = ("-arch=sm_80", "-dlink", "d.o")
+    assert "nvlink" in rebuild(built, *link, product="made").ran()
+    assert not rebuild(built, *link, product="made").ran()
+    directory = built.directory / "linked"
+    own_libm(directory, b"another")
+    searched = {"LD_LIBRARY_PATH": str(directory)}
+    assert set(rebuild(built, *link, product="made", **searched).ran()) == {"nvlink", "host_compile"}

@@ -1,0 +1,293 @@
+"""What a call has from its caller: standard input, open descriptors, permissions; and what outlives it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.cases import KERNEL, OLD_ENOUGH, bench, light
+from workspaces import Workspace
+
+__all__ = ["bench", "light"]
+
+SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
+# Where anything is compiled for good, a line of standard input says how.
+INPUT_RECORD = (
+    '#!/bin/bash\ncase "$*" in *"-x c++"*) {read}; exec {gxx} "-DVALUE=$line" "$@";; esac\nexec {gxx} "$@"\n'
+)
+HANGS = 90  # seconds, of which a compile that does not hang takes two
+WITHOUT_PRIVILEGES = ("setpriv", "--groups", "54321", "--bounding-set", "-dac_override,-dac_read_search")
+WITHOUT_PRIVILEGES += ("--inh-caps", "-dac_override,-dac_read_search")
+
+
+def wrapper(workspace: Workspace, text: str) -> str:
+    path = workspace.write("wrapper", text.replace("{gxx}", str(shutil.which("g++"))))
+    path.chmod(0o755)
+    workspace.write("a.cu", SOURCE)
+    time.sleep(OLD_ENOUGH)
+    return str(path)
+
+
+def compile_to_ptx(
+    workspace: Workspace, *arguments: str, cached: bool = True, before: tuple[str, ...] = (), typed: str = ""
+) -> tuple[int, bytes, bytes]:
+    """The status, the PTX and the messages."""
+    launcher = [str(launcher_of_tree())] if cached else []
+    made = workspace.directory / "a.ptx"
+    made.unlink(missing_ok=True)
+    done = subprocess.run(
+        [*before, *launcher, workspace.nvcc, "-ptx", "a.cu", "-o", "a.ptx", *arguments],
+        cwd=workspace.directory,
+        env=dict(workspace.environ),
+        input=typed.encode(),
+        capture_output=True,
+        check=False,
+        timeout=HANGS,
+    )
+    return done.returncode, made.read_bytes() if made.exists() else b"", done.stderr
+
+
+SURROUNDINGS = {
+    "a directory that is not there": "TMPDIR=/nowhere",
+    "little data": "ulimit -d 20000",
+    "little stack": "ulimit -s 16",
+    "small files": "ulimit -f 1",
+}
+
+
+@pytest.mark.by_default("little data")
+@pytest.mark.parametrize("what", SURROUNDINGS)
+def test_surroundings_in_which_nvcc_fails(bench: Workspace, what: str) -> None:
+    """By a record and by the stages alone; and what was recorded stays."""
+    bench.write("a.cu", SOURCE)
+    time.sleep(OLD_ENOUGH)
+    before = ("bash", "-c", f'{SURROUNDINGS[what]}; export TMPDIR=${{TMPDIR-/tmp}}; exec "$@"', "bash")
+    status, made, _ = compile_to_ptx(bench)
+    assert (status, bool(made)) == (0, True)
+    time.sleep(OLD_ENOUGH)
+    expected = compile_to_ptx(bench, cached=False, before=before)[:2]
+    assert expected[0] != 0
+    assert compile_to_ptx(bench, before=before)[:2] == expected
+    assert compile_to_ptx(bench)[1] == made
+    bench.forget_calls()
+    assert compile_to_ptx(bench, before=before)[:2] == expected
+
+
+@pytest.mark.by_default("read line", "line=$(awk 1)")
+@pytest.mark.parametrize("read", ["read line", "line=$(cat)", "line=$(head -n 1 | tr -d x)", "line=$(awk 1)"])
+def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) -> None:
+    path = wrapper(bench, INPUT_RECORD.replace("{read}", read))
+    options = ("-ccbin", path)
+    for typed in ("3\n", "4\n"):
+        expected = compile_to_ptx(bench, *options, cached=False, typed=typed)
+        assert expected[0] == 0 and typed.strip().encode() in expected[1]
+        for _ in range(2):
+            assert compile_to_ptx(bench, *options, typed=typed) == expected
+            time.sleep(OLD_ENOUGH)
+
+
+def test_a_wrapper_that_found_its_standard_input_empty(bench: Workspace) -> None:
+    path = wrapper(bench, INPUT_RECORD.replace("{read}", "line=0; read line; line=${line:-1}"))
+    argv = [str(launcher_of_tree()), bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+    for _ in range(2):
+        done = bench.run(argv)  # without input
+        assert done.status == 0, done.stderr
+        time.sleep(OLD_ENOUGH)
+    assert bench.counters().calls["direct_hit"] == 1
+    expected = compile_to_ptx(bench, "-ccbin", path, cached=False, typed="3\n")
+    assert compile_to_ptx(bench, "-ccbin", path, typed="3\n") == expected
+
+
+def test_a_wrapper_in_bash_that_looks_up_the_shell_of_its_user(bench: Workspace) -> None:
+    """As bash does where SHELL is not set, in containers and jobs; systemd walks the way there."""
+    bench.environ.pop("SHELL", None)
+    path = wrapper(bench, '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n')
+    for _ in range(2):
+        assert compile_to_ptx(bench, "-ccbin", path)[0] == 0
+        time.sleep(OLD_ENOUGH)
+    assert bench.counters().calls["direct_hit"] == 1
+
+
+def test_a_wrapper_that_hands_its_standard_input_on_is_recorded(bench: Workspace) -> None:
+    path = wrapper(bench, '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n')
+    for _ in range(2):
+        made = compile_to_ptx(bench, "-ccbin", path, typed="nobody reads this\n")
+        time.sleep(OLD_ENOUGH)
+    assert made == compile_to_ptx(bench, "-ccbin", path, cached=False)
+    assert bench.counters().calls["direct_hit"] == 1
+
+
+def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(bench: Workspace) -> None:
+    """It keeps the streams open, as a compile server may that is started when it is first needed."""
+    path = wrapper(
+        bench, '#!/bin/sh\nsleep 600 & echo $! >>{left}\nexec {gxx} "$@"\n'.replace("{left}", "left")
+    )
+    try:
+        argv = [bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+        made = []
+        for launcher in ([], [str(launcher_of_tree())]):
+            with open(bench.directory / "streams", "wb") as streams:
+                subprocess.run(
+                    [*launcher, *argv],
+                    cwd=bench.directory,
+                    env=dict(bench.environ),
+                    stdout=streams,
+                    stderr=streams,
+                    check=True,
+                    timeout=HANGS,
+                )
+            made.append((bench.directory / "a.ptx").read_bytes())
+        assert made[0] == made[1]
+    finally:
+        for pid in map(int, (bench.directory / "left").read_text().split()):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_script_without_a_first_line_is_cached(bench: Workspace) -> None:
+    path = wrapper(bench, 'exec {gxx} -DVALUE=6 "$@"\n')
+    for _ in range(2):
+        made = compile_to_ptx(bench, "-ccbin", path)
+        time.sleep(OLD_ENOUGH)
+    assert made == compile_to_ptx(bench, "-ccbin", path, cached=False)
+    assert bench.counters().calls["direct_hit"] == 1
+
+
+@pytest.mark.parametrize("how", ["-include <(echo '#define VALUE 7')", "-include /dev/fd/9 9<defined"])
+def test_descriptors_that_are_handed_down(bench: Workspace, how: str) -> None:
+    """As bash does for `<(...)`: what is in a pipe is there once."""
+    bench.write("a.cu", SOURCE)
+    bench.write("defined", "#define VALUE 7\n")
+    command = f"{bench.nvcc} -ptx a.cu -o a.ptx {how}"
+    made = []
+    for launcher in ("", f"{sys.executable} -m nvccache ", f"{sys.executable} -m nvccache "):
+        done = bench.run([str(shutil.which("bash")), "-c", launcher + command])
+        made.append((done.status, done.stderr, (bench.directory / "a.ptx").read_bytes()))
+        (bench.directory / "a.ptx").unlink()
+    assert made[0][0] == 0 and made[0] == made[1] == made[2]
+
+
+SHOWING = '#!/bin/bash\nx=$({show}); exec {gxx} "-DVALUE=${x//[^0-9]/}" "$@"\n'
+STATES = {  # what a wrapper looks at, and what is run before the call, once this and once that
+    "the number of open files": ("ulimit -n", "ulimit -Sn 900", "ulimit -Sn 800"),
+    "the umask": ("umask", "umask 22", "umask 27"),
+    "how nice it is": ("nice", "renice -n 2 $$ >/dev/null", "renice -n 3 $$ >/dev/null"),
+    "what standard input is": ("[ -p /dev/stdin ] && echo 1 || echo 2", "exec </dev/null", "exec < <(:)"),
+    "groups": ("id -G", "", ""),
+    "processors": ("nproc", "taskset -cp 0 $$ >/dev/null", "taskset -cp 0,1 $$ >/dev/null"),
+    "the name of the machine": ("uname -n", "hostname a1", "hostname a2"),
+}
+
+
+@pytest.mark.by_default("the umask", "what standard input is", "groups", "the name of the machine")
+@pytest.mark.parametrize("what", STATES)
+def test_what_a_wrapper_sees_of_the_caller(bench: Workspace, what: str) -> None:
+    show, *states = STATES[what]
+    path = wrapper(bench, SHOWING.replace("{show}", show))
+    made = []
+    for state in states:
+        before = (str(shutil.which("bash")), "-c", f'{state}\nexec "$@"', "bash")
+        if what == "groups":
+            if os.geteuid() != 0:
+                pytest.skip("only root can have other groups")
+            before = ("setpriv", "--groups", "5" if made else "6")
+        if what == "the name of the machine":
+            before = ("unshare", "--uts", *before)
+            if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
+                pytest.skip("no other name can be given here")
+        expected = compile_to_ptx(bench, "-ccbin", path, cached=False, before=before)
+        for _ in range(2):
+            assert compile_to_ptx(bench, "-ccbin", path, before=before) == expected
+            time.sleep(OLD_ENOUGH)
+        made.append(expected)
+    assert made[0] != made[1] or (what == "processors" and os.cpu_count() == 1)
+
+
+def test_a_host_compiler_may_call_nvccache_again(bench: Workspace) -> None:
+    """By the bare name that it has on PATH, which leads to the nvcc that is at work already."""
+    text = '#!/bin/bash\n[ "$1" = -E ] || {again} nvcc -cubin b.cu -o b.cubin || exit 9\nexec {gxx} "$@"\n'
+    bench.write("b.cu", KERNEL.replace("VALUE", "1"))
+    path = str(Path(bench.nvcc).parent) + ":/usr/bin:/bin"
+    made = []
+    for launcher in ("", f"{sys.executable} -m nvccache"):
+        place = wrapper(bench, text.replace("{again}", launcher))
+        argv = [*launcher.split(), "nvcc", "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", place]
+        done = bench.run(argv, PATH=path)
+        made.append((done.status, done.stderr, (bench.directory / "b.cubin").exists()))
+        (bench.directory / "b.cubin").unlink(missing_ok=True)
+    assert made[0] == made[1] == (0, b"", True)
+
+
+@pytest.mark.parametrize("option", ["-Xcompiler -v", "-ccbin {wrapper}"])
+def test_what_a_tool_says_of_its_product_is_of_this_product(bench: Workspace, option: str) -> None:
+    text = '#!/bin/bash\n[[ $* == *" -c "* ]] && echo "  CC  $(basename "${@: -1}")" >&2\nexec {gxx} "$@"\n'
+    option = option.replace("{wrapper}", wrapper(bench, text))
+    for name in ("one.o", "two.o", "deep/three.o"):
+        (bench.directory / "deep").mkdir(exist_ok=True)
+        line = ["-c", "a.cu", "-o", name, *option.split()]
+        expected = told_of_products(bench.plain(*line).stderr)
+        assert expected
+        for _ in range(2):
+            assert told_of_products(bench.cached(*line).stderr) == expected
+
+
+def told_of_products(stderr: bytes) -> list[bytes]:
+    """What the wrapper, or gcc of its options, says."""
+    return re.findall(rb"(?:CC  |'-o' ')([\w/.]+\.o)\b", stderr)
+
+
+def test_a_wrapper_that_reads_a_descriptor_that_was_handed_down(bench: Workspace) -> None:
+    path = wrapper(bench, INPUT_RECORD.replace("{read}", "read line <&9"))
+    command = f"{bench.nvcc} -ptx a.cu -o a.ptx -ccbin {path} 9<typed"
+    for typed in ("3\n", "4\n"):
+        bench.write("typed", typed)
+        made = []
+        for launcher in ("", *[f"{sys.executable} -m nvccache "] * 2):
+            time.sleep(OLD_ENOUGH)
+            done = bench.run([str(shutil.which("bash")), "-c", launcher + command])
+            made.append((done.status, done.stderr, (bench.directory / "a.ptx").read_bytes()))
+        assert made[0][0] == 0 and made[0] == made[1] == made[2]
+        assert typed.strip().encode() in made[0][2]
+
+
+def forbid(path: Path) -> None:
+    os.chown(path, 77, 77)
+    path.chmod(path.stat().st_mode & 0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+@pytest.mark.parametrize("what", ["a.cu", "inc/h.h", "inc", "wrapper"])
+def test_what_somebody_else_may_not_read(bench: Workspace, what: str) -> None:
+    path = wrapper(bench, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
+    bench.write("inc/h.h", "")
+    bench.write("a.cu", '#include "h.h"\n' + SOURCE)
+    forbid(bench.directory / what)
+    time.sleep(OLD_ENOUGH)
+    options = ("-ccbin", path, "-Iinc")
+    for _ in range(2):
+        assert compile_to_ptx(bench, *options)[0] == 0
+        time.sleep(OLD_ENOUGH)
+    assert bench.counters().calls["direct_hit"] == 1
+    expected = compile_to_ptx(bench, *options, cached=False, before=WITHOUT_PRIVILEGES)
+    assert expected[0] != 0
+    made = compile_to_ptx(bench, *options, before=WITHOUT_PRIVILEGES)
+    assert made == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+def test_what_somebody_else_may_read_is_a_direct_hit_for_them(bench: Workspace) -> None:
+    bench.write("a.cu", SOURCE)
+    for _ in range(2):
+        made = compile_to_ptx(bench)
+        time.sleep(OLD_ENOUGH)
+    assert compile_to_ptx(bench, before=WITHOUT_PRIVILEGES) == made
+    assert compile_to_ptx(bench, before=WITHOUT_PRIVILEGES) == made
+    assert bench.counters().calls["direct_hit"] == 3

@@ -1,0 +1,106 @@
+"""Links that are flipped and directories that are renamed while a compile runs, after they were read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from scenarios.support.cases import (
+    COMMAND,
+    OLD_ENOUGH,
+    Case,
+    Link,
+    behind,
+    bench,
+    call,
+    light,
+    made_by_cache,
+    made_by_plain,
+    own_toolkit,
+    set_up,
+    value,
+)
+from scenarios.support.light_toolkit import precede
+from workspaces import Workspace
+
+__all__ = ["bench", "light"]
+
+VERSIONS = {"one/h.h": value(1), "two/h.h": value(2)}
+INCLUDE = {"a.cu": behind("#include <h.h>")}
+# Shell commands, what is there before, and the options.
+CHANGES = {
+    "a link to a header": (
+        "ln -sfn ../two/h.h inc/h.h",
+        {**VERSIONS, "inc/h.h": Link("../one/h.h")},
+        "-Iinc",
+    ),
+    "a link to a directory": ("ln -sfn two inc", {**VERSIONS, "inc": Link("one")}, "-Iinc"),
+    "a link to a directory of the system's": (
+        "ln -sfn two inc",
+        {**VERSIONS, "inc": Link("one")},
+        "-isystem {work}/inc",
+    ),
+    "a link in a chain of them": (
+        "ln -sfn two second",
+        {**VERSIONS, "second": Link("one"), "inc": Link("second")},
+        "-Iinc",
+    ),
+    "a link on a way up": (
+        "ln -sfn two/below way",
+        {
+            "one/inc/h.h": value(1),
+            "two/inc/h.h": value(2),
+            "one/below": None,
+            "two/below": None,
+            "way": Link("one/below"),
+        },
+        "-Iway/../inc",
+    ),
+    "a directory that is renamed": ("mv one old && mv two one", VERSIONS, "-Ione"),
+    "a directory above that is renamed": (
+        "mv one old && mv two one",
+        {"one/sub/h.h": value(1), "two/sub/h.h": value(2)},
+        "-Ione/sub",
+    ),
+    "a header that is renamed": ("mv two/h.h one/h.h", VERSIONS, "-Ione"),
+    "a directory that comes first now": (
+        "mv two early",
+        VERSIONS,
+        "-Iearly -Ione",
+    ),
+    "a link that comes first now": ("ln -sfn two early", VERSIONS, "-Iearly -Ione"),
+    "a link that led to nothing": (
+        "ln -sfn two early",
+        {**VERSIONS, "early": Link("nowhere")},
+        "-Iearly -Ione",
+    ),
+    "an empty directory that becomes a link": (
+        "rmdir early && ln -s two early",
+        {**VERSIONS, "early": None},
+        "-Iearly -Ione",
+    ),
+}
+
+
+@pytest.mark.by_default("a header that is renamed-ptxas", "a link that comes first now-cudafe++")
+@pytest.mark.parametrize("tool", ["cudafe++", "ptxas"])
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_changes_while_a_later_stage_runs(bench: Workspace, what: str, tool: str) -> None:
+    """The first compile has read what was there before; every later one reads what is there."""
+    commands, files, options = CHANGES[what]
+    set_up(bench, Case(files={**INCLUDE, "once": "", **files}, call=COMMAND))
+    work = bench.directory
+    precede(own_toolkit(bench), tool, f"if rm {work}/once 2>/dev/null; then cd {work} && {commands}; fi")
+    time.sleep(OLD_ENOUGH)
+    line = call(options)
+    first, _ = made_by_cache(bench, line)
+    time.sleep(OLD_ENOUGH)
+    expected = made_by_plain(bench, line)
+    assert expected.files["a.o"] != first.files["a.o"]
+    for again in ("at once", "recorded", "by the stages alone"):
+        if again == "by the stages alone":
+            bench.forget_calls()
+        made, outcome = made_by_cache(bench, line)
+        assert made == expected, f"stale {again}: {outcome}"
+        time.sleep(OLD_ENOUGH)

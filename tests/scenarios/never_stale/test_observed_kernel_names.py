@@ -1,0 +1,171 @@
+"""Names below /proc and /dev that are files like any other: whatever /proc only renames, and /dev/shm.
+
+What the kernel makes up when it is read is in test_observed_clocks.py and test_observed_callers.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.cases import (
+    KERNEL,
+    Case,
+    Change,
+    Link,
+    bench,
+    call,
+    check_both,
+    light,
+    link,
+    remove,
+    uses,
+    value,
+    write,
+)
+from scenarios.support.observed_wrappers import script
+
+__all__ = ["bench", "light"]
+
+DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
+INCLUDING = uses("<h.h>")
+HERE, TOP = "/proc/self/cwd", "/proc/self/root"
+HEADERS = {"a.cu": INCLUDING, "inc/h.h": value(1)}
+EMBEDDING = KERNEL.replace("VALUE", "1") + 'asm(".data\\n.incbin \\"/proc/self/cwd/data\\"\\n.text");\n'
+
+
+def wrapped(text: str, change: Change, files: dict[str, str | Link | None] | None = None) -> Case:
+    command = call("-ccbin {work}/wrapper")
+    return Case(change=change, files={"a.cu": DEFAULT, **(files or {})}, call=command, prepare=script(text))
+
+
+def number_of(name: str, before: str = "") -> str:
+    return f'{before}exec "{{g++}}" "-DVALUE=$(cat {name})" "$@"'
+
+
+NUMBER, NEXT = {"number": "1"}, write("number", "2")
+CASES = {
+    "a header": Case(change=write("inc/h.h", value(2)), files=HEADERS, call=call(f"-I {HERE}/inc")),
+    "a header from the root": Case(
+        change=write("inc/h.h", value(2)), files=HEADERS, call=call("-I /proc/self/root{work}/inc")
+    ),
+    "a header by two of them": Case(
+        change=write("inc/h.h", value(2)), files=HEADERS, call=call(f"-I {TOP}/proc/thread-self/cwd/./inc")
+    ),
+    "a header by a link to it": Case(
+        change=write("inc/h.h", value(2)),
+        files={**HEADERS, "here": Link(HERE)},
+        call=call("-I {work}/here/inc"),
+        is_recorded=None,
+    ),
+    "a header that appears": Case(
+        change=write("early/h.h", value(2)),
+        files={**HEADERS, "early": None},
+        call=call(f"-I {HERE}/early -I {HERE}/inc"),
+    ),
+    "a link that turns": Case(
+        change=link("inc", "two"),
+        files={"a.cu": INCLUDING, "one/h.h": value(1), "two/h.h": value(2), "inc": Link("one")},
+        call=call(f"-I {HERE}/inc"),
+    ),
+    "a file that is embedded": Case(
+        change=write("data", "2"), files={"a.cu": EMBEDDING, "data": "1"}, call=call()
+    ),
+    "a file that is included before all": Case(
+        change=write("h.h", value(2)),
+        files={"a.cu": KERNEL, "h.h": value(1)},
+        call=call(f"-include {HERE}/h.h"),
+    ),
+    "a compiler": Case(
+        change=script('exec "{g++}" -DVALUE=2 "$@"'),
+        files={"a.cu": DEFAULT},
+        call=call(f"-ccbin {HERE}/wrapper"),
+        prepare=script('exec "{g++}" -DVALUE=1 "$@"'),
+    ),
+    "a compiler that a compiler starts": Case(
+        change=script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
+        files={"a.cu": DEFAULT},
+        call=call("-ccbin {work}/wrapper"),
+        prepare=lambda workspace: (
+            script(f'exec {HERE}/inner "$@"')(workspace),
+            script('exec "{g++}" -DVALUE=1 "$@"', "inner")(workspace),
+        ),
+    ),
+    "a file of a script": wrapped(number_of(f"{HERE}/number"), NEXT, NUMBER),
+    "a file of a script's own thread": wrapped(
+        'read value </proc/thread-self/cwd/number\nexec "{g++}" -DVALUE=$value "$@"', NEXT, NUMBER
+    ),
+    "a file of a script that works elsewhere": wrapped(
+        'value=$(cd {work}/inner && cat /proc/self/cwd/number)\nexec "{g++}" -DVALUE=$value "$@"',
+        write("inner/number", "2"),
+        {"inner/number": "1", "number": "3"},
+    ),
+    "a file below a descriptor": wrapped(
+        number_of("/dev/fd/9/number", "exec 9<{work}/inner\n"),
+        write("inner/number", "2"),
+        {"inner/number": "1"},
+    ),
+    "a name that a script asks for": wrapped(
+        f'[ -e {HERE}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write("more", "")
+    ),
+}
+
+
+@pytest.mark.parametrize("which", CASES)
+@pytest.mark.by_default("a header", "a file of a script that works elsewhere")
+def test_a_name_that_proc_only_renames(bench, which):
+    check_both(bench, CASES[which])
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A directory on /dev/shm."""
+    try:
+        made = tempfile.mkdtemp(prefix="nvccache-test-", dir="/dev/shm")
+    except OSError:
+        pytest.skip("nothing can be written to /dev/shm here")
+    yield Path(made)
+    shutil.rmtree(made)
+
+
+IN_MEMORY = {
+    "a header that appears": lambda place: Case(
+        change=write(f"{place}/gen/h.h", value(2)),
+        files={**HEADERS, f"{place}/gen": None},
+        call=call(f"-I {place}/gen -I inc"),
+    ),
+    "a header in a directory that appears": lambda place: Case(
+        change=write(f"{place}/gen/h.h", value(2)), files=HEADERS, call=call(f"-I {place}/gen -I inc")
+    ),
+    "a header": lambda place: Case(
+        change=write(f"{place}/h.h", value(2)),
+        files={"a.cu": INCLUDING, f"{place}/h.h": value(1)},
+        call=call(f"-I {place}"),
+    ),
+    "a name that a script asks for": lambda place: wrapped(
+        f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write(f"{place}/more", "")
+    ),
+    "a name that goes": lambda place: wrapped(
+        f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"',
+        remove(f"{place}/more"),
+        {f"{place}/more": ""},
+    ),
+    "a directory that a script lists": lambda place: wrapped(
+        f'exec "{{g++}}" "-DVALUE=$(ls {place} | wc -l)" "$@"', write(f"{place}/2", ""), {f"{place}/1": ""}
+    ),
+    "a source": lambda place: Case(
+        change=write(f"{place}/a.cu", KERNEL.replace("VALUE", "2")),
+        files={f"{place}/a.cu": KERNEL.replace("VALUE", "1")},
+        call=call(line=f"-c {place}/a.cu -o a.o", makes=("a.o",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", IN_MEMORY)
+@pytest.mark.by_default("a header that appears")
+def test_files_in_memory_are_files(bench, memory, which):
+    check_both(bench, IN_MEMORY[which](memory))

@@ -1,0 +1,138 @@
+"""What the observer records of real compiles, against what strace sees: nothing that was read is missing.
+
+    pytest --every-case tests/scenarios/never_stale/test_observed_paths.py               every kind of compile
+    NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/...              with another toolkit
+    NVCCACHE_TEST_CCBIN=/path/to/clang++ pytest tests/scenarios/...          and host compiler
+
+Whole calls of nvcc are watched, which start the tools as nvccache does, and shells besides.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from nvccache.observation import observer, observer_log
+from scenarios.never_stale import traces
+from scenarios.support.sources import SOURCES
+
+CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
+THRUST = """
+#include <thrust/device_vector.h>
+#include <thrust/sort.h>
+void sort(thrust::device_vector<int> &keys) { thrust::sort(keys.begin(), keys.end()); }
+"""
+# Reads a file beside itself, looks for another, starts programs, and calls the compiler by name.
+SCRIPT = """#!/bin/sh
+here=$(dirname "$0")
+. "$here/site.conf"
+if [ -e "$here/more" ]; then set -- "$@" $(cat "$here/more"); fi
+echo "$@" | sed 's/ .*//' | tr a b >/dev/null
+exec "$COMPILER" "$@"
+"""
+LINK = "-o program -cudart=none -Xlinker --unresolved-symbols=ignore-all"
+KINDS = {
+    "plain": "-c main.cu -o a.o",
+    "failing": "-c broken.cu -o a.o",
+    "options in a file": "-optf options -c headers.cu -o a.o",
+    "several architectures": "-c a.cu -o a.o -gencode arch=compute_75,code=sm_75 "
+    "-gencode arch=compute_80,code=[sm_80,compute_80]",
+    "separate": "-dc a.cu b.cu",
+    "a device link": "-dlink a.o b.o -o linked.o",
+    "behind a script": "-c a.cu -o a.o -ccbin ./script",
+    "link-time optimisation": "-dlto -dc -arch=sm_80 a.cu -o lto.o",
+    "a device link that compiles": "-dlto -arch=sm_80 -dlink lto.o -o linked.o",
+    "ptx": "-ptx a.cu -o a.ptx",
+    "cubin": "-cubin -arch=sm_80 a.cu -o a.cubin",
+    "for device debuggers": "-G -g -c a.cu -o a.o",
+    "lines": "-lineinfo -c a.cu -o a.o",
+    "a program": f"main.cu {LINK}",
+    "dependencies": "-MD -c headers.cu -o a.o",
+    "a header before all": "-include one.h -c a.cu -o a.o",
+    "host code": "-c host.cpp -o host.o",
+    "thrust": "-c thrust.cu -o thrust.o",
+    "preprocessed": "-E main.cu -o main.ii",
+    "a script that fails": "-c a.cu -o a.o -ccbin ./none",
+}
+NEEDED = {"a device link": ("separate",), "a device link that compiles": ("link-time optimisation",)}
+
+pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not here")
+
+
+@pytest.fixture
+def sources(workspace):
+    assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
+    compiler = CCBIN or shutil.which("g++")
+    for name, text in {
+        **SOURCES,
+        "thrust.cu": THRUST,
+        "broken.cu": '#include "one.h"\n#include "nowhere.h"\n',
+        "options": "-DOPTION=1 -lineinfo\n",
+        "script": SCRIPT,
+        "site.conf": f"COMPILER={compiler}\n",
+        "more": "-DMORE\n",
+    }.items():
+        workspace.write(name, text)
+    (workspace.directory / "script").chmod(0o755)
+    return workspace
+
+
+def arguments_of(kind: str) -> list[str]:
+    argv = KINDS[kind].split()
+    return argv if "-ccbin" in argv or not CCBIN else [*argv, "-ccbin", CCBIN]
+
+
+def watch(workspace, argv) -> tuple[int, observer_log.Observation, set[str], set[str]]:
+    """The status, the observation, and what strace saw read, by programs and by loaders."""
+    watched, trace = workspace.directory / "watched", workspace.directory / "trace"
+    preload = observer.arm(str(watched), {})[observer.VARIABLE]
+    tracing = ["strace", "-f", "-y", "-qq", "-s", "9999", "-o", str(trace), "-e", f"trace={traces.CALLS}"]
+    done = workspace.run([*tracing, "-E", f"{observer.VARIABLE}={preload}", *argv])
+    found = observer_log.read(observer.log_in(str(watched)), argv[0])
+    return done.status, found, *traces.read(trace, str(workspace.directory), watched)
+
+
+def recorded(found: observer_log.Observation, directory: str) -> set[str]:
+    paths = {traces.from_root(directory, path) for path in found.written}
+    for process in found.processes:
+        sets = (process.files, process.others, process.found, process.absent, process.denied, process.started)
+        sets += (process.executable, process.links, process.resolved, process.listed, process.loaded)
+        paths |= {process.program, process.directory}
+        paths |= {traces.from_root(directory, path) for paths_of_kind in sets for path in paths_of_kind}
+    return paths
+
+
+def missing(found: observer_log.Observation, read: set[str], loaded: set[str], directory: str) -> list[str]:
+    """What strace saw and the log does not have, but for the documented classes."""
+    known = recorded(found, directory)
+    resolved = [path for process in found.processes for path in process.resolved]
+    walked = traces.components({traces.from_root(directory, path) for path in resolved})
+    sought = {name for process in found.processes for name in process.sought}
+    sought |= {os.path.basename(path) for process in found.processes for path in process.loaded}
+    of_loader = {path for path in loaded - known if not path.startswith(("/etc/ld.so.", "/proc/self/"))}
+    left = {path for path in read - known if not traces.is_documented(path, walked, sought)}
+    return sorted(left | of_loader)
+
+
+def test_what_is_missing_shows(sources):
+    """The comparison itself: without one record of the log, its path is missing."""
+    _, found, read, loaded = watch(sources, [shutil.which("cat"), "one.h"])
+    assert missing(found, read, loaded, str(sources.directory)) == []
+    for process in found.processes:
+        process.files.pop("one.h", None)
+        process.files.pop(str(sources.directory / "one.h"), None)
+    assert missing(found, read, loaded, str(sources.directory)) == [str(sources.directory / "one.h")]
+
+
+@pytest.mark.by_default("a program")
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_is_read_is_missing(sources, kind):
+    for needed in NEEDED.get(kind, ()):
+        assert sources.plain(*arguments_of(needed)).status == 0
+    status, found, read, loaded = watch(sources, [sources.nvcc, *arguments_of(kind)])
+    assert status == 0 or status == sources.plain(*arguments_of(kind)).status  # not every toolkit is whole
+    assert found.incomplete == ""
+    print(f"{kind}: {len(read)} paths by strace, {len(found.processes)} programs")
+    assert missing(found, read, loaded, str(sources.directory)) == []

@@ -1,0 +1,234 @@
+"""Where headers are looked for: options that no table lists, links on the way, precompiled forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import time
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    OLD_ENOUGH,
+    Case,
+    Change,
+    Link,
+    behind,
+    bench,
+    both,
+    call,
+    check_both,
+    compile_twice,
+    each,
+    light,
+    link,
+    made_by_cache,
+    made_by_plain,
+    move,
+    remove,
+    set_up,
+    value,
+    write,
+)
+from scenarios.support.rebuilds import HOST_COMPILER
+from workspaces import Workspace
+
+__all__ = ["bench", "light"]
+
+# A comma is nvcc's own unless a backslash precedes it.
+OPTIONS = {
+    "-Wp,-I": "-Xcompiler -Wp\\,-Iearly,-Wp\\,-Ilate",
+    "-Xpreprocessor -I": "-Xcompiler -Xpreprocessor,-Iearly,-Xpreprocessor,-Ilate",
+    "--include-directory": "-Xcompiler --include-directory,early,--include-directory,late",
+    "--include-directory=": "-Xcompiler --include-directory=early,--include-directory=late",
+    "--include-directory-after": "-Xcompiler --include-directory-after,early,--include-directory-after,late",
+    "-iprefix": "-Xcompiler -iprefix,{work}/,-iwithprefixbefore,early,-iwithprefixbefore,late",
+    "-iprefix, behind the others": "-Xcompiler -iprefix,{work}/,-iwithprefix,early,-iwithprefix,late",
+    "--include-prefix": (
+        "-Xcompiler --include-prefix={work}/,--include-with-prefix=early,--include-with-prefix=late"
+    ),
+    "-idirafter": "-Xcompiler -idirafter,early,-idirafter,late",
+    "-isystem": "-Xcompiler -isystem,early,-isystem,late",
+    "-I= below --sysroot": "-Xcompiler --sysroot={work}/root,-I=/early,-I=/late",
+    "-isystem= below -isysroot": "-Xcompiler -isysroot,{work}/root,-isystem,=/early,-isystem,=/late",
+}
+EARLY = {"-I= below --sysroot": "root/early", "-isystem= below -isysroot": "root/early"}
+SYSTEM = {f"root/{name}": Link(f"/{name}") for name in ("usr", "lib", "lib64") if os.path.exists(f"/{name}")}
+SAME = both("early/h.h", "late/h.h")
+LINKS = {
+    "an empty directory that becomes a link": Case(
+        change=each(lambda workspace: (workspace.directory / "early").rmdir(), link("early", "other")),
+        files={"a.cu": behind("#include <h.h>"), "early": None, "late/h.h": value(1), "other/h.h": value(2)},
+        call=call("-Iearly -Ilate"),
+    ),
+    "a directory that becomes a link to one of the system's": Case(
+        change=each(move("early", "away"), link("early", "late")),
+        files={"a.cu": behind("#include <h.h>"), **SAME},
+        call=call("-Iearly -isystem late"),
+    ),
+    "a copy of a directory that becomes a link to it": Case(
+        change=each(move("b", "away"), link("b", "a")),
+        files={"a.cu": behind("#include <h.h>"), **both("a/i/h.h", "b/i/h.h"), "late/h.h": value(2)},
+        call=call("-Ia/i -Ilate -isystem b/i"),
+    ),
+    "a directory that becomes a link to the next": Case(
+        change=each(move("early", "away"), link("early", "late")),
+        files={
+            "a.cu": behind("#include <h.h>"),
+            "early/h.h": "#include_next <h.h>\n",
+            "late/h.h": "#include_next <h.h>\n",
+            "last/h.h": value(1),
+        },
+        call=call("-Iearly -Ilate -Ilast"),
+    ),
+    "a way up from a link": Case(
+        change=link("way", "two/below"),
+        files={
+            "a.cu": behind("#include <h.h>"),
+            "one/below": None,
+            "two/below": None,
+            "one/early": None,
+            "two/early/h.h": value(2),
+            "late/h.h": value(1),
+            "way": Link("one/below"),
+        },
+        call=call("-Iway/../early -Ilate"),
+    ),
+    "a way up from a link to what was read": Case(
+        change=link("way", "two/below"),
+        files={
+            "a.cu": behind("#include <h.h>"),
+            "one/below": None,
+            "two/below": None,
+            "one/inc/h.h": value(1),
+            "two/inc/h.h": value(2),
+            "way": Link("one/below"),
+        },
+        call=call("-Iway/../inc"),
+    ),
+    "a link in a chain of them": Case(
+        change=link("second", "two"),
+        files={
+            "a.cu": behind("#include <h.h>"),
+            "one/h.h": value(1),
+            "two/h.h": value(2),
+            "second": Link("one"),
+            "first": Link("second"),
+        },
+        call=call("-Ifirst"),
+    ),
+}
+# Two mounts of one directory differ in nothing but what a look at both tells.
+BOUND = 'mount --bind early other && exec "$@"'
+MORE = "#ifndef __CUDACC__\nextern const int more;\nconst int more = {};\n#endif\n"
+PRECOMPILED = call("-Xcompiler -include,forced.h")
+
+
+@pytest.mark.by_default("-Wp,-I")
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, option: str) -> None:
+    early = EARLY.get(option, "early")
+    late = early.replace("early", "late") if "root" in early else "late"
+    files = {"a.cu": behind("#include <h.h>"), early: None, f"{late}/h.h": value(1), **SYSTEM}
+    check_both(bench, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option])))
+
+
+@pytest.mark.by_default("a way up from a link to what was read")
+@pytest.mark.parametrize("kind", LINKS)
+def test_a_link_on_the_way(bench: Workspace, kind: str) -> None:
+    check_both(bench, LINKS[kind])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
+def test_a_directory_that_becomes_another_by_a_mount(bench: Workspace) -> None:
+    """gcc drops it from its place on the search path then."""
+    files = {"a.cu": behind("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
+    which = call("-Iearly -Ilate -isystem other")
+    set_up(bench, Case(files=files, call=COMMAND))
+    before = compile_twice(bench, which, True)
+    mounted = ["unshare", "--mount", "sh", "-c", BOUND, "sh"]
+    if bench.run([*mounted, "true"]).status:
+        pytest.skip("no directory can be mounted here")
+
+    def made_by(program: list[str], *more: str) -> bytes:
+        time.sleep(OLD_ENOUGH)
+        done = bench.run([*mounted, *program, *which.argv(bench), *more])
+        assert done.status == 0, done.stderr
+        return (bench.directory / "a.o").read_bytes()
+
+    expected = made_by([bench.nvcc], "-keep", "-keep-dir", "..")
+    assert expected != before.files["a.o"][1]
+    cached = [str(launcher_of_tree()), bench.nvcc]
+    assert [made_by(cached) for _ in range(2)] == [expected] * 2
+    assert made_by_cache(bench, which) == (before, "direct_hit")
+
+
+def precompile(number: int, product: str = "forced.h.gch") -> Change:
+    """Make a precompiled form, for the last compile of the host compiler, that has another value."""
+
+    def apply(workspace: Workspace) -> None:
+        asked = workspace.plain(*call().argv(workspace), "--dryrun").stderr.decode()
+        line = next(line for line in reversed(asked.splitlines()) if " -c -x c++ " in line)
+        argv = shlex.split(line.removeprefix("#$ "))
+        argv = [word for word in argv[: argv.index("-o") - 1] if word != "-c"]
+        argv[argv.index("c++")] = "c++-header"
+        header = workspace.directory / "forced.h"
+        before = header.read_text()
+        header.write_text(MORE.format(number))
+        (workspace.directory / product).parent.mkdir(exist_ok=True)
+        done = workspace.run([*argv, "forced.h", "-o", product])
+        assert done.status == 0, done.stderr
+        header.write_text(before)
+
+    return apply
+
+
+GCH = {
+    "that appears": Case(change=precompile(2), call=COMMAND),
+    "that is made anew": Case(change=precompile(3), prepare=precompile(2), call=COMMAND),
+    "that is gone": Case(change=remove("forced.h.gch"), prepare=precompile(2), call=COMMAND),
+    "of several": Case(
+        change=precompile(3, "forced.h.gch/b"), prepare=precompile(2, "forced.h.gch/b"), call=COMMAND
+    ),
+    "that appears in a directory": Case(
+        change=precompile(2, "forced.h.gch/b"), files={"forced.h.gch": None}, call=COMMAND
+    ),
+}
+
+
+@pytest.mark.by_default("that appears")
+@pytest.mark.parametrize("form", GCH)
+def test_a_precompiled_form(bench: Workspace, form: str) -> None:
+    if "clang" in os.path.realpath(HOST_COMPILER):
+        pytest.skip("the host compiler is not gcc")
+    case = GCH[form]
+    files = {"a.cu": KERNEL.replace("VALUE", "1"), "forced.h": MORE.format(1), **case.files}
+    check_both(bench, Case(change=case.change, files=files, call=PRECOMPILED, prepare=case.prepare))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["-ffile-prefix-map", "-fmacro-prefix-map"])
+def test_names_that_are_mapped_below_a_base_directory(bench: Workspace, option: str) -> None:
+    """The base itself is mapped, so that names tell the checkouts apart without naming the base."""
+    for name in ("one", "two"):
+        bench.write(f"{name}/a.cu", "extern const char name[];\nconst char name[] = __FILE__;\n")
+        bench.write(f"{name}/build/.keep", "")
+    base = bench.directory.resolve()
+    bench.environ["NVCCACHE_BASE_DIR"] = str(base)
+    lines = [
+        dataclasses.replace(
+            call(f"-Xcompiler {option}={base}=.", line=f"-c {base}/{name}/a.cu -MD -MF a.d -o a.o"),
+            makes=("a.o", "a.d"),
+            directory=f"{name}/build",
+        )
+        for name in ("one", "two")
+    ]
+    set_up(bench, Case(call=COMMAND))
+    compile_twice(bench, lines[0], True)
+    for line in (lines[1], *lines):
+        made, outcome = made_by_cache(bench, line)
+        assert made == made_by_plain(bench, line), f"stale: {outcome}"

@@ -1,0 +1,429 @@
+"""Scripts called nvcc that have nvcc make something else by anything they can see: no stale object, ever.
+
+Each script is compiled with in turns, and what is in the object is what plain nvcc puts there behind the same
+script at that moment: by whole records, and by the stages alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.cases import bench, light
+from scenarios.support.observed_wrappers import script
+from workspaces import Workspace
+
+__all__ = ["bench", "light"]
+
+SOURCE = """#include "maybe.h"
+#if __has_include(<site.h>)
+#include <site.h>
+#endif
+#ifndef VALUE
+#define VALUE none
+#endif
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+__global__ void kernel(int *x) { *x = 1; }
+const char *launch() { return "value-" TEXT(VALUE); }
+"""
+LINE = ("-arch=sm_75", "-I.", "-c")
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """One compile: what is written before it (None: removed), how it is called, and where."""
+
+    files: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    before: tuple[str, ...] = ()  # arguments
+    after: tuple[str, ...] = ()
+    output: str = "a.o"
+    directory: str = "."
+    does: str = ""  # a command that is run before it
+
+
+def env(name: str, *values: str) -> tuple[Turn, ...]:
+    return tuple(Turn(variables={name: value}) for value in values)
+
+
+def file(name: str, *texts: str | None) -> tuple[Turn, ...]:
+    return tuple(Turn(files={name: text}) for text in texts)
+
+
+def does(*commands: str) -> tuple[Turn, ...]:
+    return tuple(Turn(does=command) for command in commands)
+
+
+def words(*after: str) -> tuple[Turn, ...]:
+    return tuple(Turn(after=tuple(each.split())) for each in after)
+
+
+BECOMES = '\nexec "{nvcc}" -DVALUE=$V "$@"'
+WAITS = '\n"{nvcc}" -DVALUE=$V "$@"\nexit $?'
+KOKKOS = """
+args=() host=() V=1
+while [ $# -gt 0 ]; do
+  case $1 in
+    -D*) args+=("$1") ;;
+    -O[0-3]) [ -n "$level" ] || { args+=("$1"); level=$1; } ;;
+    -std=*|--std=*) args+=("--std=${1#*=}") ;;
+    -fast) V=fast ;;
+    -f*|-W*) host+=("$1") ;;
+    *) args+=("$1") ;;
+  esac
+  shift
+done
+for word in "${host[@]}"; do args+=(-Xcompiler "$word"); done
+command="{nvcc} -DVALUE=$V ${args[@]}"
+eval $command
+error_code=$?
+exit $error_code
+"""
+
+
+def python(text: str) -> str:
+    become = 'os.execv("{nvcc}", ["{nvcc}", "-DVALUE=" + v, *sys.argv[1:]])'
+    return f"import os, sys\n{text}\n{become}"
+
+
+ONE_TWO = env("SITE", "one", "two")
+F = file("f", "V=one\n", "V=two\n")
+CLOCK = "printf -v now '%(%s)T'; read -r due < {work}/due; test $now -ge $due && V=two"
+# Nothing changes but the time.
+PASSES = does(
+    "test -e due || date +%s -d '15 sec' > due", "until test $(date +%s) -gt $(cat due); do sleep 1; done"
+)
+# What a script chooses by: its text and the turns that show it. The first line is `#!/bin/sh` for most.
+MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
+    # The environment.
+    "a variable": ("V=$SITE" + BECOMES, ONE_TWO),
+    "a variable, and waits": ("V=$SITE" + WAITS, ONE_TWO),
+    "whether it is set": ("V=${SITE+set}" + BECOMES, (Turn(), *env("SITE", ""))),
+    "a default": ("V=${SITE:-one}" + BECOMES, (Turn(), *env("SITE", "two"))),
+    "bash: its name made up": ("n=SI; n=${n}TE; V=${!n}" + BECOMES, ONE_TWO),
+    "bash: names that begin so": (
+        "V=$(echo ${!SITE_*} | tr -d ' ')" + BECOMES,
+        (Turn(), *env("SITE_X", "1")),
+    ),
+    "eval": ('n=SITE; eval "V=\\$$n"' + BECOMES, ONE_TWO),
+    "printenv": ("n=SI; V=$(printenv ${n}TE)" + BECOMES, ONE_TWO),
+    "all of them": ("V=$(set | grep -c '^SITES')" + BECOMES, (Turn(), *env("SITES", "1"))),
+    "env": ("V=$(env | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
+    "export": ("V=$(export -p | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
+    "a variable of make": ("V=$MAKELEVEL" + BECOMES, env("MAKELEVEL", "1", "2")),
+    "the directory before": ("V=$(basename $OLDPWD)" + BECOMES, env("OLDPWD", "/usr", "/var")),
+    "where temporary files lie": (
+        'V=$(basename "$TMPDIR")' + BECOMES,
+        env("TMPDIR", "{work}/p1", "{work}/p2"),
+    ),
+    "the home": (". ~/.site" + BECOMES, env("HOME", "{work}/h1", "{work}/h2")),
+    "the text of PATH": (
+        "case :$PATH: in *:/else:*) V=2 ;; *) V=1 ;; esac" + BECOMES,
+        env("PATH", "{path}", "{path}:/else"),
+    ),
+    "a program on PATH": ("V=$(site)" + BECOMES, env("PATH", "{work}/p1:{path}", "{work}/p2:{path}")),
+    "what a variable of nvcc has": ('export NVCC_PREPEND_FLAGS="-DVALUE=$SITE"\nexec "{nvcc}" "$@"', ONE_TWO),
+    "what it adds to a variable of nvcc": (
+        'export NVCC_APPEND_FLAGS="$NVCC_APPEND_FLAGS -DMORE"\nexec "{nvcc}" "$@"',
+        env("NVCC_APPEND_FLAGS", "-DVALUE=one", "-DVALUE=two"),
+    ),
+    "where headers are": ('export CPATH="$SITE"\nexec "{nvcc}" "$@"', env("SITE", "{work}/c1", "{work}/c2")),
+    "where headers are, and waits": ('CPATH="$SITE" "{nvcc}" "$@"', env("SITE", "{work}/c1", "{work}/c2")),
+    "a variable taken away": (
+        '[ "$SITE" = two ] && unset CPATH\nexec "{nvcc}" "$@"',
+        tuple(Turn(variables={"SITE": site, "CPATH": "{work}/c1"}) for site in ("one", "two")),
+    ),
+    "bash: BASH_ENV": ("true" + BECOMES, env("BASH_ENV", "{work}/e1", "{work}/e2")),
+    "bash: a function": (
+        "V=$(site_of)" + BECOMES,
+        env("BASH_FUNC_site_of%%", "() {  echo one;\n}", "() {  echo two;\n}"),
+    ),
+    "python: a variable": (python('v = os.environ["SITE"]'), ONE_TWO),
+    "perl: a variable": ('exec "{nvcc}", "-DVALUE=$ENV{SITE}", @ARGV;', ONE_TWO),
+    "awk: a variable": ("V=$(awk 'BEGIN { print ENVIRON[\"SITE\"] }')" + BECOMES, ONE_TWO),
+    # Its arguments.
+    "the name of the output": (
+        'case "$*" in *b.o*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        (Turn(), Turn(output="b.o")),
+    ),
+    "its first argument": (
+        "case $1 in -g0) V=2; shift ;; *) V=1 ;; esac" + BECOMES,
+        (Turn(), Turn(before=("-g0",))),
+    ),
+    "its last argument": ("for V; do :; done; V=v${V#-D}" + BECOMES, words("-DX1", "-DX2")),
+    "the order of arguments": (
+        "for w; do V=v${w#-D}; case $w in -DX*) break ;; esac; done" + BECOMES,
+        words("-DX1 -DX2", "-DX2 -DX1"),
+    ),
+    "their number": ("V=$#" + BECOMES, words("-DX", "-DX -DY", "-DX")),
+    "how an option is spelt": (
+        'case "$*" in *"-O 2"*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        words("-O2", "-O 2"),
+    ),
+    "a word that nvcc does not mind": (
+        'case "$*" in *-t*4*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        words("-t3", "-t4"),
+    ),
+    "the dependency file": (
+        'case "$*" in *two.d*) V=2 ;; *) V=1 ;; esac' + BECOMES,
+        words("-MD -MF one.d", "-MD -MF two.d"),
+    ),
+    "a word that is its own": (
+        'for w; do shift; case $w in --site=*) V=${w#*=} ;; *) set -- "$@" "$w" ;; esac; done' + BECOMES,
+        words("--site=one", "--site=two"),
+    ),
+    "bash: as Kokkos has it": (KOKKOS, words("-O2 -fPIC -std=c++17", "-O2 -fPIC -fast -std=c++17")),
+    "python: its arguments": (python('v = "two" if "-DX" in sys.argv else "one"'), words("-DY", "-DX")),
+    "a file of options": (
+        "V=$(cat opts | tr -d '\\n' | tail -c 1)" + BECOMES,
+        tuple(Turn(files={"opts": f"-DX={n}\n"}, after=("-optf", "opts")) for n in "12"),
+    ),
+    # Files.
+    "its own text": (
+        'exec {work}/inner/nvcc "$@"',
+        does("sed -i s/two/one/ inner/nvcc", "sed -i s/one/two/ inner/nvcc"),
+    ),
+    "a file that it sources": (". {work}/f" + BECOMES, F),
+    "a file that it sources, and waits": (". {work}/f" + WAITS, F),
+    "a relative file": (". ./f" + BECOMES, F),
+    "a file that it reads": ("read -r V < {work}/f; V=${V#V=}" + BECOMES, F),
+    "a file through a program": ("V=$(sed s/V=// {work}/f)" + BECOMES, F),
+    "bash: a file into a list": ("mapfile -t l < {work}/f; V=${l[0]#V=}" + BECOMES, F),
+    "a file with its date set back": (
+        ". {work}/f" + BECOMES,
+        does("echo V=one > f; touch -d @1 f", "echo V=two > f; touch -d @1 f"),
+    ),
+    "whether a file is there": ("test -e {work}/f && V=two" + BECOMES, file("f", None, "")),
+    "whether a file can be run": (
+        "test -x {work}/f && V=two" + BECOMES,
+        does("touch f; chmod 644 f", "chmod 755 f"),
+    ),
+    "whether a file is empty": ("test -s {work}/f && V=two" + BECOMES, file("f", "", "x")),
+    "what is in a directory": ('set -- "$@"; V=$(echo {work}/l/* | wc -w)' + BECOMES, file("l/x", None, "x")),
+    "ls": ("V=$(ls {work}/l | wc -l)" + BECOMES, file("l/x", None, "x")),
+    "find": ("V=$(find {work}/l -name '*.site' | wc -l)" + BECOMES, file("l/x.site", None, "x")),
+    "where a link leads": (
+        "V=$(basename $(readlink {work}/link))" + BECOMES,
+        does("ln -sfn one link", "ln -sfn two link"),
+    ),
+    "a file behind a link": (". {work}/link" + BECOMES, does("ln -sfn e1 link", "ln -sfn e2 link")),
+    "which file is newer": (
+        "test {work}/n1 -nt {work}/n2 && V=two" + BECOMES,
+        does("touch -d @5 n1; touch -d @9 n2", "touch -d @9 n1; touch -d @5 n2"),
+    ),
+    "the source": ("V=$(grep -c MARK a.cu)" + BECOMES, file("a.cu", SOURCE, SOURCE + "// MARK\n")),
+    "a header": ("V=$(grep -c MARK maybe.h)" + BECOMES, file("maybe.h", "", "// MARK\n")),
+    "a branch": ("V=$(cut -c 1-3 {work}/.git/HEAD)" + BECOMES, file(".git/HEAD", "one", "two")),
+    "a script behind it": (
+        'exec {work}/inner/nvcc "$@"',
+        does(
+            "sed -i s/two/one/ inner/nvcc; touch -d @7 inner/nvcc",
+            "sed -i s/one/two/ inner/nvcc; touch -d @7 inner/nvcc",
+        ),
+    ),
+    "a program that it asks": (
+        "V=$({work}/p1/site)" + BECOMES,
+        does("sed -i s/two/one/ p1/site", "sed -i s/one/two/ p1/site"),
+    ),
+    "which nvcc it finds first": (
+        'exec real-nvcc "$@"',
+        does("rm -f p0/real-nvcc", "ln -sf ../inner/two p0/real-nvcc"),
+    ),
+    "where the toolkit's link leads": (
+        'exec {work}/current "$@"',
+        does("ln -sfn inner/one current", "ln -sfn inner/two current"),
+    ),
+    "python: a file": (python('v = open("{work}/f").read().strip()[2:]'), F),
+    # Where and how it is called.
+    "the directory": ("V=$(basename $PWD)" + BECOMES, (Turn(directory="d1"), Turn(directory="d2"))),
+    "the directory by pwd": (
+        "V=$(basename $(pwd -P))" + BECOMES,
+        (Turn(directory="d1"), Turn(directory="d2")),
+    ),
+    "what lies there": ("test -e mark && V=two" + BECOMES, (Turn(directory="d1"), Turn(directory="d2"))),
+    "what lies above": (
+        ". ../d/site" + BECOMES,
+        tuple(Turn({"d/site": f"V={each}\n"}, directory="d1") for each in ("one", "two")),
+    ),
+    "the mask": ("V=m$(umask)" + BECOMES, tuple(Turn(variables={"MASK": mask}) for mask in ("022", "027"))),
+    "a limit": (
+        "V=$(ulimit -n)" + BECOMES,
+        tuple(Turn(variables={"FILES": count}) for count in ("512", "600")),
+    ),
+    "whether the object is there": ("test -e a.o && V=two" + BECOMES, does("rm -f a.o", "touch a.o")),
+    # The time.
+    "the clock": ("test $(date +%s) -ge $(cat {work}/due) && V=two" + BECOMES, PASSES),
+    "bash: the clock of its own": (CLOCK + BECOMES, PASSES),
+    "bash: the clock, before it begins": (
+        "true" + BECOMES,
+        tuple(dataclasses.replace(turn, variables={"BASH_ENV": "{work}/clock"}) for turn in PASSES),
+    ),
+}
+SHOWN = (
+    *("a variable, and waits", "bash: BASH_ENV", "where temporary files lie", "where headers are"),
+    *(
+        "how an option is spelt",
+        "bash: as Kokkos has it",
+        "its own text",
+        "whether the object is there",
+        "the mask",
+    ),
+)
+
+
+def set_up(bench: Workspace, text: str, first: str) -> None:
+    real = bench.nvcc
+    bench.write("a.cu", SOURCE)
+    bench.write("maybe.h", "")
+    for number, value in enumerate(("one", "two"), start=1):
+        bench.write(f"d{number}/maybe.h", "")
+        bench.write(f"d{number}/a.cu", SOURCE.replace("maybe.h", "../maybe.h"))
+        bench.write(f"h{number}/.site", f"V={value}\n")
+        bench.write(f"e{number}", f"V={value}\n")
+        script(f"echo {value}", f"p{number}/site")(bench)
+        script(f'exec "{real}" -DVALUE={value} "$@"', f"inner/{value}")(bench)
+        bench.write(f"c{number}/site.h", f"#define VALUE {value}\n")
+    bench.write("d2/mark", "")
+    bench.write("clock", CLOCK.replace("{work}", str(bench.directory)) + "\n")
+    bench.write("l/kept", "")
+    (bench.directory / "p0").mkdir()
+    (bench.directory / "p9").mkdir()
+    (bench.directory / "p9/real-nvcc").symlink_to("../inner/one")
+    script(f'exec "{real}" -DVALUE=one "$@"', "inner/nvcc")(bench)
+    script(text.replace("{nvcc}", real), "bin/nvcc", first)(bench)
+    bench.nvcc = str(bench.directory / "bin/nvcc")
+    bench.environ["PATH"] = f"{bench.directory}/p0:{bench.directory}/p9:{bench.environ['PATH']}"
+
+
+def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
+    """What an object holds that is compiled as a turn says."""
+    cwd = bench.directory / turn.directory
+    if not (turn.does and "a.o" in turn.does):
+        (cwd / turn.output).unlink(missing_ok=True)
+    environ = {**bench.environ, "PWD": str(cwd)}
+    for name, text in turn.variables.items():
+        environ[name] = text.replace("{work}", str(bench.directory)).replace("{path}", bench.environ["PATH"])
+    ours = [str(launcher_of_tree())] if cached else []
+    argv = [*ours, bench.nvcc, *turn.before, *LINE, "a.cu", "-o", turn.output, *turn.after]
+    around = ["bash", "-c", 'umask ${MASK:-022}; ulimit -n ${FILES:-1000}; exec "$@"', "sh"]
+    done = subprocess.run([*around, *argv], cwd=cwd, env=environ, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = re.search(rb"value-(\w*)", (cwd / turn.output).read_bytes())
+    assert found
+    return found[1].decode()
+
+
+def prepare(bench: Workspace, turn: Turn) -> None:
+    for name, text in turn.files.items():
+        if text is None:
+            (bench.directory / name).unlink(missing_ok=True)
+        else:
+            bench.write(name, text)
+    if turn.does:
+        subprocess.run(["sh", "-c", turn.does], cwd=bench.directory, check=True)
+    time.sleep(0.1)
+
+
+@pytest.mark.by_default(
+    "where temporary files lie",
+    "where headers are",
+    "bash: BASH_ENV",
+    "its own text",
+    "whether the object is there",
+)
+@pytest.mark.parametrize("what", MINDS)
+def test_no_object_is_stale(bench: Workspace, what: str) -> None:
+    text, turns = MINDS[what]
+    shell = what.partition(":")[0]
+    first = {"bash": "#!/bin/bash", "python": "#!{python}", "perl": "#!/usr/bin/perl"}.get(shell, "#!/bin/sh")
+    set_up(bench, text, first)
+    seen = set()
+    for number, turn in enumerate((*turns, turns[-1], *turns, turns[0])):
+        if number == len(turns) + 1:
+            bench.forget_calls()
+        prepare(bench, turn)
+        expected = value(bench, turn, cached=False)
+        prepare(bench, turn)
+        assert value(bench, turn, cached=True) == expected, (what, number, turn)
+        seen.add(expected)
+    assert len(seen) > 1, "what it chooses by shows in nothing that plain nvcc makes"
+
+
+EACH_TIME = {
+    "random": ("#!/bin/bash", "V=$RANDOM$RANDOM"),
+    "its process": ("#!/bin/sh", "V=$$"),
+    "a device": ("#!/bin/sh", "V=x$(od -An -N6 -tx1 /dev/urandom | tr -d ' ')"),
+    "the kernel": ("#!/bin/sh", "read -r V < /proc/sys/kernel/random/uuid; V=x$(echo $V | tr -d -)"),
+    "nanoseconds": ("#!/bin/sh", "V=$(date +%s%N)"),
+    "a name": ("#!/bin/sh", "V=$(basename $(mktemp -u XXXXXXXX))"),
+    "python": ("#!{python}", python("import uuid; v = 'x' + uuid.uuid4().hex")),
+    "its parent": ("#!/bin/sh", "V=$PPID"),
+}
+
+
+@pytest.mark.by_default("random")
+@pytest.mark.parametrize("what", EACH_TIME)
+def test_what_is_another_each_time_is_so_behind_nvccache(bench: Workspace, what: str) -> None:
+    first, text = EACH_TIME[what]
+    set_up(bench, text if "import" in text else text + BECOMES, first)
+    assert len({value(bench, Turn(), cached=True) for _ in range(4)}) == 4
+
+
+SAYS = {
+    "a line of its own": 'echo "compiling" >&2; exec "{nvcc}" "$@"',
+    "to standard output": 'echo "compiling"; exec "{nvcc}" "$@"',
+    "behind nvcc": '"{nvcc}" "$@"; status=$?; echo "status $status" >&2; exit $status',
+    "another status": '"{nvcc}" "$@" || exit 7',
+    "only if it fails": '"{nvcc}" "$@" || { echo "it failed" >&2; exit 3; }',
+    "a filter": '"{nvcc}" "$@" 2>&1 | sed s/error/ERROR/',
+    "nothing of it": 'exec "{nvcc}" "$@" 2>/dev/null',
+    "twice": '"{nvcc}" -DX=1 "$@" && exec "{nvcc}" -DX=2 "$@"',
+    "fails itself": "exit 5",
+}
+
+
+@pytest.mark.by_default("another status", "a filter")
+@pytest.mark.parametrize("what", SAYS)
+def test_what_is_said_and_how_it_ends(bench: Workspace, what: str) -> None:
+    set_up(bench, SAYS[what], "#!/bin/sh")
+    for more in ("", "", "int a = b;\n", "int a = b;\n"):
+        bench.write("a.cu", SOURCE + more)
+        said = []
+        for run in (bench.plain, bench.cached):
+            (bench.directory / "a.o").unlink(missing_ok=True)
+            done = run(*LINE, "a.cu", "-o", "a.o")
+            said.append((done.status, done.stdout, done.stderr, os.path.exists(bench.directory / "a.o")))
+        assert said[0] == said[1]
+
+
+def test_what_a_script_does_beside_it_is_done_once(bench: Workspace) -> None:
+    """A rehearsal changes nothing, and what is behind nvcc is done where nvcc has been."""
+    for name, text in {
+        "log": 'echo "$*" >> {work}/noted\nexec "{nvcc}" "$@"',
+        "behind": '"{nvcc}" "$@" && echo "$*" >> {work}/noted',
+        "looks": '"{nvcc}" "$@" && test -s a.o && echo "$*" >> {work}/noted',
+        "background": '(sleep 0.2; echo x >> {work}/noted) &\nexec "{nvcc}" "$@"',
+        "removes": 'rm -f {work}/gone\nexec "{nvcc}" "$@"',
+    }.items():
+        counts = []
+        if name == "log":
+            set_up(bench, text, "#!/bin/sh")
+            real = re.search(r'exec "(\S+)"', Path(bench.nvcc).read_text())
+            assert real
+        script(text.replace("{nvcc}", real[1]), "bin/nvcc")(bench)
+        for run in (bench.plain, bench.cached):
+            noted, gone = bench.write("noted", ""), bench.write("gone", "")
+            (bench.directory / "a.o").unlink(missing_ok=True)
+            assert run(*LINE, "a.cu", "-o", "a.o").status == 0
+            time.sleep(0.4)
+            counts.append((noted.read_text().count("\n"), gone.exists()))
+        assert counts[0] == counts[1], name

@@ -1,0 +1,226 @@
+"""What a direct hit leaves behind: the products of plain nvcc, whatever was there before; no process runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.cases import (
+    DIRECT_HIT,
+    KERNEL,
+    LINE,
+    NO_DIRECT_HIT,
+    OLD_ENOUGH,
+    Call,
+    Case,
+    Made,
+    check_again,
+    check_cause,
+    check_outcome,
+    made_by_cache,
+    made_by_plain,
+    set_up,
+    toolkit,
+    value,
+    with_empty_cache,
+)
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import wrap
+from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+TOOLS = ("bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas", "bin/fatbinary")
+TALKING = {
+    "a.cu": "#warning said\n__global__ void kernel(int *x) { int unused; }\nint host() { return 1; }\n",
+}
+# Nothing here has external linkage: nvcc tells such units apart by a process id.
+INTERNAL = {
+    "a.cu": """
+namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
+static void launch(int *x) { hidden<<<1, 32>>>(x); }
+static void (*const keep)(int *) __attribute__((used)) = launch;
+"""
+}
+PLACES = {
+    "nothing": lambda product: None,
+    "an older product": lambda product: product.write_text("older"),
+    "a longer product": lambda product: product.write_bytes(b"long" * 100_000),
+    "a file that may not be written": lambda product: (product.write_text("older"), product.chmod(0o444)),
+    "a link to a file": lambda product: (_target(product).write_text("x"), product.symlink_to("target")),
+    "a link to nowhere": lambda product: product.symlink_to("target"),
+    "a second name of a file": lambda product: (_target(product).write_text("x"), _link(product)),
+    "a directory": lambda product: product.mkdir(),
+}
+
+
+def _target(product: Path) -> Path:
+    return product.parent / "target"
+
+
+def _link(product: Path) -> None:
+    os.link(_target(product), product)
+
+
+def recorded(workspace: Workspace, case: Case) -> Made:
+    """Compile once, and wait until a record of it can be trusted."""
+    set_up(workspace, case)
+    made, _ = made_by_cache(workspace, case.call)
+    assert made.status == 0, made.stderr
+    time.sleep(OLD_ENOUGH)
+    return made
+
+
+def state_of(path: Path) -> tuple[object, ...]:
+    """What is there now."""
+    if not os.path.lexists(path):
+        return ("nothing",)
+    kind = "link" if path.is_symlink() else "directory" if path.is_dir() else "file"
+    return (kind, path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+
+
+@pytest.mark.by_default("a.o-a second name of a file", "a.d-a link to a file")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["a.o", "a.d"])
+def test_what_was_in_the_place_of_a_product(workspace: Workspace, place: str, name: str) -> None:
+    """The file it names, if it is a link, and the other names of it become what they do by plain nvcc."""
+    recorded(workspace, Case(files={"h.h": value(1)}))
+    product, target = workspace.directory / name, workspace.directory / "target"
+    keep = workspace.directory.parent / "keep"
+    keep.mkdir()
+    argv = Call().argv(workspace)
+    seen: list[tuple[object, ...]] = []
+    for compile_it in (
+        lambda: workspace.plain(*argv, "-keep", "-keep-dir", keep),
+        lambda: workspace.cached(*argv, NVCCACHE_STRICT="0"),
+    ):
+        for path in (product, target):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        PLACES[place](product)
+        result: Result = compile_it()
+        stderr = re.sub(rb"/\S*/cc\w{6}\.s|/\S*tmpxft_\S*", b"", result.stderr.replace(bytes(keep), b""))
+        seen.append((result.status, stderr, state_of(product), state_of(target)))
+    assert seen[0] == seen[1]
+
+
+def test_a_product_that_is_edited_does_not_change_what_is_stored(workspace: Workspace) -> None:
+    expected = recorded(workspace, Case(files={"h.h": value(1)}))
+    for _ in range(2):
+        for name in ("a.o", "a.d"):
+            with open(workspace.directory / name, "r+b") as file:
+                file.write(b"overwritten in place")
+        check_again(workspace, Call(), expected, is_recorded=True)
+
+
+@pytest.mark.full
+def test_a_place_that_is_not_there(workspace: Workspace) -> None:
+    recorded(workspace, Case(files={"h.h": value(1)}))
+    for line in ("-c a.cu -MD -MF a.d -o absent/a.o", "-c a.cu -MD -MF absent/a.d -o a.o"):
+        plain = workspace.plain(*line.split())
+        assert plain.status != 0
+        cached = workspace.cached(*line.split(), NVCCACHE_STRICT="0")
+        assert cached.status == plain.status
+        assert (b"absent" in cached.stderr) == (b"absent" in plain.stderr)
+
+
+def test_words_are_said_again(workspace: Workspace) -> None:
+    expected = recorded(workspace, Case(files=TALKING))
+    assert b"said" in expected.stderr and b"unused" in expected.stderr
+    assert expected == made_by_plain(workspace, Call())
+    check_again(workspace, Call(), expected, is_recorded=True)
+
+
+def test_a_unit_without_external_definition_is_named_after_its_product(workspace: Workspace) -> None:
+    """A direct hit under another name is the object that is made cold under that name."""
+    recorded(workspace, Case(files=INTERNAL))
+    other = Call(line=LINE.replace("a.o", "b.o"), makes=("b.o", "a.d"))
+    warm, _ = made_by_cache(workspace, other)
+    cold, _ = made_by_cache(with_empty_cache(workspace), other)
+    assert warm.files == cold.files
+    time.sleep(OLD_ENOUGH)
+    objects = []
+    for call in (Call(), other, Call(), other):
+        made, outcome = made_by_cache(workspace, call)
+        check_outcome(outcome, DIRECT_HIT, made)
+        objects.append(made.files[call.makes[0]])
+    assert objects[:2] == objects[2:]
+    assert objects[0] != objects[1]
+    ids = [set(re.findall(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}\w*", content)) for _, content in objects[:2]]
+    assert ids[0] and ids[1] and ids[0].isdisjoint(ids[1])
+
+
+def test_recache_makes_everything_anew(workspace: Workspace) -> None:
+    expected = recorded(workspace, Case(files={"h.h": value(1)}))
+    made, outcome = made_by_cache(workspace, Call(variables={"NVCCACHE_RECACHE": "1"}))
+    assert made == expected
+    check_outcome(outcome, NO_DIRECT_HIT, made)
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, Call(), expected, is_recorded=True)
+
+
+def test_a_cache_that_is_only_read_gets_no_record(workspace: Workspace) -> None:
+    """Its calls are not counted, so that only what comes after them shows it."""
+    input_record = Call(variables={"NVCCACHE_READONLY": "1"})
+    expected = recorded(workspace, Case(files={"h.h": value(1)}, call=input_record))
+    check_again(workspace, Call(), expected, is_recorded=False)
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, input_record, expected, is_recorded=None)
+    workspace.write("h.h", value(2))
+    for _ in range(2):
+        check_again(workspace, input_record, made_by_plain(workspace, input_record), is_recorded=None)
+        time.sleep(OLD_ENOUGH)
+    check_again(workspace, Call(), made_by_plain(workspace, input_record), is_recorded=False)
+
+
+@pytest.mark.full
+def test_a_first_compile_is_explained_as_one(workspace: Workspace) -> None:
+    recorded(workspace, Case(files={"h.h": value(1)}))
+    check_cause(workspace, Call(), "because no earlier compile of it is recorded")
+
+
+@pytest.mark.full
+def test_a_compile_that_failed_is_compiled_again(workspace: Workspace) -> None:
+    set_up(workspace, Case(files={"h.h": "#error no\n"}))
+    for text in ("#error no\n", "#error no\n", value(1), "#error no\n", value(1)):
+        workspace.write("h.h", text)
+        made, _ = made_by_cache(workspace, Call())
+        assert made == made_by_plain(workspace, Call())
+
+
+def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:
+    if not shutil.which("strace") or workspace.run(["strace", "-f", "true"]).status != 0:
+        pytest.skip("no strace here, which shows the processes that are started")
+    expected = recorded(workspace, Case(files={"h.h": value(1)}))
+    trace = workspace.directory.parent / "trace"
+    argv = [str(launcher_of_tree()), workspace.nvcc, *Call().argv(workspace)]
+    result, counters = workspace.since(
+        lambda: workspace.run(["strace", "-f", "-e", "trace=process", "-o", trace, *argv])
+    )
+    assert (result.status, result.stderr, counters.outcome) == (0, expected.stderr, "direct_hit")
+    calls = re.findall(
+        r"^\d+ +(execve|v?fork|clone3?|posix_spawn)\(.* = \d+$", trace.read_text(), re.MULTILINE
+    )
+    assert calls == ["execve"]
+
+
+@pytest.mark.full
+def test_a_direct_hit_starts_no_tool(workspace: Workspace) -> None:
+    """Every tool writes down that it is started."""
+    log = workspace.directory.parent / "log"
+    case = Case(files={"a.cu": KERNEL.replace("VALUE", "1")}, has_own_toolkit=True)
+    set_up(workspace, case)
+    for name in TOOLS:
+        tool = toolkit(workspace) / name
+        wrap(tool, tool.resolve(), before=f"echo {name} >> {log}")
+    expected, _ = made_by_cache(workspace, case.call)
+    assert set(log.read_text().split()) == set(TOOLS)
+    log.unlink()
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, case.call, expected, is_recorded=True)
+    assert not log.exists()

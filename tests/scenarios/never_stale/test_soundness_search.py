@@ -1,0 +1,322 @@
+"""What a compile looked for and did not find, or found where it is no more: the search itself counts."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.cases import (
+    EITHER,
+    KERNEL,
+    OLD_ENOUGH,
+    Call,
+    Case,
+    Link,
+    check,
+    check_again,
+    each,
+    link,
+    made_by_plain,
+    make_directory,
+    move,
+    remove,
+    remove_directory,
+    set_up,
+    uses,
+    value,
+    write,
+)
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+SEARCHED = Call("-Iearly -Ilate")
+LATE = {"late/h.h": value(1)}
+BOTH = {"early/h.h": value(2), **LATE}
+APPEARED = "because `early/h.h` has appeared"
+GONE = "because `early/h.h` is gone"
+MAYBE = "#if {}\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
+
+
+def asks(condition: str, before: str = "") -> str:
+    """A source whose value is 2 where the condition holds."""
+    return before + MAYBE.format(condition) + KERNEL
+
+
+def appears(
+    name: str, files: dict[str, str | Link | None], call: Call = SEARCHED, text: str = "", cause: str = ""
+) -> Case:
+    """A file where there was none, and its going again."""
+    parents = [str(parent) for parent in Path(name).parents if str(parent) != "."]
+    made = [parent for parent in parents if not any(f"{path}/".startswith(f"{parent}/") for path in files)]
+    undo = each(remove(name), *map(remove_directory, made))
+    cause = cause or f"because `{name}` has appeared"
+    return Case(write(name, text or value(2)), cause, files, call, undo=undo)
+
+
+# A name that is found earlier on the search path than the one that was read.
+EARLIER = {
+    "in a directory that was empty": appears("early/h.h", {**LATE, "early": None}),
+    "in a directory that was not there": appears("early/h.h", LATE),
+    "in a folder that was not there": appears(
+        "early/sub/h.h", {"a.cu": uses('"sub/h.h"'), "late/sub/h.h": value(1), "early": None}
+    ),
+    "beside the source": appears("h.h", LATE),
+    "beside a source in a folder": appears(
+        "src/h.h",
+        {**LATE, "src/a.cu": uses('"h.h"')},
+        Call("-Ilate", line="-c src/a.cu -MD -MF a.d -o a.o"),
+    ),
+    "beside the header that includes it": appears(
+        "inc/inner.h",
+        {"a.cu": uses("<h.h>"), "inc/h.h": '#include "inner.h"\n', "late/inner.h": value(1)},
+        Call("-Iinc -Ilate"),
+    ),
+    "for a header that a header of another directory includes": appears(
+        "early/inner.h", {"late/h.h": "#include <inner.h>\n", "late/inner.h": value(1)}
+    ),
+    "in a directory for quoted names": appears("quoted/h.h", LATE, Call("-Ilate -Xcompiler -iquote,quoted")),
+    "in a directory of CPATH": appears("early/h.h", LATE, Call(variables={"CPATH": "early:late"})),
+    "in a directory before the system's": appears("early/h.h", LATE, Call("-Iearly -isystem late")),
+    "in the working directory that CPATH names": appears(
+        "h.h", {**LATE, "a.cu": uses("<h.h>")}, Call(variables={"CPATH": ":late"})
+    ),
+    "behind include_next": appears(
+        "middle/h.h",
+        {"early/h.h": "#include_next <h.h>\n", **LATE},
+        Call("-Iearly -Imiddle -Ilate"),
+    ),
+    "for an option that includes it": appears(
+        "h.h", {**LATE, "a.cu": KERNEL}, Call("-include h.h -Iearly -Ilate")
+    ),
+    "in place of a toolkit's header": appears(
+        "early/library_types.h",
+        {
+            "a.cu": "#include <library_types.h>\n#ifndef VALUE\n#define VALUE 1\n#endif\n" + KERNEL,
+            "early": None,
+        },
+    ),
+    "in place of a system's header": appears(
+        "early/climits",
+        {"a.cu": "#include <climits>\n#ifndef VALUE\n#define VALUE 1\n#endif\n" + KERNEL, "early": None},
+        text="#include_next <climits>\n#define VALUE 2\n",
+    ),
+    "in place of a header that only the toolkit asks for": appears(
+        "early/features.h",
+        {"a.cu": KERNEL.replace("VALUE", "1"), "early": None},
+        cause="because nvcc reports an error",
+        text='#include_next <features.h>\nextern "C++" int added();\ninline int added() { return 1; }\n'
+        "#ifndef ADDED\n#define ADDED\n#ifndef __CUDA_ARCH__\nint made() { return 1; }\n#endif\n#endif\n",
+    ),
+}
+DIRECTORIES = {
+    "a directory behind one that was not there": Case(
+        make_directory("gate"),
+        "`gate` has appeared",
+        BOTH,
+        Call("-Igate/../early -Ilate"),
+        undo=lambda workspace: (workspace.directory / "gate").rmdir(),
+    ),
+    "a directory in the place of a file": Case(
+        each(remove("early"), write("early/h.h", value(2))), APPEARED, {**LATE, "early": "a file"}, SEARCHED
+    ),
+    "what a dangling link leads to": Case(
+        write("h", value(2)), APPEARED, {**LATE, "early/h.h": Link("../h")}, SEARCHED, undo=remove("h")
+    ),
+    "the directory that a dangling link leads to": Case(
+        write("new/h.h", value(2)), APPEARED, {**LATE, "early": Link("new")}, SEARCHED
+    ),
+    "a directory that is moved there": Case(
+        move("new", "early"), APPEARED, {**LATE, "new/h.h": value(2)}, SEARCHED, undo=move("early", "new")
+    ),
+    "a header that is removed": Case(
+        remove("early/h.h"), GONE, BOTH, SEARCHED, undo=write("early/h.h", value(2))
+    ),
+    "a header whose directory is moved away": Case(
+        move("early", "away"), GONE, BOTH, SEARCHED, undo=move("away", "early")
+    ),
+    "a directory in the place of a header": Case(
+        each(remove("early/h.h"), make_directory("early/h.h")),
+        (GONE, "`early/h.h` changed"),
+        BOTH,
+        SEARCHED,
+    ),
+    "a dangling link in the place of a header": Case(
+        link("early/h.h", "nowhere"), (GONE, "`early/h.h` changed"), BOTH, SEARCHED
+    ),
+    "the only header, removed": Case(
+        remove("late/h.h"), (), LATE, SEARCHED, undo=write("late/h.h", value(1))
+    ),
+    "the only directory, moved away": Case(
+        move("late", "away"), (), LATE, SEARCHED, undo=move("away", "late")
+    ),
+    "the source, moved away": Case(move("a.cu", "b.cu"), (), LATE, SEARCHED, undo=move("b.cu", "a.cu")),
+    "the source in another folder of the same name": Case(
+        each(move("src", "old"), move("new", "src")),
+        "`src/a.cu` changed",
+        {"src/a.cu": KERNEL.replace("VALUE", "1"), "new/a.cu": KERNEL.replace("VALUE", "2")},
+        Call(line="-c src/a.cu -MD -MF a.d -o a.o"),
+    ),
+}
+# gcc gives the headers of system directories the shorter name that remains when links are resolved.
+LINKED = "a_long_name_for_a_link_to_a_version"
+VERSIONS = {"1/h.h": value(1), "2/h.h": value(2)}
+SYSTEM = {
+    "a directory": Case(
+        link(LINKED, "2"),
+        f"`{{work}}/{LINKED}` leads to another file",
+        {"a.cu": uses("<h.h>"), **VERSIONS, LINKED: Link("1")},
+        Call(f"-isystem {{work}}/{LINKED}"),
+        undo=link(LINKED, "1"),
+    ),
+    "a folder": Case(
+        link(f"inc/{LINKED}", "../2"),
+        f"`{{work}}/inc/{LINKED}` leads to another file",
+        {"a.cu": uses(f"<{LINKED}/h.h>"), **VERSIONS, f"inc/{LINKED}": Link("../1")},
+        Call("-isystem {work}/inc"),
+    ),
+    "a folder that a system header names": Case(
+        link(f"inc/{LINKED}", "../2"),
+        (),
+        {
+            "a.cu": uses("<outer.h>"),
+            "inc/outer.h": f"#include <{LINKED}/h.h>\n",
+            **VERSIONS,
+            f"inc/{LINKED}": Link("../1"),
+        },
+        Call("-isystem {work}/inc"),
+    ),
+    "a header": Case(
+        link(f"inc/{LINKED}.h", "../2/h.h"),
+        f"`{{work}}/inc/{LINKED}.h` leads to another file",
+        {"a.cu": uses(f"<{LINKED}.h>"), **VERSIONS, f"inc/{LINKED}.h": Link("../1/h.h")},
+        Call("-isystem {work}/inc"),
+    ),
+    "a header by a name that macros make": Case(
+        link(f"inc/{LINKED}.h", "../2/h.h"),
+        f"`{{work}}/inc/{LINKED}.h` leads to another file",
+        {
+            "a.cu": f"#define NAME <{LINKED}.h>\n" + uses("NAME"),
+            **VERSIONS,
+            f"inc/{LINKED}.h": Link("../1/h.h"),
+        },
+        Call("-isystem {work}/inc"),
+    ),
+    "a directory of headers to be read once": Case(
+        link(LINKED, "2"),
+        (),
+        {
+            "a.cu": uses("<h.h>"),
+            **{name: "#pragma once\n" + text for name, text in VERSIONS.items()},
+            LINKED: Link("1"),
+        },
+        Call(f"-isystem {{work}}/{LINKED}"),
+    ),
+}
+# What is only asked for.
+ASKED = {
+    "a quoted name": appears("maybe.h", {"a.cu": asks('__has_include("maybe.h")')}, Call()),
+    "a bracketed name": appears(
+        "inc/maybe.h", {"a.cu": asks("__has_include(<maybe.h>)"), "inc": None}, Call("-Iinc")
+    ),
+    "a name in a folder": appears(
+        "inc/sub/maybe.h", {"a.cu": asks("__has_include(<sub/maybe.h>)"), "inc/sub": None}, Call("-Iinc")
+    ),
+    "a name of a header's own folder": appears(
+        "inc/maybe.h", {"inc/h.h": MAYBE.format('__has_include("maybe.h")')}, Call("-Iinc")
+    ),
+    "with blanks": appears(
+        "maybe.h", {"a.cu": asks('defined X || __has_include  (\\\n "maybe.h" )')}, Call()
+    ),
+    "by the device only": appears(
+        "maybe.h", {"a.cu": asks('defined(__CUDA_ARCH__) && __has_include("maybe.h")')}, Call()
+    ),
+    "a name that is there": Case(
+        remove("maybe.h"),
+        "because `maybe.h` is gone",
+        {"a.cu": asks('__has_include("maybe.h")'), "maybe.h": ""},
+        undo=write("maybe.h", ""),
+    ),
+    "a bracketed name that is there": Case(
+        remove("inc/maybe.h"),
+        "because `inc/maybe.h` is gone",
+        {"a.cu": asks("__has_include(<maybe.h>)"), "inc/maybe.h": ""},
+        Call("-Iinc"),
+    ),
+    "a name that is there and one further back": Case(
+        remove("early/maybe.h"),
+        (),
+        {"a.cu": asks("__has_include(<maybe.h>)"), "early/maybe.h": "", "late/maybe.h": ""},
+        SEARCHED,
+        outcome=EITHER,
+        changes_product=False,
+    ),
+    "a name behind a directory": appears(
+        "late/h.h", {"a.cu": uses("<h.h>"), "early/h.h": MAYBE.format("__has_include_next(<h.h>)")}
+    ),
+    "a name by a macro": appears(
+        "maybe.h", {"a.cu": asks("__has_include(NAME)", '#define NAME "maybe.h"\n')}, Call()
+    ),
+    "a name by a macro of the command line": appears(
+        "maybe.h",
+        {"a.cu": uses('"t.h"'), "t.h": MAYBE.format("__has_include(NAME)")},
+        Call("-DNAME=<maybe.h> -I."),
+    ),
+    "by a macro that asks": appears(
+        "maybe.h", {"a.cu": asks('HAS("maybe.h")', "#define HAS(x) __has_include(x)\n")}, Call()
+    ),
+    "by another name": appears(
+        "maybe.h", {"a.cu": asks('HAS("maybe.h")', "#define HAS __has_include\n")}, Call()
+    ),
+    "by a word over two lines": appears("maybe.h", {"a.cu": asks('__has_\\\ninclude("maybe.h")')}, Call()),
+}
+
+
+@pytest.mark.by_default("beside the header that includes it", "for an option that includes it")
+@pytest.mark.parametrize("rule", EARLIER)
+def test_a_header_that_appears_earlier_is_seen(workspace: Workspace, rule: str) -> None:
+    check(workspace, EARLIER[rule])
+
+
+@pytest.mark.by_default("what a dangling link leads to", "a directory that is moved there")
+@pytest.mark.parametrize("rule", DIRECTORIES)
+def test_a_place_that_changes_is_seen(workspace: Workspace, rule: str) -> None:
+    check(workspace, DIRECTORIES[rule])
+
+
+@pytest.mark.by_default("a folder that a system header names")
+@pytest.mark.parametrize("rule", SYSTEM)
+def test_a_link_on_the_systems_search_path_that_leads_elsewhere_is_seen(
+    workspace: Workspace, rule: str
+) -> None:
+    check(workspace, SYSTEM[rule])
+
+
+@pytest.mark.by_default("a bracketed name", "a name by a macro of the command line")
+@pytest.mark.parametrize("rule", ASKED)
+def test_a_file_that_was_asked_for_is_seen(workspace: Workspace, rule: str) -> None:
+    check(workspace, ASKED[rule])
+
+
+def test_a_header_that_appears_later_on_the_path_does_not_matter(workspace: Workspace) -> None:
+    files = {"early/h.h": value(2)}
+    case = Case(write("late/h.h", value(1)), (), files, SEARCHED, outcome=EITHER, changes_product=False)
+    check(workspace, case)
+
+
+def test_a_failing_compile_is_not_answered_from_a_record(workspace: Workspace) -> None:
+    set_up(workspace, Case())
+    for number in (None, 1, None, 2):
+        if number:
+            workspace.write("late/h.h", value(number))
+        else:
+            shutil.rmtree(workspace.directory / "late", ignore_errors=True)
+        expected = made_by_plain(workspace, SEARCHED)
+        assert (expected.status == 0) == bool(number)
+        for is_recorded in (False, bool(number)):
+            check_again(workspace, SEARCHED, expected, is_recorded)
+            time.sleep(OLD_ENOUGH)

@@ -1,0 +1,268 @@
+"""Where no record would be sound, none is kept, and `explain` says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.cases import (
+    KERNEL,
+    NO_DIRECT_HIT,
+    OLD_ENOUGH,
+    USER,
+    Call,
+    Case,
+    check,
+    check_again,
+    check_cause,
+    check_outcome,
+    made_by_cache,
+    made_by_plain,
+    rewrite,
+    set_up,
+    touch,
+    value,
+    write,
+)
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_COMPILER, copy_toolkit, replace, wrap
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+REASON = "because no direct record is kept: "
+
+
+def stamp(macro: str) -> str:
+    return f"extern const char stamp[];\nconst char stamp[] = {macro};\n"
+
+
+def blob(directive: str) -> dict[str, str]:
+    text = f'asm(".section .rodata\\n.globl blob\\nblob: {directive} \\"blob.bin\\"\\n.previous\\n");\n'
+    return {"a.cu": text + KERNEL.replace("VALUE", "1"), "blob.bin": "first"}
+
+
+# The second pass waits for the first, should they run side by side.
+MEDDLING = """#!/bin/sh
+case " $* " in
+*" -E "*) ;;
+*) exec {real} "$@" ;;
+esac
+if mkdir {state}/first 2>/dev/null; then
+  {real} "$@" || exit
+  {between}
+  touch {state}/between
+elif mkdir {state}/second 2>/dev/null; then
+  while [ ! -e {state}/between ]; do sleep 0.01; done
+  {real} "$@" || exit
+  {after}
+else
+  exec {real} "$@"
+fi
+"""
+ASSEMBLED = {
+    "a file that the assembler reads": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".incbin")
+    ),
+    "a file that the assembler reads, spelled in parts": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob('.inc" "bin')
+    ),
+    "a file that the assembler reads, in capitals": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".INCBIN")
+    ),
+    "a file that the assembler reads, spelled in octal": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".inc\\142in")
+    ),
+    "a file that the assembler reads, spelled by a macro of its own": Case(
+        write("blob.bin", "other"),
+        "`blob.bin` changed",
+        {
+            "a.cu": r'asm(".macro m a b\n.\\a\\b \"blob.bin\"\n.endm\n.data\nm inc bin\n.text\n");'
+            + "\nint launch() { return 1; }\n",
+            "blob.bin": "first",
+        },
+    ),
+    "a file that the assembler reads, by macros": Case(
+        write("blob.bin", "other"),
+        "`blob.bin` changed",
+        {
+            "a.cu": "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)\n#define JOIN(a, b) a##b\n"
+            + blob('" TEXT(.JOIN(inc, bin)) "')["a.cu"],
+            "blob.bin": "first",
+        },
+    ),
+    "a file that the assembler reads, told by a header": Case(
+        write("blob.bin", "other"),
+        "`blob.bin` changed",
+        {"a.cu": '#include "t.h"\n', "t.h": blob(".incbin")["a.cu"], "blob.bin": "first"},
+    ),
+    "source text that the assembler reads": Case(
+        write("blob.bin", ".byte 2\n"), "`blob.bin` changed", {**blob(".include"), "blob.bin": ".byte 1\n"}
+    ),
+}
+UNRECORDED = {
+    "the date of the source": Case(
+        touch("a.cu", -1e7),
+        REASON + "`cc1plus` asks for the time (`a.cu` has `__TIMESTAMP__`)",
+        {"a.cu": stamp("__TIMESTAMP__")},
+    ),
+    "the date of a header": Case(
+        touch("t.h", -1e7),
+        REASON + "`cc1plus` asks for the time (`t.h` has `__TIMESTAMP__`)",
+        {"a.cu": '#include "t.h"\n', "t.h": stamp("__TIMESTAMP__")},
+    ),
+}
+STAMPS = {
+    "the time in the source": {"a.cu": stamp("__TIME__")},
+    "the time in a header": {"a.cu": '#include "t.h"\n', "t.h": stamp("__TIME__")},
+    "the time by a macro": {"a.cu": '#include "t.h"\n' + stamp("NOW"), "t.h": "#define NOW __TIME__\n"},
+    "the day in a header": {"a.cu": '#include "t.h"\n', "t.h": stamp("__DATE__")},
+}
+MENTIONED = {
+    "in a comment": "// not __TIME__\n/* nor __DATE__ or\n __TIMESTAMP__ */\n",
+    "as part of a name": "#define MY__TIME__ 1\n#define __TIME__S 2\n",
+}
+
+
+@pytest.mark.by_default("a file that the assembler reads, by macros")
+@pytest.mark.parametrize("rule", ASSEMBLED)
+def test_what_the_assembler_reads_is_seen(workspace: Workspace, rule: str) -> None:
+    check(workspace, ASSEMBLED[rule])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("rule", UNRECORDED)
+def test_what_a_record_cannot_hold(workspace: Workspace, rule: str) -> None:
+    check(workspace, dataclasses.replace(UNRECORDED[rule], is_recorded=False))
+
+
+@pytest.mark.by_default("the time by a macro")
+@pytest.mark.parametrize("rule", STAMPS)
+def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: str) -> None:
+    files = STAMPS[rule]
+    set_up(workspace, Case(files=files))
+    name = "t.h" if "t.h" in files else "a.cu"
+    macro = "__DATE__" if "day" in rule else "__TIME__"
+    objects = set()
+    for _ in range(2):
+        made, outcome = made_by_cache(workspace, Call())
+        check_outcome(outcome, NO_DIRECT_HIT, made)
+        objects.add(made.files["a.o"])
+        time.sleep(1.1)
+    check_cause(workspace, Call(), f"{REASON}`cc1plus` asks for the time (`{name}` has `{macro}`)")
+    assert len(objects) == (1 if "day" in rule else 2)
+
+
+@pytest.mark.by_default("as part of a name")
+@pytest.mark.parametrize("rule", MENTIONED)
+def test_a_mention_of_the_time_is_no_use_of_it(workspace: Workspace, rule: str) -> None:
+    header = {"h.h": MENTIONED[rule] + value(1)}
+    check(workspace, Case(write("h.h", MENTIONED[rule] + value(2)), "`h.h` changed", header))
+
+
+@pytest.mark.full
+def test_the_architecture_of_this_machine(workspace: Workspace) -> None:
+    call = Call("-arch=native")
+    set_up(workspace, Case(files={"h.h": value(1)}))
+    expected = made_by_plain(workspace, call)
+    if expected.status != 0:
+        pytest.skip(f"nvcc has no native architecture here: {expected.stderr.decode()}")
+    check_again(workspace, call, expected, is_recorded=False)
+    check_again(workspace, call, expected, is_recorded=False)
+    check_cause(workspace, call, REASON + "it asks for the native architecture")
+
+
+def test_a_header_that_changes_while_it_is_compiled(workspace: Workspace) -> None:
+    """It stays changed."""
+    set_up(workspace, Case(files={"h.h": value(1), "new": value(2)}))
+    call = meddling(workspace, between="cp new h.h")
+    made_by_cache(workspace, call)
+    assert (workspace.directory / "h.h").read_text() == value(2)
+    check_rest(workspace, call, REASON + "files changed while it was compiled")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["h.h", "a.cu"])
+def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> None:
+    """When all is done it has the content, the size and the date of before, as after `git stash` and back."""
+    files = {"h.h": value(1), "a.cu": USER}
+    other = value(2) if name == "h.h" else USER.replace("x = V", "x = -V")
+    set_up(workspace, Case(files={**files, "new": other}))
+    between = f"cp -p {name} saved; cp new {name}"
+    call = meddling(workspace, between, after=f"cp -p saved {name}")
+    made_by_cache(workspace, call)
+    assert (workspace.directory / name).read_text() == files[name]
+    check_rest(workspace, call)
+
+
+@pytest.mark.by_default("early/h.h")
+@pytest.mark.parametrize("name", ["late/h.h", "early/h.h"])
+def test_a_header_that_changes_or_appears_after_it_was_read(
+    workspace: Workspace, tmp_path: Path, name: str
+) -> None:
+    """While cudafe++ runs, once: the passes have read what was there before."""
+    toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
+    set_up(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2), "once": ""}))
+    cudafe = toolkit / "bin" / "cudafe++"
+    wrap(cudafe, cudafe.resolve(), before=f"if rm once 2>/dev/null; then cp new {name}; fi")
+    call = Call("-Iearly -Ilate")
+    time.sleep(OLD_ENOUGH)
+    made_by_cache(workspace, call)
+    assert (workspace.directory / name).read_text() == value(2)
+    time.sleep(OLD_ENOUGH)
+    made, _ = made_by_cache(workspace, call)
+    assert made == made_by_plain(workspace, call)
+
+
+@pytest.mark.full
+def test_a_header_that_appears_while_it_is_compiled(workspace: Workspace) -> None:
+    set_up(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2)}))
+    call = meddling(workspace, "cp new early/h.h", options="-Iearly -Ilate")
+    made_by_cache(workspace, call)
+    check_rest(workspace, call)
+
+
+def meddling(workspace: Workspace, between: str, after: str = "true", options: str = "") -> Call:
+    """A call between whose first two preprocessor passes, and after them, something else is done, once."""
+    asked = workspace.run([HOST_COMPILER, "-print-prog-name=cc1plus"]).stdout.decode().strip()
+    state = workspace.directory.parent / "state"
+    state.mkdir()
+    argv = {"real": shutil.which(asked), "state": state, "between": between, "after": after}
+    parts = workspace.directory.parent / "parts"
+    parts.mkdir()
+    replace(parts / "cc1plus", MEDDLING.format(**argv))
+    time.sleep(OLD_ENOUGH)
+    return Call(options, {"COMPILER_PATH": str(parts)})
+
+
+def check_rest(workspace: Workspace, call: Call, cause: str = "") -> None:
+    """The next compile is right, though the last one was made of two states, and so is the one after."""
+    time.sleep(OLD_ENOUGH)
+    made, outcome = made_by_cache(workspace, call)
+    assert made == made_by_plain(workspace, call)
+    check_outcome(outcome, NO_DIRECT_HIT, made)
+    check_cause(workspace, call, cause)
+    time.sleep(OLD_ENOUGH)
+    check_again(workspace, call, made, is_recorded=True)
+
+
+@pytest.mark.by_default("right before the compile")
+@pytest.mark.parametrize("when", ["right before the compile", "right after the compile"])
+def test_files_that_are_too_new(workspace: Workspace, when: str) -> None:
+    """A second change within the same tick of the clock leaves size and date as they were."""
+    set_up(workspace, Case(files={"h.h": value(1)}))
+    for number in (2, 3, 4):
+        if when == "right before the compile":
+            write("h.h", value(number + 3))(workspace)
+            write("h.h", value(number))(workspace)
+            made, _ = made_by_cache(workspace, Call())
+        else:
+            made_by_cache(workspace, Call())
+            rewrite("h.h", value(number))(workspace)
+            made, outcome = made_by_cache(workspace, Call())
+            check_outcome(outcome, NO_DIRECT_HIT, made)
+        assert made == made_by_plain(workspace, Call())

@@ -1,0 +1,315 @@
+"""Bad input, a cache that cannot be used, and damage: the compile behaves as plain nvcc's does.
+
+Strict mode is on unless a test turns it off, so that what is only a cache's trouble may not pass for a
+fault of ours. Damage is in test_faults_damage.py; processes, signals and streams are in
+test_faults_processes.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nvccache.store.store import INPUT_RECORD, REPLAY, STAGE
+from scenarios.never_worse.primed_cache import (
+    check_compiles,
+    check_hits,
+    compile_cached,
+    compile_plain,
+    primed,
+    shared,
+)
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.like_plain import check_twice_like_plain, object_by_plain, told
+from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+
+BAD_INPUT = {
+    "missing header": '#include "absent.h"\n',
+    "error directive": "#error no\n",
+    "syntax error in host code": "__global__ void kernel() {}\nint host() { return }\n",
+    "syntax error in device code": "__global__ void kernel() { int x = ; }\n",
+    "host call from device code": "int host();\n__global__ void kernel() { host(); }\n",
+    "what only a device pass rejects": "#ifdef __CUDA_ARCH__\n#error device\n#endif\n",
+    "error of ptxas": '__global__ void kernel() { asm volatile("no.such.instruction;"); }\n',
+    "error of the assembler": 'asm("nosuchinstruction");\n__global__ void kernel() {}\n',
+    "error of the host compiler": '__global__ void kernel() {}\nvoid host(int x) { asm("" :: "i"(x)); }\n',
+}
+
+
+def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
+    """Once cold, and once more: what failed is not remembered."""
+    return check_twice_like_plain(
+        workspace, lambda: compile_plain(workspace, *others), lambda: compile_cached(workspace, *others)
+    )
+
+
+@pytest.mark.by_default(
+    "missing header", "syntax error in host code", "what only a device pass rejects", "error of ptxas"
+)
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input(workspace: Workspace, case: str) -> None:
+    workspace.write("a.cu", BAD_INPUT[case])
+    workspace.write("a.o", "made earlier")
+    result = check_like_plain(workspace, "-MD")
+    assert result.status != 0
+    assert workspace.counters().calls["fault"] == 0
+
+
+def test_a_source_that_is_not_there(workspace: Workspace) -> None:
+    assert check_like_plain(workspace).status != 0
+
+
+@pytest.mark.parametrize("options", [["--no-such-option"], ["-arch=sm_1"], ["-Xptxas", "--no-such"]])
+def test_options_that_are_refused(workspace: Workspace, options: list[str]) -> None:
+    workspace.write("a.cu", SOURCE)
+    assert check_like_plain(workspace, *options).status != 0
+
+
+def test_outputs_that_cannot_be_written(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    check_compiles(workspace, object_by_plain(workspace, "a.cu"))
+    (workspace.directory / "directory").mkdir()
+    for output in ("absent/a.o", "directory"):
+        argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", output)
+        plain, cached = workspace.plain(*argv), workspace.cached(*argv)
+        assert plain.status != 0
+        assert told(cached) == told(plain)
+    argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", "a.o", "-MD", "-MF", "absent/a.d")
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
+    assert told(cached) == told(plain)
+
+
+def test_an_output_on_a_device_that_is_full(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    argv = ("-cubin", "a.cu", *HOST_OPTIONS, "-o", "full.cubin")
+    os.symlink("/dev/full", workspace.directory / "full.cubin")
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
+    assert told(cached) == told(plain)
+    assert (workspace.directory / "full.cubin").is_symlink()
+
+
+@contextlib.contextmanager
+def missing_parents(cache: Path) -> Iterator[None]:
+    yield
+
+
+@contextlib.contextmanager
+def a_file(cache: Path) -> Iterator[None]:
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file")
+    yield
+    assert cache.read_text() == "a file"
+
+
+@contextlib.contextmanager
+def below_a_file(cache: Path) -> Iterator[None]:
+    cache.parent.write_text("a file")
+    yield
+
+
+@contextlib.contextmanager
+def a_link_to_nothing(cache: Path) -> Iterator[None]:
+    cache.parent.mkdir(parents=True)
+    cache.symlink_to("nowhere/at/all")
+    yield
+
+
+@contextlib.contextmanager
+def read_only(cache: Path) -> Iterator[None]:
+    """Root may write whatever the modes say, but not what is immutable."""
+    cache.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != 0:
+        subprocess.run(["chmod", "-R", "a-w", cache], check=True)
+        yield
+        subprocess.run(["chmod", "-R", "u+w", cache], check=True)
+        return
+    if not shutil.which("chattr") or subprocess.run(["chattr", "-R", "+i", cache], check=False).returncode:
+        pytest.skip("neither an ordinary user nor a file system that knows immutable files")
+    yield
+    subprocess.run(["chattr", "-R", "-i", cache], check=True)
+
+
+@contextlib.contextmanager
+def full(cache: Path) -> Iterator[None]:
+    cache.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(cache)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    yield
+    subprocess.run(["umount", cache], check=True)
+
+
+Place = Callable[[Path], contextlib.AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize("place", [a_file, below_a_file])
+def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
+    primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
+) -> None:
+    workspace, _ = primed
+    shutil.rmtree(workspace.cache)
+    workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
+    log = tmp_path / "log"
+    with place(workspace.cache):
+        result = compile_cached(workspace, NVCCACHE_LOG=str(log))
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert (workspace.directory / "a.o").exists()
+    assert "bypass unusable_cache" in log.read_text()
+
+
+@pytest.mark.by_default("read_only", "full")
+@pytest.mark.parametrize("place", [missing_parents, a_link_to_nothing, read_only, full])
+def test_a_cache_directory_that_cannot_be_used(
+    primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
+) -> None:
+    # A source that has been compiled, and the object that plain nvcc makes of it.
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache)
+    workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
+    # What goes wrong is a context manager, so that nothing of it outlives the test.
+    with place(workspace.cache):
+        # Status 0, no word on any stream, and that object: nobody who compiles may notice. Twice, since the
+        # first call may have left something half done.
+        check_compiles(workspace, expected)
+        check_compiles(workspace, expected)
+
+
+def test_a_full_cache_in_use(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache)
+    with full(workspace.cache):
+        for step in range(3):
+            workspace.write("a.cu", SOURCE.replace("STEP 1", f"STEP {step + 2}"))
+            compile_cached(workspace)
+        (workspace.directory / "a.o").unlink()
+        workspace.write("a.cu", SOURCE)
+        check_compiles(workspace, expected)
+        check_compiles(workspace, expected)
+
+
+def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    log = workspace.directory / "log"
+    for served in ("direct hit", "host_compile a.o: hit"):
+        with read_only(workspace.cache):
+            check_compiles(workspace, expected, NVCCACHE_LOG=str(log))
+            assert served in log.read_text() and " ran " not in log.read_text()
+            workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
+            assert compile_cached(workspace).status == 0
+            workspace.write("a.cu", SOURCE)
+        log.unlink()
+        workspace.forget_calls()
+
+
+def contents_of(cache: Path) -> dict[Path, bytes]:
+    """All files but those that count."""
+    return {
+        path: path.read_bytes()
+        for path in cache.rglob("*")
+        if path.is_file() and path.parent != cache / "journal"
+    }
+
+
+def test_readonly_stores_and_counts_nothing(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache)
+    check_compiles(workspace, expected, NVCCACHE_READONLY="1")
+    assert not workspace.cache.exists()
+    check_compiles(workspace, expected)
+    totals = workspace.counters().calls
+    log = workspace.directory / "log"
+    for served in ("direct hit", "host_compile a.o: hit"):
+        before = contents_of(workspace.cache)
+        workspace.write("a.cu", SOURCE)
+        check_compiles(workspace, expected, NVCCACHE_READONLY="1", NVCCACHE_LOG=str(log))
+        assert served in log.read_text()
+        assert workspace.counters().calls == totals
+        workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
+        assert compile_cached(workspace, NVCCACHE_READONLY="1").status == 0
+        assert contents_of(workspace.cache) == before
+        workspace.forget_calls()
+
+
+def test_recache_runs_everything_and_stores_it_anew(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    _, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_RECACHE="1"))
+    assert counters.hit() == {}
+    for bucket in (STAGE, INPUT_RECORD, REPLAY):
+        for path in workspace.cache.glob(f"{bucket}/*/*"):
+            path.unlink()
+    check_compiles(workspace, expected, NVCCACHE_RECACHE="1")
+    check_hits(workspace, expected)
+
+
+def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache)
+    result = compile_cached(workspace, NVCCACHE_DISABLE="1", NVCCACHE_STRICT="0")
+    assert (result.status, result.stderr) == (0, b"")
+    assert len((workspace.directory / "a.o").read_bytes()) >= len(expected)  # its name is in there
+    assert not workspace.cache.exists()
+
+
+@pytest.mark.by_default("many", "1e999")
+@pytest.mark.parametrize("value", ["many", "-1", "1e999", "10Q"])
+def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None:
+    """Its default is in force, in strict mode too, and the commands tell."""
+    workspace.write("a.cu", SOURCE)
+    result = compile_cached(workspace, NVCCACHE_MAX_SIZE=value)
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert (workspace.directory / "a.o").exists()
+    assert workspace.counters().outcome == "miss"
+
+
+@pytest.mark.by_default("zstandard")
+@pytest.mark.parametrize("module", ["blake3", "zstandard"])
+def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path, module: str) -> None:
+    """nvcc runs, with every product and no word of ours; the fault is counted and logged."""
+    workspace.write("a.cu", SOURCE)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / f"{module}.py").write_text("raise RuntimeError('injected')\n")
+    log = workspace.directory / "log"
+    variables = {"PYTHONPATH": str(broken), "NVCCACHE_LOG": str(log)}
+    result, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_STRICT="0", **variables))
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert (workspace.directory / "a.o").exists()
+    assert counters.outcome == "fault"
+    assert "injected" in log.read_text()
+    strict = compile_cached(workspace, **variables)
+    assert strict.status == 1 and b"injected" in strict.stderr
+    workspace.write("a.cu", BAD_INPUT["syntax error in device code"])
+    plain = compile_plain(workspace)
+    assert told(compile_cached(workspace, NVCCACHE_STRICT="0", **variables)) == told(plain)
+
+
+def test_a_temporary_directory_that_cannot_be_used(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("a.cu", SOURCE)
+    (tmp_path / "file").write_text("")
+    for name in ("absent", "file"):
+        variables = {"TMPDIR": str(tmp_path / name), "NVCCACHE_STRICT": "0"}
+        plain, cached = compile_plain(workspace, **variables), compile_cached(workspace, **variables)
+        assert told(cached) == told(plain)
+
+
+@pytest.mark.by_default("with a blank", "with$dollar")
+@pytest.mark.parametrize("name", ["with a blank", "with'quote", 'with"double', "with$dollar", "back\\slash"])
+def test_a_temporary_directory_with_a_difficult_name(workspace: Workspace, tmp_path: Path, name: str) -> None:
+    workspace.write("a.cu", SOURCE)
+    (tmp_path / name).mkdir()
+    variables = {"TMPDIR": str(tmp_path / name)}
+    plain = compile_plain(workspace, **variables)
+    (workspace.directory / "a.o").unlink(missing_ok=True)
+    cached = compile_cached(workspace, **variables)
+    assert told(cached) == told(plain)
+    assert (workspace.directory / "a.o").exists() == (plain.status == 0)
+    assert not [path for path in (tmp_path / name).iterdir() if path.name.startswith("nvccache")]

@@ -1,0 +1,362 @@
+"""Faults while several stages of a call run: tools that die or fail, no memory, no room, and signals.
+
+The pool is made large enough for all stages to run at once, whatever else runs on the machine. `-t` would do
+that too, but nvcc then has an exit status of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.at_once import (
+    PATIENCE,
+    Call,
+    all_processes,
+    check_nothing_is_left,
+    claims_held,
+    end,
+    ending,
+    is_below,
+    name_of,
+    processes_of,
+    scratch_of,
+    slot_takers,
+    start,
+    wait_until,
+    watchdog_of,
+)
+from scenarios.support.light_toolkit import architectures, barrier, light_toolkit, precede
+from scenarios.support.like_plain import check_twice_like_plain, object_by_plain, told
+from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from workspaces import OLD_ENOUGH, Result, Workspace
+
+THREE = architectures(80, 86, 90)
+WORDS = ("-c", "a.cu", "-o", "a.o", *THREE)
+AT_ONCE = {"NVCCACHE_JOBS": "64"}
+
+
+@pytest.fixture
+def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
+    toolkit = light_toolkit(workspace, tmp_path / "toolkit")
+    workspace.write("a.cu", SOURCE)
+    time.sleep(OLD_ENOUGH)
+    return toolkit
+
+
+def where(virtual: int, commands: str) -> str:
+    """Shell commands for a tool that works for one architecture."""
+    return f'case " $* " in *compute_{virtual}*|*sm_{virtual}*) {commands};; esac'
+
+
+DEATHS = {
+    "the first stage of device code": ("cicc", where(80, "kill -KILL $$")),
+    "one in the middle": ("cicc", where(86, "kill -SEGV $$")),
+    "the last cicc": ("cicc", where(90, "sleep 0.3; kill -SEGV $$")),
+    "cudafe++, after the others": ("cudafe++", "sleep 0.3; kill -SEGV $$"),
+    "the stage that joins them": ("fatbinary", "kill -KILL $$"),
+}
+FAILURES = {
+    "in a later architecture only": ("cicc", where(90, "echo told by 90 >&2; exit 3")),
+    "in an earlier one that ends later": ("cicc", where(80, "sleep 0.5; echo told by 80 >&2; exit 3")),
+    "in two": (
+        "cicc",
+        where(80, "sleep 0.5; echo told by 80 >&2; exit 3") + "\n" + where(90, "echo told by 90 >&2; exit 4"),
+    ),
+    "in two runs of ptxas": (
+        "ptxas",
+        where(80, "sleep 0.3; echo told by 80 >&2; exit 3") + "\n" + where(90, "echo told by 90 >&2; exit 4"),
+    ),
+    "in cudafe++ after a cicc": ("cudafe++", "sleep 0.5; echo told by cudafe++ >&2; exit 5"),
+    "without memory": ("cicc", where(86, "echo out of memory >&2; exit 1")),
+    "with a warning before it": (
+        "cicc",
+        where(80, "sleep 0.3; echo warned by 80 >&2") + "\n" + where(90, "echo told by 90 >&2; exit 3"),
+    ),
+}
+
+
+@pytest.mark.by_default("the last cicc", "cudafe++, after the others")
+@pytest.mark.parametrize("case", DEATHS)
+def test_a_tool_that_dies(workspace: Workspace, toolkit: Path, case: str) -> None:
+    precede(toolkit, *DEATHS[case])
+    check_fails_like_plain(workspace)
+
+
+@pytest.mark.by_default("in a later architecture only", "in two", "with a warning before it")
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_tool_that_fails(workspace: Workspace, toolkit: Path, case: str) -> None:
+    precede(toolkit, *FAILURES[case])
+    workspace.write("a.o", "made earlier")
+    check_fails_like_plain(workspace)
+
+
+def check_fails_like_plain(workspace: Workspace) -> None:
+    def by_cache() -> Result:
+        with ending(workspace):
+            call = start(workspace, *WORDS, "-MD", **AT_ONCE)
+            made = end(call)
+            check_nothing_is_left(workspace, [call])
+        return made
+
+    plain = check_twice_like_plain(workspace, lambda: workspace.plain(*WORDS, "-MD", *HOST_OPTIONS), by_cache)
+    assert plain.status != 0
+
+
+def test_a_tool_that_is_killed_for_its_memory_once(
+    workspace: Workspace, toolkit: Path, tmp_path: Path
+) -> None:
+    """nvcc, which then does it all one by one, has better luck; nothing of the failed run is kept."""
+    expected = object_by_plain(workspace, "a.cu", *THREE)
+    precede(toolkit, "cicc", where(86, f'mkdir "{tmp_path}/once" 2>&- && kill -KILL $$'))
+    with ending(workspace):
+        call = start(workspace, *WORDS, **AT_ONCE)
+        assert end(call) == Result(0, b"", b"")
+        check_nothing_is_left(workspace, [call])
+    check_right_afterwards(workspace, expected)
+
+
+@pytest.mark.parametrize("threads", ["0", "4"])
+def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Path, threads: str) -> None:
+    workspace.write("a.cu", "int f( {")
+    argv = [*WORDS, "-t", threads, *HOST_OPTIONS]
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
+    assert told(cached) == told(plain)
+
+
+@pytest.mark.by_default("80", "200")
+@pytest.mark.parametrize("mebibytes", [40, 80, 200, 1000])
+def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: int) -> None:
+    """For plain nvcc and its tools as for us; where we ourselves cannot live on it nvcc takes over."""
+    expected = object_by_plain(workspace, "a.cu", *THREE)
+    before = ["sh", "-c", f'ulimit -v {mebibytes * 1024} && exec "$@"', "sh"]
+    plain = workspace.run([*before, workspace.nvcc, *WORDS, *HOST_OPTIONS])
+    (workspace.directory / "a.o").unlink(missing_ok=True)
+    with ending(workspace):
+        call = start(workspace, *WORDS, before=before, NVCCACHE_STRICT="0", **AT_ONCE)
+        result = end(call)
+        check_nothing_is_left(workspace, [call])
+    assert result.status == plain.status
+    assert (workspace.directory / "a.o").exists() == (result.status == 0)
+    check_right_afterwards(workspace, expected)
+
+
+@contextlib.contextmanager
+def small_file_system(directory: Path, size: str) -> Iterator[None]:
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+@pytest.mark.by_default("8k", "768k")
+@pytest.mark.parametrize("size", ["8k", "256k", "768k", "4m"])
+def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, size: str) -> None:
+    """nvcc may have enough where we have not, and then it takes over."""
+    expected = object_by_plain(workspace, "a.cu", *THREE)
+    with ending(workspace), small_file_system(scratch_of(workspace), size):
+        plain = workspace.plain(*WORDS, *HOST_OPTIONS, TMPDIR=str(scratch_of(workspace)))
+        (workspace.directory / "a.o").unlink(missing_ok=True)
+        for path in scratch_of(workspace).iterdir():
+            path.unlink()
+        call = start(workspace, *WORDS, NVCCACHE_STRICT="0", **AT_ONCE)
+        result = end(call)
+        wait_until(lambda: not processes_of(workspace))
+        assert not list(scratch_of(workspace).glob("nvccache-*"))
+    assert result.status == plain.status
+    assert (workspace.directory / "a.o").exists() == (plain.status == 0)
+    check_right_afterwards(workspace, expected)
+
+
+def check_right_afterwards(workspace: Workspace, expected: bytes, is_killed: bool = False) -> None:
+    """Nothing in the cache is partial, or nothing is made of it."""
+    # Who is killed outright while it stores leaves a file there, which is swept later (eviction.py).
+    assert is_killed or not list(workspace.cache.glob("tmp/*"))
+    for level in ("with what was stored", "direct", "stages"):
+        (workspace.directory / "a.o").unlink(missing_ok=True)
+        if level == "stages":
+            workspace.forget_calls()
+        result = workspace.cached(*WORDS, *HOST_OPTIONS)
+        assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+        assert (workspace.directory / "a.o").read_bytes() == expected
+
+
+@contextlib.contextmanager
+def stuck(workspace: Workspace, toolkit: Path, tmp_path: Path, hang: str = "$SLEEP") -> Iterator[Call]:
+    """A call with a process group of its own that hangs in three tools, each of which has started another."""
+    started = tmp_path / "started"
+    started.mkdir()
+    is_to_hang = tmp_path / "hang"
+    sleep = f'SLEEP="{shutil.which("sleep")} 1000"; : > "{started}/$$"'
+    precede(toolkit, "cicc", f'if [ -e "{is_to_hang}" ]; then {sleep}; {hang}; fi')
+    is_to_hang.touch()
+    with ending(workspace):
+        call = start(workspace, *WORDS, "-MD", has_own_group=True, **AT_ONCE)
+        wait_until(lambda: len(os.listdir(started)) == names_of_family(call).count("sleep") == 3, [call])
+        is_to_hang.unlink()
+        yield call
+
+
+def names_of_family(call: Call) -> list[str]:
+    return [name_of(pid) for pid in all_processes() if is_below(pid, call.pid)]
+
+
+def tell(call: Call, signum: signal.Signals, is_for_group: bool) -> None:
+    (os.killpg if is_for_group else os.kill)(call.pid, signum)
+
+
+@pytest.fixture
+def expected(workspace: Workspace, toolkit: Path) -> bytes:
+    """The object by plain nvcc, made before anything hangs."""
+    return object_by_plain(workspace, "a.cu", *THREE)
+
+
+def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expected: bytes) -> None:
+    """Nothing is left of it, and a compile that comes after it is right."""
+    assert end(call) == Result(-signum, b"", b"")
+    assert not (workspace.directory / "a.o").exists()
+    check_nothing_is_left(workspace, [call])
+    check_right_afterwards(workspace, expected, is_killed=signum == signal.SIGKILL)
+
+
+@pytest.mark.by_default("2-True", "15-False")
+@pytest.mark.parametrize(
+    ("signum", "is_for_group"),
+    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False)],
+)
+def test_a_signal_ends_all_tools(
+    workspace: Workspace,
+    toolkit: Path,
+    tmp_path: Path,
+    expected: bytes,
+    signum: signal.Signals,
+    is_for_group: bool,
+) -> None:
+    with stuck(workspace, toolkit, tmp_path) as call:
+        family = [pid for pid in processes_of(workspace) if pid != call.pid]
+        assert len(family) >= 7  # three tools, what they have started, and the watchdog
+        tell(call, signum, is_for_group)
+        call.wait(PATIENCE)
+        assert not [(pid, name_of(pid)) for pid in family if pid in processes_of(workspace)]
+        check_ended(workspace, call, signum, expected)
+
+
+@pytest.mark.by_default("15")
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_tools_that_mind_no_signal_are_ended_all_the_same(
+    workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes, signum: signal.Signals
+) -> None:
+    """By the second ^C at the latest, which may well come while the first is being obeyed."""
+    with stuck(workspace, toolkit, tmp_path, 'trap "" TERM INT HUP; $SLEEP; $SLEEP') as call:
+        for _ in range(2):
+            tell(call, signum, is_for_group=True)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                call.wait(0.2)
+        check_ended(workspace, call, signum, expected)
+
+
+@pytest.mark.by_default("True")
+@pytest.mark.parametrize("is_twice", [False, True])
+def test_what_tools_that_died_of_the_same_signal_have_left_behind(
+    workspace: Workspace, toolkit: Path, tmp_path: Path, is_twice: bool
+) -> None:
+    """A shell has what it starts in the background ignore ^C, and dies of that itself at once."""
+    with stuck(workspace, toolkit, tmp_path, "$SLEEP & wait") as call:
+        for _ in range(1 + is_twice):
+            tell(call, signal.SIGINT, is_for_group=True)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                call.wait(0.2)
+        assert end(call) == Result(-signal.SIGINT, b"", b"")
+        check_nothing_is_left(workspace, [call])
+
+
+@pytest.mark.by_default("$SLEEP-True", 'trap "" TERM INT HUP; $SLEEP; $SLEEP-False')
+@pytest.mark.parametrize(
+    ("hang", "is_for_group"),
+    [("$SLEEP", True), ("$SLEEP & wait", False), ('trap "" TERM INT HUP; $SLEEP; $SLEEP', False)],
+)
+def test_a_call_that_is_killed(
+    workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes, hang: str, is_for_group: bool
+) -> None:
+    with stuck(workspace, toolkit, tmp_path, hang) as call:
+        tell(call, signal.SIGKILL, is_for_group)
+        check_ended(workspace, call, signal.SIGKILL, expected)
+
+
+def test_the_streams_of_a_killed_call_end_with_it(
+    workspace: Workspace, toolkit: Path, tmp_path: Path
+) -> None:
+    """While its tools still live, since the watchdog stands still: neither holds the streams or a place."""
+    with stuck(workspace, toolkit, tmp_path) as call:
+        watchdog = watchdog_of(call)
+        os.kill(watchdog, signal.SIGSTOP)
+        call.kill()
+        assert end(call) == Result(-signal.SIGKILL, b"", b"")
+        assert len(processes_of(workspace)) >= 7
+        assert call.pid not in slot_takers()
+        assert not claims_held(workspace)
+        os.kill(watchdog, signal.SIGCONT)
+        check_nothing_is_left(workspace, [call])
+
+
+def count_files(directory: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(directory))
+
+
+def test_a_signal_while_the_scratch_directory_is_removed(workspace: Workspace, toolkit: Path) -> None:
+    """There are many files in it, so that this takes long enough to be hit."""
+    count = 30000
+    many = f'mkdir "$TMPDIR/many" && (cd "$TMPDIR/many" && seq {count} | xargs touch)'
+    precede(toolkit, "fatbinary", many)
+    with ending(workspace):
+        call = start(workspace, "-c", "a.cu", "-o", "a.o")
+        wait_until(lambda: count_files(scratch_of(workspace)) >= count, [call])
+        wait_until(lambda: count_files(scratch_of(workspace)) < count, [call])
+        call.terminate()
+        assert end(call).status == -signal.SIGTERM
+        check_nothing_is_left(workspace, [call])
+
+
+def test_a_call_that_is_killed_while_its_nvcc_is_rehearsed(workspace: Workspace, toolkit: Path) -> None:
+    nvcc = toolkit / "bin/nvcc"
+    real = nvcc.resolve()
+    nvcc.unlink()
+    nvcc.write_text(f'#!/bin/sh\nsleep 1000\nexec "{real}" "$@"\n')
+    nvcc.chmod(0o755)
+    with ending(workspace):
+        call = start(workspace, "-c", "a.cu", "-o", "a.o")
+        wait_until(lambda: "sleep" in map(name_of, processes_of(workspace)), [call])
+        watchdog = watchdog_of(call)
+        assert watchdog
+        call.kill()
+        end(call)
+        wait_until(lambda: watchdog not in processes_of(workspace))
+        assert not processes_of(workspace)
+
+
+def test_a_failure_ends_what_comes_after_it_and_lets_what_comes_before_it_end(
+    workspace: Workspace, toolkit: Path, tmp_path: Path
+) -> None:
+    """The first architecture has a warning, which comes last; the second fails; the third hangs."""
+    first = 'until [ -e "$MARK" ]; do sleep 0.05; done; sleep 0.3; echo warned by 80 >&2'
+    second = ': > "$MARK"; echo told by 86 >&2; exit 3'
+    commands = "\n".join([where(80, first), where(86, second), where(90, "sleep 1000")])
+    meeting = barrier(tmp_path / "all", 3)
+    precede(toolkit, "cicc", f'MARK="{tmp_path}/mark"\n{meeting}\n{commands}')
+    with ending(workspace):
+        call = start(workspace, *WORDS, **AT_ONCE)
+        result = end(call)
+        assert (result.status, result.stdout) == (3, b"")
+        assert result.stderr.splitlines() == [b"warned by 80", b"told by 86"]
+        check_nothing_is_left(workspace, [call])

@@ -1,0 +1,134 @@
+"""Damage in a cache directory: the object is right all the same, and nothing wrong is kept."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from nvccache.store.store import BLOB, BUCKETS
+from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached, primed, shared
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.like_plain import object_by_plain
+from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+
+
+def truncated(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def emptied(content: bytes) -> bytes:
+    return b""
+
+
+def flipped(content: bytes) -> bytes:
+    damaged = bytearray(content)
+    for place in (0, len(damaged) // 2, len(damaged) - 1):
+        damaged[place] ^= 0x10
+    return bytes(damaged)
+
+
+def flipped_length(content: bytes) -> bytes:
+    """In a compressed blob, the size it claims to have."""
+    damaged = bytearray(content)
+    damaged[4:9] = b"\xe0\xff\xff\xff\xff"
+    return bytes(damaged)
+
+
+def lengthened(content: bytes) -> bytes:
+    return content + b"\n{}"
+
+
+def foreign(content: bytes) -> bytes:
+    return b'{"outputs": {}, "stdout": "", "stderr": "", "seconds": 0, "is_redirect": false, "facts": {}}'
+
+
+DAMAGES = [truncated, emptied, flipped, flipped_length, lengthened, foreign]
+
+
+@pytest.mark.by_default(
+    *(f"{bucket}-0" for bucket in BUCKETS), f"{BLOB}-2", f"{BLOB}-4", smoke={f"{BLOB}-0": "corrupt cache"}
+)
+@pytest.mark.parametrize("turn", [0, 2, 4])
+@pytest.mark.parametrize("bucket", BUCKETS)
+def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
+    """The object is right all the same, and the next compile hits again."""
+    workspace, expected = primed
+    paths = sorted(path for path in (workspace.cache / bucket).rglob("*") if path.is_file())
+    assert paths
+    for number, path in enumerate(paths):
+        damage = DAMAGES[(number + turn) % len(DAMAGES)]
+        path.write_bytes(damage(path.read_bytes()))
+    check_heals(workspace, expected)
+
+
+@pytest.mark.by_default("blob-v3", "stage-v6", "replay-v9")
+@pytest.mark.parametrize("bucket", [bucket for bucket in BUCKETS if bucket != "tool-v2"])
+def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
+    """Each is whole, and is not what its name says."""
+    workspace.write("a.cu", SOURCE)
+    other = workspace.write("b.cu", SOURCE.replace("kernel", "another"))
+    expected = object_by_plain(workspace, "a.cu")
+    check_compiles(workspace, expected)
+    assert workspace.cached("-c", other, *HOST_OPTIONS).status == 0
+    for suffix in ("", ".zst"):
+        paths = sorted(path for path in (workspace.cache / bucket).rglob("*") if path.suffix == suffix)
+        paths = [path for path in paths if path.is_file()]
+        contents = [path.read_bytes() for path in paths]
+        for path, content in zip(paths, [*contents[1:], *contents[:1]], strict=True):
+            path.write_bytes(content)
+    check_heals(workspace, expected)
+
+
+@pytest.mark.by_default("blob-v3", "stage-v6", "replay-v9", "journal", "tmp", "locks")
+@pytest.mark.parametrize("bucket", [*BUCKETS, "journal", "tmp", "locks"])
+def test_parts_that_vanish_or_become_files(primed: tuple[Workspace, bytes], bucket: str) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache / bucket)
+    check_compiles(workspace, expected)
+    shutil.rmtree(workspace.cache / bucket, ignore_errors=True)
+    (workspace.cache / bucket).write_text("a file")
+    check_compiles(workspace, expected)
+    workspace.forget_calls()
+    check_compiles(workspace, expected)
+    check_compiles(workspace, expected)
+
+
+def test_half_of_all_files_lost(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    shutil.rmtree(workspace.cache)
+    for offset in range(2):
+        check_compiles(workspace, expected)
+        files = [path for bucket in BUCKETS for path in sorted(workspace.cache.glob(f"{bucket}/*/*"))]
+        for path in files[offset::2]:
+            path.unlink()
+        check_heals(workspace, expected)
+
+
+def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
+    """Making one intermediate again may take others that are lost, too."""
+    workspace, expected = primed
+    blobs = sorted((workspace.cache / BLOB).glob("*/*"))
+    contents = {path: path.read_bytes() for path in blobs}
+    assert len(blobs) >= 6
+    for kept in blobs:
+        for path in blobs:
+            path.unlink(missing_ok=True)
+        kept.write_bytes(contents[kept])
+        check_heals(workspace, expected)
+
+
+def test_damage_to_what_is_only_counted(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    workspace.cached("-c", "a.cu", *HOST_OPTIONS)
+    for path in [*workspace.cache.glob("journal/*"), workspace.cache / "journal" / "usage-v4"]:
+        if path.is_file():
+            path.write_bytes(b"\xff\x00 no number\n")
+    workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 2"))
+    assert compile_cached(workspace).status == 0
+    workspace.write("a.cu", SOURCE)
+    check_compiles(workspace, expected)
+    assert all(word.isdigit() for word in (workspace.cache / "journal" / "usage-v4").read_bytes().split())

@@ -1,0 +1,359 @@
+"""Processes: signals, many calls at once, eviction under them, recursion, and streams that are closed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.at_once import wait_until
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
+from workspaces import OLD_ENOUGH, Workspace, make_workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+_PATIENCE = 60  # seconds after which a process that should end is taken to hang
+WARNING = "static int unused() { return 1; }\n" + SOURCE
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> dict[int, bytes]:
+    """STEP -> the object that plain nvcc makes."""
+    workspace = make_workspace(tmp_path_factory.mktemp("plain"), nvcc)
+    keep = workspace.directory / "keep"
+    keep.mkdir()
+    found = {}
+    for step in range(4):
+        source = workspace.write("a.cu", source_of(step))
+        argv = ("-c", source.name, "-o", "a.o", *HOST_OPTIONS, "-keep", "-keep-dir", keep)
+        assert workspace.plain(*argv).status == 0
+        found[step] = (workspace.directory / "a.o").read_bytes()
+    return found
+
+
+def source_of(step: int) -> str:
+    """Nothing internal: the object does not depend on where its source is."""
+    return SOURCE.replace("STEP 1", f"STEP {step + 10}")
+
+
+def start(workspace: Workspace, *argv: str | Path, **variables: str) -> subprocess.Popen[bytes]:
+    time.sleep(OLD_ENOUGH)
+    return subprocess.Popen(
+        [str(launcher_of_tree()), workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
+        cwd=workspace.directory,
+        env={**workspace.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ours(mark: str) -> list[int]:
+    """The processes whose command line names a path under `mark`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(mark) in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+@contextlib.contextmanager
+def stuck(
+    workspace: Workspace, tmp_path: Path, tool: str, trap: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A compile that hangs in a tool, which has itself started something, as compiler drivers do."""
+    sleeper = tmp_path / "sleeper"
+    sleeper.symlink_to(shutil.which("sleep") or "sleep")
+    started = tmp_path / "started"
+    toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    argv: tuple[str | Path, ...] = ("-c", "a.cu", "-o", "a.o", "-MD")
+    hang = f'{trap}\n"{sleeper}" 1000 & touch "{started}"; wait'
+    if tool == "host compiler":
+        compiler = tmp_path / "g++"
+        wrap(compiler, HOST_COMPILER, before=f'case " $* " in *" -c "*) {hang};; esac')
+        argv += ("-ccbin", compiler)
+    else:
+        path = toolkit / tool
+        wrap(path, path.resolve(), before=hang)
+    process = start(workspace, *argv, TMPDIR=str(scratch))
+    try:
+        while not started.exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+        for pid in ours(str(tmp_path)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.by_default("2-bin/ptxas", "15-host compiler")
+@pytest.mark.parametrize(
+    ("signum", "tool"),
+    [
+        (signal.SIGTERM, "bin/ptxas"),
+        (signal.SIGINT, "bin/ptxas"),
+        (signal.SIGHUP, "bin/cudafe++"),
+        (signal.SIGTERM, "host compiler"),
+    ],
+)
+def test_a_signal_ends_everything(
+    workspace: Workspace, tmp_path: Path, objects: dict[int, bytes], signum: signal.Signals, tool: str
+) -> None:
+    """Whatever was started is ended, and nothing is left or stored by halves."""
+    if CCBIN and tool == "host compiler":
+        pytest.skip("this toolkit takes only the compiler it is given")
+    workspace.write("a.cu", source_of(0))
+    original = workspace.nvcc
+    with stuck(workspace, tmp_path, tool) as process:
+        assert ours(str(tmp_path / "sleeper"))
+        process.send_signal(signum)
+        assert process.communicate(timeout=_PATIENCE) == (b"", b"")
+        assert process.returncode == -signum
+        assert not ours(str(tmp_path / "sleeper"))
+        assert not list((tmp_path / "scratch").iterdir())
+        assert not (workspace.directory / "a.o").exists()
+    workspace.nvcc = original
+    check_right(workspace, objects[0])
+
+
+def check_right(workspace: Workspace, expected: bytes) -> None:
+    assert not list(workspace.cache.glob("tmp/*"))
+    for level in ("with what was stored", "direct", "stages"):
+        if level == "stages":
+            workspace.forget_calls()
+        result = workspace.cached("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS)
+        assert (result.status, result.stderr) == (0, b"")
+        assert (workspace.directory / "a.o").read_bytes() == expected
+
+
+def test_a_tool_that_minds_no_signal_is_ended_by_the_second(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("a.cu", SOURCE)
+    with stuck(workspace, tmp_path, "bin/ptxas", 'trap "" TERM') as process:
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.wait(_PATIENCE)
+        assert process.returncode == -signal.SIGTERM
+
+
+def test_a_signal_that_the_caller_ignores_is_ignored(workspace: Workspace, tmp_path: Path) -> None:
+    """As under nohup."""
+    workspace.write("a.cu", SOURCE)
+    argv = f'trap "" HUP; exec "{sys.executable}" -m nvccache "$@"'
+    toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
+    ptxas = toolkit / "bin/ptxas"
+    wrap(ptxas, ptxas.resolve(), before="pid=$(ps -o ppid= -p $$); kill -HUP $pid")
+    result = workspace.run(["sh", "-c", argv, "sh", workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS])
+    assert (result.status, result.stderr) == (0, b"")
+    assert (workspace.directory / "a.o").exists()
+
+
+def test_a_killed_call_leaves_nothing_wrong(
+    workspace: Workspace, tmp_path: Path, objects: dict[int, bytes]
+) -> None:
+    workspace.write("a.cu", source_of(0))
+    original = workspace.nvcc
+    with stuck(workspace, tmp_path, "bin/fatbinary") as process:
+        wait_until(
+            lambda: not list(workspace.cache.glob("tmp/*"))
+        )  # what is being stored just then would stay
+        process.kill()
+        process.wait()
+    workspace.nvcc = original
+    check_right(workspace, objects[0])
+
+
+def test_calls_killed_at_any_moment(workspace: Workspace, tmp_path: Path, objects: dict[int, bytes]) -> None:
+    """Also in the middle of storing: what lies in the cache afterwards is whole or absent."""
+    workspace.write("a.cu", source_of(0))
+    workspace.environ["TMPDIR"] = str(tmp_path)
+    for tenths in (3, 6, 9, 12):
+        process = start(workspace, "-c", "a.cu", "-o", "a.o")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(tenths / 10)
+        process.kill()
+        process.communicate()
+    for path in workspace.cache.glob("tmp/*"):
+        path.unlink()
+    check_right(workspace, objects[0])
+
+
+def compile_all(workspace: Workspace, steps: list[int], **variables: str) -> list[bytes]:
+    """Compile at the same time, each into a directory of its own; the objects."""
+    processes = []
+    for number, step in enumerate(steps):
+        workspace.write(f"{number}/a.cu", source_of(step))
+        folder = Workspace(workspace.directory / str(number), workspace.nvcc, workspace.environ)
+        processes.append(start(folder, "-c", "a.cu", "-o", "a.o", **variables))
+    for process in processes:
+        assert process.communicate() == (b"", b"")
+        assert process.returncode == 0
+    return [(workspace.directory / str(number) / "a.o").read_bytes() for number in range(len(steps))]
+
+
+def test_many_calls_at_once(workspace: Workspace, objects: dict[int, bytes]) -> None:
+    """The same input, and different ones, on one cache that is empty at first."""
+    steps = [0, 0, 1, 0, 1, 2, 0, 3]
+    for _ in ("cold", "warm"):
+        assert compile_all(workspace, steps) == [objects[step] for step in steps]
+    calls = workspace.counters().calls
+    assert calls["fault"] == calls["failed"] == calls["bypass"] == 0
+    assert calls["direct_hit"] >= len(steps)
+
+
+@pytest.mark.parametrize("size", ["1B", "60K"])
+def test_eviction_while_others_compile(workspace: Workspace, objects: dict[int, bytes], size: str) -> None:
+    steps = [0, 1, 2, 0]
+    for _ in range(2):
+        found = compile_all(workspace, steps, NVCCACHE_MAX_SIZE=size)
+        assert found == [objects[step] for step in steps]
+
+
+def test_a_cache_that_is_removed_all_the_time(workspace: Workspace, objects: dict[int, bytes]) -> None:
+    workspace.write("a.cu", source_of(0))
+    for _ in range(2):
+        process = start(workspace, "-c", "a.cu", "-o", "a.o")
+        while process.poll() is None:
+            shutil.rmtree(workspace.cache, ignore_errors=True)
+            time.sleep(0.02)
+        assert process.communicate() == (b"", b"")
+        assert process.returncode == 0
+        assert (workspace.directory / "a.o").read_bytes() == objects[0]
+
+
+@pytest.fixture
+def shim(workspace: Workspace, launcher: Path, tmp_path: Path) -> Path:
+    """A directory with a program `nvcc` that is nvccache, where an earlier version had written one."""
+    directory = tmp_path / "shim"
+    directory.mkdir()
+    replace(directory / "nvcc", '#!/bin/sh\n# The nvcc shim of nvccache.\nexec -a "$0" true\n')
+    installed = workspace.run([launcher, "install", directory])
+    assert installed.status == 0, installed.stderr
+    return directory
+
+
+def path_with(workspace: Workspace, *directories: Path) -> str:
+    return ":".join([*map(str, directories), workspace.environ["PATH"]])
+
+
+def test_the_shim_first_on_path(workspace: Workspace, shim: Path) -> None:
+    workspace.write("a.cu", SOURCE)
+    argv = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    _, counters = workspace.since(lambda: workspace.run(argv, PATH=path_with(workspace, shim)))
+    assert counters.outcome == "miss"
+
+
+def test_a_wrapper_that_calls_nvcc_again(workspace: Workspace, shim: Path, tmp_path: Path) -> None:
+    """A script named nvcc, behind the shim, which looks for nvcc and finds the shim."""
+    wrapper = tmp_path / "wrapper"
+    wrapper.mkdir()
+    replace(wrapper / "nvcc", '#!/bin/sh\nexec nvcc "$@"\n')
+    workspace.write("a.cu", SOURCE)
+    argv = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    result = workspace.run(argv, PATH=path_with(workspace, shim, wrapper))
+    assert (result.status, result.stderr) == (0, b"")
+    assert (workspace.directory / "a.o").exists()
+
+
+def test_the_shim_as_its_own_compiler(workspace: Workspace, shim: Path) -> None:
+    workspace.write("a.cu", SOURCE)
+    argv = ["-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    path = path_with(workspace, shim)
+    for command, variables in (
+        (["nvcc"], {"NVCCACHE_NVCC": str(shim / "nvcc")}),
+        ([str(launcher_of_tree()), shim / "nvcc"], {}),
+        ([str(launcher_of_tree()), "nvcc"], {}),
+    ):
+        result = workspace.run([*command, *argv], PATH=path, **variables)
+        assert (result.status, result.stderr) == (0, b""), command
+        (workspace.directory / "a.o").unlink()
+    alone = workspace.run([shim / "nvcc", *argv], PATH=f"{shim}:/usr/bin:/bin")
+    if not shutil.which("nvcc", path="/usr/bin:/bin"):
+        assert alone.status == 127 and b"no compiler" in alone.stderr
+
+
+def test_a_chain_of_launchers(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    ours_first = ["env", "X=1", str(launcher_of_tree())]
+    argv = [*ours_first, workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
+    _, counters = workspace.since(lambda: workspace.run(argv))
+    assert counters.outcome == "miss"
+
+
+def test_a_compiler_that_is_no_nvcc(workspace: Workspace) -> None:
+    workspace.write("a.cpp", "int x;\n")
+    compiler = shutil.which("g++") or "g++"
+    for name in (compiler, "g++"):
+        result = workspace.run([str(launcher_of_tree()), name, "-c", "a.cpp", "-o", "a.o"])
+        assert (result.status, result.stderr) == (0, b"")
+        (workspace.directory / "a.o").unlink()
+    failing = workspace.run([str(launcher_of_tree()), "g++", "-c", "absent.cpp"])
+    assert failing.status == 1 and b"absent.cpp" in failing.stderr
+
+
+@pytest.mark.by_default("<&-", ">&-", "<&- >&- 2>&-", ">/dev/full", "2>closed-pipe")
+@pytest.mark.parametrize(
+    "redirection",
+    ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "</dev/null", ">/dev/full", "2>/dev/full", "2>closed-pipe"],
+)
+def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: str) -> None:
+    """Nothing of it disturbs a compile that has a warning to tell, unless it keeps nvcc from compiling, too.
+
+    Plain nvcc dies in some of these cases, of a host compiler that could not write; there is no object
+    then, so being better than it can mislead nobody.
+    """
+    workspace.write("a.cu", WARNING)
+    argv = ["-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wall", *HOST_OPTIONS]
+    allowed = {0, run_redirected(workspace, [workspace.nvcc, *argv], redirection)}
+    found = set()
+    for level, stream in (
+        ("", redirection),
+        ("stages", redirection),
+        ("direct", redirection),
+        ("direct", ""),
+    ):
+        if level == "stages":
+            workspace.forget_calls()
+        (workspace.directory / "a.o").unlink(missing_ok=True)
+        status = run_redirected(workspace, [str(launcher_of_tree()), workspace.nvcc, *argv], stream)
+        assert status in allowed
+        assert (workspace.directory / "a.o").exists() == (status == 0)
+        if status == 0:
+            found.add((workspace.directory / "a.o").read_bytes())
+    assert len(found) == 1
+    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
+    assert (cached.status, _stub_line(cached.stderr)) == (plain.status, _stub_line(plain.stderr))
+
+
+def _stub_line(text: bytes) -> list[bytes]:
+    return [line for line in text.splitlines() if b"tmpxft" not in line and b"stub.c" not in line]
+
+
+def run_redirected(workspace: Workspace, argv: list[str], redirection: str) -> int:
+    if redirection != "2>closed-pipe":
+        return workspace.run(["sh", "-c", f'exec "$@" {redirection}', "sh", *argv]).status
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            argv, cwd=workspace.directory, env=workspace.environ, stderr=write_end, check=False
+        )
+    finally:
+        os.close(write_end)
+    return done.returncode

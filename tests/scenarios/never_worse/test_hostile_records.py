@@ -1,0 +1,210 @@
+"""Records that somebody made up, with the right checksums: they name no file but what the call makes.
+
+Whoever may write into a cache can hand out any product; but only under the names that the command line
+gives it, and nothing else may change.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nvccache import config
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Invocation
+from nvccache.files import keys, signatures
+from nvccache.records import direct, levels, manifest, replay_layout
+from nvccache.records.base_dir import Relocation
+from nvccache.records.input_records import InputRecord
+from nvccache.records.manifest import Found
+from nvccache.store import sections, store
+from nvccache.store.store import Store
+from replays import add_string, edited, put
+from scenarios.never_worse.primed_cache import check_compiles, primed, shared
+from workspaces import Workspace
+
+__all__ = ["primed", "shared"]  # fixtures
+
+HOSTILE = b"hostile"
+DIGEST = keys.digest_bytes(HOSTILE)
+LINES = {
+    "-c a.cu -o a.o": ({"a.o"}, {}),
+    "-c a.cu -o a.o -MD -MF a.d": ({"a.o", "a.d"}, {}),
+    "-MD -c a.cu -o out/b.o": ({"out/b.o", "out/b.d"}, {}),
+    "-c a.cu -include x.h": ({"a.o"}, {}),
+    "-ptx a.cu -odir out": ({"out/a.ptx"}, {}),
+    "-optf flags -c a.cu": ({"a.o"}, {}),
+    "-c a.cu b.cu": ({"a.o", "b.o"}, {}),
+    "-c a.cu": ({"z.o"}, {"NVCC_APPEND_FLAGS": "-o z.o"}),
+    "-c a.cu -o link": ({"link"}, {}),
+    "a.cu -o a": (set(), {}),
+}
+VICTIMS = (
+    "a.cu",
+    "b.cu",
+    "x.h",
+    "Makefile",
+    ".envrc",
+    "flags",
+    "out/old.o",
+    "a.ptx",
+    "../outside",
+    "../nvcc",
+)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """The working directory, full of what somebody might want to overwrite."""
+    (tmp_path / "work" / "out").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # no counting of what is in the cache
+    for name in VICTIMS:
+        Path(name).write_text(f"precious {name}")
+    Path("flags").write_text("-DX")
+    Path("link").symlink_to("../outside")
+    time.sleep(0.15)
+    return tmp_path
+
+
+def seen(place: Path) -> dict[str, bytes]:
+    files = (
+        path for part in ("work", "outside", "nvcc") for path in [place / part, *place.glob(f"{part}/**/*")]
+    )
+    return {os.path.relpath(path, place / "work"): path.read_bytes() for path in files if path.is_file()}
+
+
+def names(choose: random.Random, right: set[str]) -> Iterator[str]:
+    """Destinations as somebody hostile might try them, the right ones among them."""
+    while True:
+        name = choose.choice(
+            [*VICTIMS, "link", "new", "a.d", "a.o", "../new", ".", "", "out", *sorted(right)]
+        )
+        yield choose.choice(
+            [
+                *[name] * 6,
+                os.path.abspath(name),
+                f"./{name}",
+                f"out/../{name}",
+                f"{name}/",
+                f"//{name}",
+                f"={name}",
+                f"d{name}",
+                f"{name}.o",
+                name.replace("/", "//"),
+            ]
+        )
+
+
+def forged_answer(choose: random.Random, right: set[str]) -> bytes:
+    name = names(choose, right)
+    numbers = [choose.choice([str(choose.randint(-1, 3)), next(name)]) for _ in range(choose.randint(0, 3))]
+    rule = choose.choice(["", "1", next(name)])
+    if choose.random() < 0.4:
+        numbers = [str(number) for number in range(sum(not path.endswith(".d") for path in right))]
+        rule = "1" if any(path.endswith(".d") for path in right) else ""
+    products = [part for number in numbers for part in (number, DIGEST)]
+    listed = [b"a.cu\0", b"0"] if choose.random() < 0.8 else [b"", b""]
+    link = sections.join(choose.choice([[], [], [], ["a.o", DIGEST]]))
+    parts = [sections.join(products), rule.encode(), *listed, b"", b"", b"1", link, b"", b"0"]
+    return sections.pack("answer-6", parts)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_forged_record_writes_what_the_call_makes_and_nothing_else(place, line):
+    right, environ = LINES[line]
+    arguments = line.split()
+    environ = {"NVCCACHE_DIR": str(place / "cache"), **environ}
+    settings = config.load(environ)
+    cache = Store(settings.dir)
+    cache.add_blob(DIGEST, HOSTILE, compress=False)
+    choose = random.Random(line)
+    before = seen(place)
+    given = 0
+    for _ in range(60):
+        forge(cache, arguments, environ, choose, right)
+        outcome = levels.answer("nvcc", arguments, settings, environ)
+        after = seen(place)
+        changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+        assert changed == (right if outcome.answer else set())
+        given += outcome.answer is not None
+        for path in changed:
+            os.unlink(path)
+        if "link" in changed:
+            os.symlink("../outside", "link")
+    assert given or not right
+    assert given < 60
+
+
+def forge(
+    cache: Store, arguments: list[str], environ: dict[str, str], choose: random.Random, right: set[str]
+) -> None:
+    """Put a record into the cache, whose replay record is test_replay_damage.py's to forge."""
+    read = InputRecord()
+    read.files, read.kinds, read.digests = ["a.cu"], "s", [keys.digest_file("a.cu")]
+    read.signatures = [signatures.of("a.cu")]
+    call = invocation.parse(arguments, environ)
+    assert isinstance(call, Invocation)
+    nowhere = Relocation("", os.getcwd())
+    front_key = direct.key_of(direct.PLACED, "nvcc", call, nowhere, environ)
+    cache.remove_damaged(store.MANIFEST, front_key)
+    found = Found(keys.digest_bytes(choose.randbytes(8)), read, forged_answer(choose, right))
+    manifest.add(front_key, found, cache, nowhere, time.time_ns())
+
+
+def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    for name in ("Makefile", ".envrc", "x.h"):
+        workspace.write(name, "precious")
+    source = (workspace.directory / "a.cu").read_bytes()
+    cache = Store(str(workspace.cache))
+    cache.add_blob(DIGEST, HOSTILE, compress=False)
+    for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
+        rewrite_replays(workspace.cache, lambda record, name=victim: renamed(record, name))
+        for path in workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
+            body = cache.find_record(store.INPUT_RECORD, path.name)
+            if body and b"nvccache answer-" in body:
+                path.unlink()
+        check_compiles(workspace, expected)
+        assert (workspace.directory / "a.cu").read_bytes() == source
+        assert {(workspace.directory / name).read_text() for name in ("Makefile", ".envrc", "x.h")} == {
+            "precious"
+        }
+
+
+def renamed(record: bytes, name: str) -> bytes:
+    """The replay record with another name of its product, which is hostile."""
+
+    def change(_: dict[str, int], sections: dict[str, bytearray]) -> None:
+        product = replay_layout.FORMATS["product"]
+        values = list(product.unpack(bytes(sections["products"])))
+        values[2] = add_string(sections, os.fsencode(name))
+        sections["products"][:] = product.pack(*values)
+
+    return edited(record, change)
+
+
+def rewrite_replays(cache: Path, change: Callable[[bytes], bytes]) -> None:
+    """Change every replay record, each of which has its sum right."""
+    records = sorted(cache.glob(f"{store.REPLAY}/*/*"))
+    assert records
+    for path in records:
+        put(path, change(path.read_bytes()))
+
+
+def rewrite(cache: Store, bucket: str, kind: str, count: int, change: Callable[[list[bytes]], None]) -> None:
+    """Change every record of a bucket, and give it the right checksum."""
+    done = 0
+    for path in Path(cache.root).glob(f"{bucket}/*/*"):
+        body = cache.find_record(bucket, path.name)
+        assert body
+        parts = sections.unpack(kind, body, count)
+        change(parts)
+        cache.add_record(bucket, path.name, sections.pack(kind, parts), lock=False)
+        done += 1
+    assert done

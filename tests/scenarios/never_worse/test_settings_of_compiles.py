@@ -1,0 +1,166 @@
+"""Settings in compiles by the real nvcc: what is wrong, without a home directory, counted elsewhere.
+
+Strict mode is on: a setting that is wrong is no fault of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios.never_worse.primed_cache import check_compiles, primed, shared
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import SOURCE
+from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+
+# nvccache as a user whom the list of users does not know.
+HOMELESS = """
+import pwd, sys
+def unknown(uid):
+    raise KeyError(uid)
+pwd.getpwuid = unknown
+sys.argv[0] = "nvccache"
+from nvccache.shim import main
+sys.exit(main())
+"""
+
+
+def command(workspace: Workspace, *argv: str, **variables: str) -> Result:
+    return workspace.run([sys.executable, "-m", "nvccache", *argv], **variables)
+
+
+def contents_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    return {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.by_default("NVCCACHE_MAX_SIZE-ten-max_size")
+@pytest.mark.parametrize(
+    ("variable", "value", "counted"),
+    [
+        ("NVCCACHE_MAX_SIZE", "ten", "max_size"),
+        ("NVCCACHE_MAX_SISE", "1G", "unknown"),
+    ],
+)
+def test_a_wrong_setting_is_told_by_commands_and_never_by_a_compile(
+    primed: tuple[Workspace, bytes], variable: str, value: str, counted: str
+) -> None:
+    workspace, expected = primed
+    log = workspace.directory / "log"
+    wrong = {variable: value, "NVCCACHE_LOG": str(log)}
+    check_compiles(workspace, expected, **wrong)
+    check_compiles(workspace, expected)
+    assert f"wrong setting: `{variable}`" in log.read_text()
+    log.unlink()
+    shown = command(workspace, "stats", "--format", "json", **wrong)
+    statistics = json.loads(shown.stdout)
+    assert statistics["wrong_settings"] == {counted: 1}
+    assert statistics["calls"]["direct_hit"] >= 2
+    for argv in (["stats"], ["config"], ["explain", "a.o"], ["stats", "--format", "json"]):
+        assert command(workspace, *argv, **wrong).stderr.count(f"`{variable}`".encode()) == 1
+
+
+def test_a_settings_file_that_is_half_wrong_costs_a_compile_nothing(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    path = Path(workspace.environ["HOME"]) / ".config" / "nvccache" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('max_sise = "1G"\nlog = \nreadonly = true\n')
+    try:
+        before = contents_of(workspace.cache)
+        check_compiles(workspace, expected)
+        assert contents_of(workspace.cache).keys() == before.keys()  # readonly holds
+        said = command(workspace, "stats").stderr.decode()
+        assert f"`{path}` line 1: there is no setting `max_sise`; did you mean `max_size`?" in said
+        assert f"`{path}` line 2: " in said
+    finally:
+        path.unlink()
+
+
+def test_a_limit_of_zero_is_no_limit(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    for outcome in ("miss", "direct_hit"):
+        result, counters = workspace.since(
+            lambda: workspace.cached("-cubin", "a.cu", "-o", "a.cubin", NVCCACHE_MAX_SIZE="0")
+        )
+        assert (result.status, result.stderr, counters.outcome) == (0, b"", outcome)
+    assert b"KiB in " in command(workspace, "stats", NVCCACHE_MAX_SIZE="0").stdout
+
+
+@pytest.mark.parametrize("home", [None, "home"])
+def test_without_a_home_directory_nvcc_runs_and_nothing_is_made(
+    workspace: Workspace, tmp_path: Path, home: str | None
+) -> None:
+    workspace.write("a.cu", SOURCE)
+    del workspace.environ["NVCCACHE_DIR"], workspace.environ["HOME"]
+    if home is not None:
+        workspace.environ["HOME"] = home
+    counted = str(tmp_path / "counted")
+    line = [sys.executable, "-c", HOMELESS, workspace.nvcc, "-ptx", "a.cu", "-o", "a.ptx"]
+    for variables in ({}, {"NVCCACHE_STATS_DIR": counted}):
+        done = workspace.run(line, **variables)
+        assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
+        assert sorted(os.listdir(workspace.directory)) == ["a.cu", "a.ptx"]
+    shown = workspace.run(
+        [*line[:3], "stats", "--format", "json"], NVCCACHE_STATS_DIR=counted, NVCCACHE_STRICT="0"
+    )
+    assert json.loads(shown.stdout)["bypass_reasons"] == {"no_cache_directory": 1}
+    shown = workspace.run([*line[:3], "stats"])
+    assert b"There is no cache here: there is no home directory" in shown.stdout
+    assert b"calls are not counted" in shown.stderr
+    assert sorted(os.listdir(workspace.directory)) == ["a.cu", "a.ptx"]
+
+
+def test_readonly_counts_where_it_may_and_says_when_it_cannot(
+    primed: tuple[Workspace, bytes], tmp_path: Path
+) -> None:
+    workspace, expected = primed
+    before = contents_of(workspace.cache)
+    elsewhere = {"NVCCACHE_READONLY": "1", "NVCCACHE_STATS_DIR": str(tmp_path / "counted")}
+    check_compiles(workspace, expected, **elsewhere)
+    assert [path for path in contents_of(workspace.cache) if path not in before] == []
+    shown = command(workspace, "stats", "--format", "json", **elsewhere)
+    assert json.loads(shown.stdout)["calls"]["direct_hit"] == 1
+    assert json.loads(shown.stdout)["store"]["entries"] > 0
+    assert shown.stderr == b""
+    assert b"direct hit" in command(workspace, "explain", "a.o", **elsewhere).stdout
+    assert f"counted in `{tmp_path / 'counted'}`".encode() in command(workspace, "stats", **elsewhere).stdout
+    for argv in (["stats"], ["stats", "--format", "json"]):
+        said = command(workspace, *argv, NVCCACHE_READONLY="1").stderr
+        assert b"calls are not counted, since `readonly` is on; `NVCCACHE_STATS_DIR`" in said
+
+
+def test_other_compilers_are_passed_through_and_counted(workspace: Workspace) -> None:
+    """As CMake does with CMAKE_CXX_COMPILER_LAUNCHER."""
+    workspace.write("a.cpp", "int a() { return 1; }\n")
+    line = ["-c", "a.cpp", "-o", "a.o"]
+    plain = workspace.run(["g++", *line])
+    expected = (workspace.directory / "a.o").read_bytes()
+    (workspace.directory / "a.o").unlink()
+    result, counters = workspace.since(lambda: command(workspace, "g++", *line))
+    assert (result.status, result.stdout, result.stderr) == (plain.status, plain.stdout, plain.stderr)
+    assert (workspace.directory / "a.o").read_bytes() == expected
+    assert (counters.outcome, counters.bypass_reasons) == ("bypass", {"not_nvcc": 1})
+    assert b"the launched command is not an nvcc" in command(workspace, "explain", "a.o").stdout
+    for variables in ({"NVCCACHE_DISABLE": "1"}, {"NVCCACHE_READONLY": "1"}, {"_NVCCACHE_TRIED": "/x"}):
+        before = workspace.counters().calls
+        command(workspace, "g++", *line, **variables)
+        assert workspace.counters().calls == before
+
+
+def test_the_store_fault_of_a_call_is_counted(workspace: Workspace) -> None:
+    from nvccache import outcomes
+    from nvccache.store import event_line
+
+    for word in ("disk_full", "disk_full", "lock_timeout", "of_tomorrow"):
+        call = event_line.Event(outcomes.MISS)
+        call.store_fault = word
+        event_line.append(str(workspace.cache), call)
+    shown = command(workspace, "stats", "--format", "json").stdout
+    assert json.loads(shown)["store_faults"] == {"disk_full": 2, "lock_timeout": 1, "of_tomorrow": 1}

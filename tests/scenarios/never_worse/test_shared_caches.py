@@ -1,0 +1,135 @@
+"""A cache that others use as well, and one that is used for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import unprivileged
+from nvccache.files import keys
+from nvccache.store import event_line, event_totals, eviction, store
+from nvccache.store.inflight import Claims
+from nvccache.store.store import STAGE, Store
+from scenarios.never_worse.primed_cache import check_compiles, compile_cached, primed, shared
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import SOURCE
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+DAY = 24 * 3600
+KEY, OTHER_KEY = keys.digest_bytes(b"one"), keys.digest_bytes(b"another")
+HOLDER = """
+import sys, time
+from nvccache.store import locks
+from nvccache.store.directory import Directory
+with locks.to_publish(Directory(sys.argv[1]), sys.argv[2]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+@pytest.mark.parametrize("mode", [0o1777, 0o2777])
+def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int) -> None:
+    """With the umask that most have, 022."""
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent != Path("/tmp") and parent.owner() == "root" and len(parent.parts) > 2:
+            parent.chmod(parent.stat().st_mode | 0o055)
+    root = tmp_path / "cache"
+    root.mkdir()
+    root.chmod(mode)
+    previous = os.umask(0o022)
+    try:
+        first = Store(str(root))
+        first.add_record(STAGE, KEY, b"of the first")
+        event_line.append(str(root), event_line.Event("miss"))
+        claim = Claims(str(root)).take(KEY)
+        assert claim and not first.trouble
+        os.seteuid(unprivileged.NOBODY)
+        second = Store(str(root))
+        assert second.find_record(STAGE, KEY) == b"of the first"
+        second.add_record(STAGE, KEY, b"of the second")
+        second.add_record(STAGE, OTHER_KEY, b"of the second")
+        assert not second.trouble
+        event_line.append(str(root), event_line.Event("miss"))
+        assert event_totals.read(str(root))["calls"]["miss"] == 2
+        assert eviction.clear(str(root)).files == 2
+        second.add_record(STAGE, KEY, b"of the second")
+    finally:
+        os.seteuid(0)
+        os.umask(previous)
+    assert Store(str(root)).find_record(STAGE, KEY) == b"of the second"
+
+
+def _make_old(cache: Path, age: float) -> None:
+    for path in cache.rglob("*"):
+        if path.is_file():
+            os.utime(path, (time.time() - age,) * 2)
+
+
+@pytest.mark.parametrize("is_touched", [False, True])
+def test_what_is_in_use_outlives_a_cleaning_by_age(primed: tuple[Workspace, bytes], is_touched: bool) -> None:
+    """A week of direct hits, and then an edit: the stages that it leaves alone are still there."""
+    workspace, expected = primed
+    check_compiles(workspace, expected)
+    _make_old(workspace.cache, DAY)
+    if is_touched:
+        os.utime(workspace.directory / "a.cu")
+    assert compile_cached(workspace).status == 0
+    eviction.prune(str(workspace.cache), older_than=DAY / 2)
+    workspace.write("a.cu", "// A comment more.\n" + SOURCE)
+    _, counters = workspace.since(lambda: compile_cached(workspace))
+    assert set(counters.ran()) <= {"host_preprocess", "device_preprocess"}
+
+
+def test_stages_that_hit_keep_what_they_made(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    _make_old(workspace.cache, DAY)
+    workspace.forget_calls()
+    check_compiles(workspace, expected)
+    used = time.time() - DAY / 2
+    blobs = [path for path in (workspace.cache / store.BLOB).rglob("*") if path.is_file()]
+    assert blobs and all(path.stat().st_mtime > used for path in blobs)
+
+
+def test_a_holder_that_was_stopped_costs_one_wait_and_is_counted(primed: tuple[Workspace, bytes]) -> None:
+    workspace, expected = primed
+    workspace.write("a.cu", SOURCE.replace("STEP 1", "STEP 3"))
+    holders = []
+    try:
+        for shard in "0123456789abcdef":
+            argv = [sys.executable, "-c", HOLDER, str(workspace.cache), shard]
+            holder = subprocess.Popen(argv, stdout=subprocess.PIPE)
+            holders.append(holder)
+            assert holder.stdout and holder.stdout.read(5) == b"held\n"
+            holder.send_signal(signal.SIGSTOP)
+        event_totals.reset(str(workspace.cache))
+        assert compile_cached(workspace).status == 0
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()
+    assert event_totals.read(str(workspace.cache))["store_faults"] == {"lock_timeout": 1}
+    workspace.write("a.cu", SOURCE)
+    check_compiles(workspace, expected)
+
+
+def test_a_lock_that_cannot_be_given_up_does_not_undo_what_was_done(tmp_path: Path, monkeypatch) -> None:
+    """As on a file server that has lost it."""
+    claims = Claims(str(tmp_path / "cache"))
+    claim = claims.take(KEY)
+
+    def fail(*_: object) -> None:
+        raise OSError(116, "Stale file handle")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("fcntl.flock", fail)
+        claims.give_up(claim)
+        assert claims.take(OTHER_KEY) is None

@@ -1,0 +1,139 @@
+"""Machines that share a remote: each with a home, a cache and a checkout of its own below its base directory.
+
+They are directories of one machine, so kernel, processor and toolkit are the same. Where this is run by root,
+each has the place in which processes of one machine agree about remotes (/dev/shm) to itself, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from nvccache.remote import uploads
+from nvccache.store import events
+from nvccache.store.event_line import LOG, Event
+from scenarios.support.rebuilds import HOST_OPTIONS
+from workspaces import Result, Workspace, make_workspace
+
+PATIENCE = 120  # seconds for what takes a few, on a busy machine
+_OWN_SHM = 'mount --bind "$1" /dev/shm && shift && exec "$@"'
+
+
+@dataclasses.dataclass
+class Machine(Workspace):
+    """A workspace whose processes are started by the words of `prefix`."""
+
+    prefix: tuple[str, ...] = ()
+
+    def run(self, argv: Sequence[str | Path], cwd: Path | None = None, **variables: str) -> Result:
+        done = subprocess.run(
+            [*self.prefix, *(str(word) for word in argv)],
+            cwd=cwd or self.directory,
+            env={**self.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def compile(self, *arguments: str | Path, **variables: str) -> Result:
+        return self.cached("-c", *arguments, *HOST_OPTIONS, **variables)
+
+    def command(self, *arguments: str, **variables: str) -> Result:
+        """A command of nvccache's own."""
+        return self.run([str(launcher_of_tree()), *arguments], **variables)
+
+    def become(self, uid: int) -> None:
+        """Run as another user from here on, and own what is here; skips the test where that cannot be."""
+        identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
+        may_read = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+        if os.geteuid() or not shutil.which("setpriv"):
+            pytest.skip("nobody but root can be another user, by `setpriv`")
+        own = self.directory.parents[1]
+        for path in (*own.parents, *Path(self.nvcc).parents):
+            if path.is_relative_to("/tmp") and path != Path("/tmp"):
+                path.chmod(path.stat().st_mode | 0o055)  # pytest's are its user's alone
+        for path in (own, *own.rglob("*")):
+            os.chown(path, uid, uid)
+        self.prefix = (*self.prefix, "setpriv", *identity, *may_read, "--")
+
+    def deliver(self) -> None:
+        """Wait until what was queued has been sent, whoever sends it."""
+        deadline = time.monotonic() + PATIENCE
+        while uploads.pending(str(self.cache)):
+            states = [path.read_text() for path in self.cache.glob("remote/*.state")]
+            assert time.monotonic() < deadline, f"not sent: {states}, {self.outages()}"
+            time.sleep(0.05)
+
+    def wait_for_uploader(self) -> None:
+        """Wait until nobody sends, whatever is left."""
+        deadline = time.monotonic() + PATIENCE
+        while any(not is_free(path) for path in self.cache.glob("remote/*.lock")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def outages(self) -> list[str]:
+        """Why remotes are left alone on this machine: the words of outcomes.REMOTE_FAULTS."""
+        return sorted(path.read_text().splitlines()[1] for path in self._outage_files())
+
+    def let_outages_end(self) -> None:
+        """Let the time be over for which remotes are left alone."""
+        for path in self._outage_files():
+            times, *others = path.read_text().splitlines()
+            since, _, trips = times.split()
+            path.write_text("\n".join([f"{since} {time.time() - 1} {trips}", *others, ""]))
+
+    def _outage_files(self) -> list[Path]:
+        shm = self.directory.parents[1] / "shm" if self.prefix else Path("/dev/shm")
+        return [path for path in shm.glob("nvccache-*/remote-*") if not path.suffix]
+
+    def events(self) -> list[Event]:
+        """Of the calls since the counts were reset."""
+        path = self.cache / "journal" / LOG
+        return list(events.parse(path.read_bytes())) if path.exists() else []
+
+    def forget_all(self) -> None:
+        """Empty the cache."""
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+
+def machine(directory: Path, nvcc: str, remote: str, **variables: str) -> Machine:
+    """A new one below a directory; sources are written below its base directory."""
+    directory.mkdir()
+    made = make_workspace(directory, nvcc)
+    base, checkout = made.directory, made.directory / "project"
+    checkout.mkdir(parents=True)
+    (base / "keep").mkdir()  # where plain nvcc leaves its intermediates: see both_ways.py
+    made.environ |= {"NVCCACHE_BASE_DIR": str(base), "NVCCACHE_REMOTE": remote, **variables}
+    return Machine(checkout, nvcc, made.environ, _own_shm(directory))
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds a lock."""
+    with path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _own_shm(directory: Path) -> tuple[str, ...]:
+    """The words that give a process a /dev/shm of its own, where that is possible."""
+    shm = directory / "shm"
+    shm.mkdir()
+    words = ("unshare", "-m", "sh", "-c", _OWN_SHM, "sh", str(shm))
+    if os.geteuid() or not shutil.which("unshare"):
+        return ()
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if tried.returncode == 0 else ()

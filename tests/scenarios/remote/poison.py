@@ -1,0 +1,162 @@
+"""Entries as somebody plants them on a remote who may write there: made from real ones, by mutation.
+
+A mutation is told what it changes, all other objects of the remote, and a source of choices. Those of RAW
+change what lies there, so that a seal, a key or a digest is wrong: nothing of such an object may be used.
+Those of SEALED put another content under a name and seal it as well as anybody can: of them a compile may use
+what has the digest that it asks for, at its own places, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import zstandard
+
+from nvccache.files import keys
+from nvccache.records import bundle
+from nvccache.records.bundle import Bundle
+from nvccache.store import sections, store
+from scenarios.remote.sealed import Sealed
+
+HOSTILE = b"hostile"
+NOTHING = keys.digest_bytes(b"")
+BOMB_BYTES = 8 << 30
+Mutation = Callable[[Sealed, list[Sealed], random.Random], bytes]
+
+
+def _bomb() -> bytes:
+    """8 GiB of zeros in a frame that says so."""
+    compressor = zstandard.ZstdCompressor(level=1).compressobj(size=BOMB_BYTES)
+    block = bytes(1 << 24)
+    parts = [compressor.compress(block) for _ in range(BOMB_BYTES >> 24)]
+    return b"".join([*parts, compressor.flush()])
+
+
+class _Bomb:
+    """Made once, and only by who needs it."""
+
+    content = b""
+
+    @classmethod
+    def take(cls) -> bytes:
+        cls.content = cls.content or _bomb()
+        return cls.content
+
+
+def _of_another(one: Sealed, others: list[Sealed], choose: random.Random) -> Sealed:
+    return choose.choice([other for other in others if other != one])
+
+
+def _of_same_bucket(one: Sealed, others: list[Sealed], choose: random.Random) -> Sealed:
+    found = [other for other in others if other != one and other.bucket == one.bucket]
+    return choose.choice(found or others)
+
+
+def _flip(content: bytes, choose: random.Random) -> bytes:
+    changed = bytearray(content or b"\0")
+    changed[choose.randrange(len(changed))] ^= 1 << choose.randrange(8)
+    return bytes(changed)
+
+
+RAW: dict[str, Mutation] = {
+    "swapped names": lambda one, all_, choose: _of_another(one, all_, choose).encode(),
+    "another body": lambda one, all_, choose: replace(one, body=_of_another(one, all_, choose).body).encode(),
+    "another digest": lambda one, all_, choose: replace(one, digest=NOTHING).encode(),
+    "no content": lambda one, all_, choose: b"",
+    "cut short": lambda one, all_, choose: one.encode()[: choose.randrange(len(one.encode()))],
+    "longer": lambda one, all_, choose: one.encode() + choose.randbytes(100),
+    "a bit flipped": lambda one, all_, choose: _flip(one.encode(), choose),
+    "noise": lambda one, all_, choose: choose.randbytes(choose.choice((1, 1000, 100_000))),
+    "endless size": lambda one, all_, choose: replace(one, size="9" * choose.choice((3, 9, 12))).encode(),
+    "size of words": lambda one, all_, choose: replace(one, size="-1 or so").encode(),
+    "a bomb": lambda one, all_, choose: replace(one, body=_Bomb.take(), size=str(BOMB_BYTES)).encode(),
+    "a small bomb": lambda one, all_, choose: replace(one, body=_Bomb.take()).encode(),
+    "huge": lambda one, all_, choose: one.encode() + bytes(1 << 26),
+    "another key": lambda one, all_, choose: one.named(one.bucket, NOTHING).encode(),
+    "another bucket": lambda one, all_, choose: one.named("blob-v9", one.key).encode(),
+}
+
+
+def _blob(one: Sealed, content: bytes, choose: random.Random) -> bytes:
+    """Only a blob's own digest tells what it is worth."""
+    return one.holding(choose.choice((b"r", b"c", b"x", b"")) + content).encode()
+
+
+def _changed_bundle(one: Sealed, choose: random.Random, change: Callable[[str], str]) -> bytes:
+    """A string of an input record, or of an entry, is another one."""
+    if one.bucket != bundle.BUCKET:
+        return _changed_entry(one, change)
+    found = bundle.decode(one.content)
+    records = {}
+    for key, (record, entry) in found.records.items():
+        kind = record[: record.index(b"\n")].split(b" ")[1].decode()
+        parts = sections.unpack_all(kind, record)
+        number = choose.choice([number for number, part in enumerate(parts) if part] or [0])
+        parts[number] = _with_string(parts[number], choose, change)
+        records[key] = (sections.pack(kind, parts), _json_with(entry, change) if entry else entry)
+    return one.holding(Bundle(records).encode()).encode()
+
+
+def _changed_entry(one: Sealed, change: Callable[[str], str]) -> bytes:
+    content = _json_with(one.content, change) if one.bucket == store.STAGE else HOSTILE
+    return one.holding(content).encode()
+
+
+def _with_string(part: bytes, choose: random.Random, change: Callable[[str], str]) -> bytes:
+    strings = part.split(b"\0")
+    place = choose.randrange(len(strings))
+    strings[place] = change(strings[place].decode(errors="replace")).encode(errors="replace")
+    return b"\0".join(strings)
+
+
+def _json_with(content: bytes, change: Callable[[str], str]) -> bytes:
+    values = json.loads(content)
+    values["outputs"] = {change(role): digest for role, digest in values["outputs"].items()}
+    values["facts"] = {name: change(str(fact)) for name, fact in values["facts"].items()}
+    return json.dumps(values).encode()
+
+
+def _swapped_keys(one: Sealed, choose: random.Random) -> bytes:
+    """The records of a bundle under each other's names, or under new ones."""
+    if one.bucket != bundle.BUCKET:
+        return one.holding(HOSTILE).encode()
+    found = bundle.decode(one.content).records
+    names = [keys.digest_bytes(choose.randbytes(8)) for _ in found]
+    return one.holding(Bundle(dict(zip(names, found.values(), strict=True))).encode()).encode()
+
+
+def _nested(one: Sealed) -> bytes:
+    return one.holding(b'{"outputs": ' + b"[" * 200_000).encode()
+
+
+def sealed_mutations(victim: str, fifo: str) -> dict[str, Mutation]:
+    """`victim` is a file that nobody may read or write, `fifo` one that nobody may wait for."""
+
+    def naming(path: str) -> Mutation:
+        return lambda one, all_, choose: _changed_bundle(one, choose, lambda _: path)
+
+    return {
+        "a hostile blob": lambda one, all_, choose: _blob(one, HOSTILE, choose),
+        "an empty blob": lambda one, all_, choose: _blob(one, b"", choose),
+        "of another call": lambda one, all_, choose: one.holding(
+            _of_same_bucket(one, all_, choose).content
+        ).encode(),
+        "of another bucket": lambda one, all_, choose: one.holding(
+            _of_another(one, all_, choose).content
+        ).encode(),
+        "another content": lambda one, all_, choose: one.holding(_flip(one.content, choose)).encode(),
+        "swapped keys": lambda one, all_, choose: _swapped_keys(one, choose),
+        "a victim's path": naming(victim),
+        "a path upwards": naming("../../../outside"),
+        "a FIFO": naming(fifo),
+        "a device": naming("/dev/zero"),
+        "no path": naming(""),
+        "the root": naming("/"),
+        "a number": naming("-1"),
+        "a long name": naming("x" * 100_000),
+        "a program": naming("/bin/sh"),
+        "brackets": lambda one, all_, choose: _nested(one),
+    }

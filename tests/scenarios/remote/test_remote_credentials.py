@@ -1,0 +1,130 @@
+"""What becomes of rights and credentials: wrong ones are shown, missing ones are a miss, none are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.remote.machines import Machine
+from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain, light_nvcc, new_machine
+from scenarios.support.both_ways import both_ways
+from support import servers_nginx, servers_redis, servers_s3
+
+__all__ = ["light_nvcc", "new_machine"]  # the fixtures
+SECRET = "hunter2-is-no-password"
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[servers_redis.Redis]:
+    with servers_redis.redis(tmp_path / "redis") as made:
+        yield made
+
+
+@pytest.fixture
+def nginx(tmp_path: Path) -> Iterator[servers_nginx.Nginx]:
+    with servers_nginx.nginx(tmp_path / "nginx") as made:
+        yield made
+
+
+@pytest.fixture
+def rgw(tmp_path: Path) -> Iterator[servers_s3.S3]:
+    with servers_s3.rgw(tmp_path / "rgw") as made:
+        yield made
+
+
+def fill(new_machine: NewMachine, url: str, **environ: str) -> None:
+    assert compile_like_plain(new_machine("first", f"{url},rw", **environ)).outcome == "miss"
+
+
+COMMANDS = (("doctor",), ("remote", "status"), ("remote", "test"), ("config",), ("stats",), ("events",))
+
+
+def check_shown(on: Machine) -> None:
+    """In words, by the commands that are there for it; and the secret is nowhere."""
+    for command in COMMANDS:
+        said = on.command(*command)
+        assert b"credentials" in said.stdout or command in COMMANDS[3:], command
+        assert SECRET.encode() not in said.stdout + said.stderr, command
+    for path in (on.directory.parents[1]).rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+        assert SECRET not in path.name
+
+
+def check_refused(on: Machine) -> None:
+    """Compiled as without a remote, which is left alone then; and it is shown why."""
+    assert both_ways(on, *LINE)[2].outcome == "miss"
+    on.wait_for_uploader()
+    assert on.outages() == ["bad_credentials"]
+    check_shown(on)
+
+
+def test_a_wrong_password_of_redis(redis: servers_redis.Redis, new_machine: NewMachine) -> None:
+    fill(new_machine, redis.url())
+    log = {"NVCCACHE_LOG": "../../log"}
+    check_refused(new_machine("two", f"{redis.url(password=SECRET)},rw", **log))
+
+
+def test_a_wrong_password_of_webdav(nginx: servers_nginx.Nginx, new_machine: NewMachine) -> None:
+    fill(new_machine, nginx.url())
+    check_refused(new_machine("two", f"{nginx.url(password=SECRET)},rw", NVCCACHE_LOG="../../log"))
+
+
+@pytest.mark.by_default("secret")
+@pytest.mark.parametrize("wrong", ["secret", "key"])
+def test_wrong_keys_of_s3(rgw: servers_s3.S3, new_machine: NewMachine, wrong: str) -> None:
+    fill(new_machine, rgw.url(), **rgw.environ())
+    keys = rgw.environ(servers_s3.WRONG if wrong == "secret" else servers_s3.UNKNOWN)
+    secret = {"AWS_SECRET_ACCESS_KEY": SECRET} if wrong == "secret" else {}
+    check_refused(new_machine("two", f"{rgw.url()},rw", **keys | secret))
+
+
+def test_a_reader_of_redis_hits_and_does_not_write(
+    redis: servers_redis.Redis, new_machine: NewMachine
+) -> None:
+    fill(new_machine, redis.url())
+    reader = redis.url(user=servers_redis.READER)
+    assert compile_like_plain(new_machine("two", reader)).outcome == "direct_hit"
+    three = new_machine("three", f"{reader},rw")
+    three.write("a.cu", "int other() { return 1; }\n")
+    before = redis.keys()
+    assert both_ways(three, *LINE)[2].outcome == "miss"
+    three.wait_for_uploader()
+    assert redis.keys() == before
+
+
+@pytest.mark.parametrize("half", ["ro", "auth"])
+def test_a_half_of_webdav_that_is_only_read(
+    nginx: servers_nginx.Nginx, new_machine: NewMachine, half: str
+) -> None:
+    fill(new_machine, nginx.url())
+    assert compile_like_plain(new_machine("two", nginx.url(half))).outcome == "direct_hit"
+    three = new_machine("three", f"{nginx.url(half)},rw")
+    three.write("a.cu", "int other() { return 1; }\n")
+    before = sorted(nginx.files.rglob("*"))
+    assert both_ways(three, *LINE)[2].outcome == "miss"
+    three.wait_for_uploader()
+    assert sorted(nginx.files.rglob("*")) == before
+
+
+@pytest.mark.by_default("anonymous")
+@pytest.mark.parametrize("who", ["anonymous", "a user", "a user, at first without rights"])
+def test_s3_with_the_right_to_get_objects_and_no_other(
+    rgw: servers_s3.S3, new_machine: NewMachine, who: str
+) -> None:
+    """What is missing is forbidden then, which is a miss and no fault."""
+    fill(new_machine, rgw.url(), **rgw.environ())
+    url = rgw.url(more="&anonymous=1") if who == "anonymous" else rgw.url()
+    keys = {} if who == "anonymous" else rgw.environ(servers_s3.READER)
+    two = new_machine("two", url, **keys)
+    if "at first" in who:
+        assert compile_like_plain(two).outcome == "miss"
+        two.forget_all()
+    principal = servers_s3.EVERYBODY if who == "anonymous" else servers_s3.READER_PRINCIPAL
+    rgw.allow(principal, "s3:GetObject")
+    two.write("a.cu", "int other() { return 1; }\n")
+    assert both_ways(two, *LINE)[2].outcome == "miss"
+    assert two.outages() == []
+    again = new_machine("again", url, **keys)
+    assert compile_like_plain(again).outcome == "direct_hit"

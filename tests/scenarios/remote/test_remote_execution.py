@@ -1,0 +1,386 @@
+"""Stages on other machines: the objects are plain nvcc's, whatever becomes of the engine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
+
+import casd
+import fake_engine
+import slurm
+from fake_engine import FakeEngine
+from nvccache.machine import slots
+from nvccache.remote_execution import shipped
+from nvccache.store import events
+from scenarios.support.light_by_default import light_nvcc, nvcc, with_real_headers
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+pytestmark = pytest.mark.skipif(
+    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+)
+SOURCE = """
+template <int N> __global__ void kernel(float *p) {
+    float sum = 0;
+    for (int i = 0; i < N; ++i) sum += p[i] * i * 1.5f;
+    p[threadIdx.x] = sum;
+}
+static __device__ int counter;
+__global__ void count() { ++counter; }
+void launch(float *p) { kernel<16><<<1, 32>>>(p); kernel<24><<<1, 32>>>(p); count<<<1, 1>>>(); }
+"""
+# A part of it is worked out by cicc, with the mathematics of its machine.
+MATHEMATICS = "#include <cmath>\n" + SOURCE.replace("1.5f", "sinf(p[i]) * float(pow(1.5, 2.25))")
+TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"]
+
+
+# Pool and breakers are this test's own, whatever else runs on the machine.
+OWN_POOL = """
+from nvccache.machine import slots
+slots.pool_directory.__defaults__ = (({base!r},),)
+"""
+
+
+@pytest.fixture(autouse=True)
+def busy_machine(workspace: Workspace, tmp_path: Path) -> Iterator[None]:
+    """The only core of a pool of one is taken, so that whatever may be sent is sent."""
+    base = tmp_path / "pool"
+    base.mkdir()
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(OWN_POOL.format(base=str(base)))
+    workspace.environ["PYTHONPATH"] = str(tmp_path / "site")
+    with open(f"{slots.pool_directory((str(base),))}/slot-{min(os.sched_getaffinity(0))}", "ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def serve(tmp_path: Path, workspace: Workspace) -> Iterator[Callable[..., FakeEngine]]:
+    started: list[FakeEngine] = []
+
+    def start(trouble: str = "") -> FakeEngine:
+        engine = FakeEngine(tmp_path, trouble)
+        started.append(engine)
+        use(workspace, engine.url + "?queue=2")
+        return engine
+
+    yield start
+    for engine in started:
+        engine.stop()
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> None:
+    """Nothing is overdue, however busy the machine is: what is sent comes back."""
+    site = tmp_path / "site" / "sitecustomize.py"
+    added = "from nvccache.compile import away\naway._LATE_SECONDS = away._PATIENCE = 100.0\n"
+    site.write_text(site.read_text() + added)
+
+
+@pytest.fixture
+def hurried(tmp_path: Path) -> None:
+    """What does not come back at once is overdue, whatever it and sending it are expected to take."""
+    site = tmp_path / "site" / "sitecustomize.py"
+    added = (
+        "from nvccache.compile import away\nfrom nvccache.remote_execution import engine\n"
+        "away._LATE_FACTOR, away._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 0.5, 1e12\n"
+    )
+    site.write_text(site.read_text() + added)
+
+
+def use(workspace: Workspace, url: str) -> None:
+    workspace.environ |= {
+        "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0", "NVCCACHE_JOBS": "1",
+        "NVCCACHE_LOG": str(workspace.directory.parent / "log"),
+    }  # fmt: skip
+
+
+def places(workspace: Workspace) -> dict[str, list[str]]:
+    """Kind of stage -> where those of it ran in the last call, without what that cost."""
+    *_, event = events.read(str(workspace.cache))
+    found: dict[str, list[str]] = {}
+    for stage in event.stages:
+        found.setdefault(stage.kind, []).append(stage.where.partition(" ")[0])
+    return found
+
+
+def assert_same_as_plain(workspace: Workspace, *options: str, source: str = SOURCE) -> None:
+    """Compile with plain nvcc and through the cache, cold: the same object, and nothing said."""
+    workspace.write("a.cu", source)
+    (workspace.directory / "keep").mkdir(exist_ok=True)
+    plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *options, "-keep", "-keep-dir", "keep")
+    cached = workspace.cached("-c", "a.cu", "-o", "a.o", *options)
+    assert (cached.status, cached.stdout, cached.stderr) == (plain.status, plain.stdout, plain.stderr)
+    made, expected = ((workspace.directory / name).read_bytes() for name in ("a.o", "plain.o"))
+    assert made == expected
+
+
+@pytest.mark.usefixtures("patient")
+def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
+    workspace: Workspace, real_nvcc: str, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    workspace = with_real_headers(workspace, real_nvcc)
+    assert_same_as_plain(workspace, *TWO, source=MATHEMATICS)
+    found = places(workspace)
+    assert found["cicc"] == found["ptxas"] == [engine.url] * 2
+    assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
+    told = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode()
+    assert told.count(f"on {engine.url}, ") == 4
+    log = (workspace.directory.parent / "log").read_text()
+    assert log.count("on another machine (queue ") == 4
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_ran_elsewhere_is_found_again(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+    """By the call's record, and by the stages alone, also of calls that send nothing."""
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    ran = engine.executed
+    _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
+    assert counters.outcome == "direct_hit"
+    workspace.forget_calls()
+    del workspace.environ["NVCCACHE_EXECUTOR"]
+    _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
+    assert (counters.outcome, counters.compiled()) == ("stage_hit", {})
+    assert engine.executed == ran == 4
+
+
+@pytest.mark.usefixtures("patient")
+def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-ptx", "a.cu", "-o", "a.ptx")
+    assert places(workspace)["cicc"] == [engine.url]
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached("-ptx", "a.cu", "-o", "a.ptx"))
+    assert "cicc" in counters.hit()
+    for variables in ({"NVVM_IR_VER_CHK": "0"}, {"LC_ALL": "C.UTF-8"}):
+        _, counters = workspace.since(partial(workspace.cached, "-ptx", "a.cu", "-o", "a.ptx", **variables))
+        assert "cicc" in counters.ran(), variables
+
+
+def test_what_ran_here_is_found_by_calls_that_send(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    engine = serve()
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached("-c", "a.cu", "-o", "a.o", *TWO))
+    assert (counters.compiled(), engine.executed) == ({}, 0)
+
+
+@pytest.mark.by_default("-G")
+@pytest.mark.parametrize("options", [["-G"], ["-lineinfo"], ["-Xptxas", "-v", "-lineinfo"]], ids="-".join)
+def test_stages_whose_results_tell_of_places_stay_here(
+    workspace: Workspace, serve: Callable[..., FakeEngine], options: list[str]
+) -> None:
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    assert workspace.cached("-c", "a.cu", "-o", "a.o", *options).status == 0
+    assert engine.executed == 0
+
+
+@pytest.mark.full
+def test_short_stages_stay_here(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+    engine = serve()
+    workspace.environ["NVCCACHE_EXECUTOR_MIN_SECONDS"] = "1000"
+    assert_same_as_plain(workspace, *TWO)
+    assert engine.executed == 0
+
+
+def test_a_variable_that_the_tool_asks_for_keeps_it_here(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", "-ptx", NVVM_IR_VER_CHK="0")
+    assert engine.executed == 0
+
+
+@pytest.mark.by_default(fake_engine.NO_WORKERS, fake_engine.WRONG_DIGEST)
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        fake_engine.NO_WORKERS,
+        fake_engine.WRONG_DIGEST,
+        fake_engine.LOSES_OUTPUT,
+        fake_engine.FAILS,
+        fake_engine.FULL,
+        fake_engine.OTHER_VERSION,
+        fake_engine.DIES,
+        fake_engine.OTHER_CLASS,
+    ],
+)
+def test_whatever_goes_wrong_is_compiled_here(
+    workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str
+) -> None:
+    serve(trouble)
+    assert_same_as_plain(workspace, *TWO)
+    assert {*places(workspace)["cicc"], *places(workspace)["ptxas"]} == {"local"}
+
+
+@pytest.mark.by_default(fake_engine.FULL)
+@pytest.mark.parametrize("trouble", [fake_engine.SILENT, fake_engine.FULL])
+def test_the_next_calls_leave_an_engine_alone_that_is_down(
+    workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str
+) -> None:
+    engine = serve(trouble)
+    workspace.write("a.cu", SOURCE)
+    workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    asked = len(engine.seen)
+    workspace.write("b.cu", SOURCE.replace("1.5", "2.5"))
+    assert workspace.cached("-c", "b.cu", "-o", "b.o", *TWO).status == 0
+    assert len(engine.seen) == asked
+
+
+def test_an_engine_on_which_all_fails_is_left_alone_as_well(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve(fake_engine.FAILS)
+    asked = []
+    for number in range(3):
+        workspace.write("a.cu", SOURCE.replace("1.5", f"{number}.5"))
+        assert workspace.cached("-c", "a.cu", "-o", "a.o", *TWO).status == 0
+        asked.append(engine.executed)
+    assert 4 < asked[1] == asked[2] < 8
+
+
+def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    serve()
+    workspace.write("a.cu", '__global__ void f(int *p) { asm("nonsense %0;" : "=r"(*p)); }\n')
+    plain = workspace.plain("-c", "a.cu", "-o", "a.o", *TWO)
+    cached = workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
+    assert cached.status == plain.status != 0
+    assert b"nonsense" in cached.stderr
+    assert b"said by the worker" not in cached.stderr
+
+
+@pytest.mark.usefixtures("hurried")
+def test_an_overdue_stage_is_run_here_and_the_first_counts(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    engine = serve()
+    engine.delay = 60
+    assert_same_as_plain(workspace, "-arch=sm_80")
+    assert engine.executed
+    assert places(workspace)["cicc"] == ["local"]
+
+
+@pytest.mark.usefixtures("patient")
+def test_no_more_are_away_at_once_than_is_set(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+    engine = serve()
+    engine.delay = 0.3
+    workspace.environ["NVCCACHE_EXECUTOR_JOBS"] = "1"
+    assert_same_as_plain(workspace, *TWO)
+    assert engine.most == 1
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
+    srun.chmod(0o755)
+    text = f"prefix:{shlex.quote(str(srun))} -n1 --"
+    use(workspace, text)
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert_same_as_plain(workspace, *TWO)
+    assert places(workspace)["cicc"] == ["prefix:srun"] * 2
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace: Workspace, tmp_path: Path) -> None:
+    """It ends with success, and the file ends between two lines: ptxas would take it."""
+    launcher = tmp_path / "launcher"
+    cut = """find "${2%/*}" -name '*.ptx' -exec sed -i '/^.visible .entry/,$d' {} +"""
+    launcher.write_text(f'#!/bin/sh\n"$@"\n{cut}\nexit 0\n')
+    launcher.chmod(0o755)
+    use(workspace, f"prefix:{shlex.quote(str(launcher))}")
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert_same_as_plain(workspace, *TWO)
+    assert places(workspace)["cicc"] == ["local"] * 2
+    workspace.forget_calls()
+    workspace.cached("-c", "a.cu", "-o", "again.o", *TWO)
+    made, again = ((workspace.directory / name).read_bytes() for name in ("a.o", "again.o"))
+    assert again == made
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.skipif(
+    not os.environ.get("NVCCACHE_TEST_SLURM") or bool(slurm.missing()),
+    reason="NVCCACHE_TEST_SLURM=1 starts a Slurm here; it needs root, slurm-wlm and munge",
+)
+def test_slurm_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
+    with slurm.serving(tmp_path / "slurm") as conf:
+        use(workspace, "prefix:srun -Q -n1 --input=none --")
+        workspace.environ |= {"NVCCACHE_EXECUTOR_DIR": str(tmp_path / "shared"), "SLURM_CONF": conf}
+        assert_same_as_plain(workspace, *TWO)
+    found = places(workspace)
+    assert found["cicc"] == found["ptxas"] == ["prefix:srun"] * 2
+
+
+def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\necho 'srun: error: Unable to contact slurm controller' >&2\nexit 1\n")
+    srun.chmod(0o755)
+    text = f"prefix:{shlex.quote(str(srun))}"
+    use(workspace, text)
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    assert_same_as_plain(workspace, *TWO)
+    assert "unreachable" in (workspace.directory.parent / "log").read_text()
+
+
+def test_nothing_is_loaded_where_nothing_is_set(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    done = workspace.run(
+        ["python3", "-X", "importtime", "-m", "nvccache", workspace.nvcc, "-c", "a.cu", "-o", "a.o"],
+        PYTHONPATH=os.pathsep.join(sys.path),
+    )
+    assert done.status == 0, done.stderr
+    assert b"nvccache.compile.schedule" in done.stderr
+    loaded = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
+    heavy = [name for name in loaded if name.startswith((b"grpc", b"google.protobuf"))]
+    assert not heavy
+    assert not [name for name in loaded if name.startswith(b"nvccache.remote_execution")]
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
+def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_path: Path) -> None:
+    with casd.serving(tmp_path / "casd") as url:
+        use(workspace, url)
+        assert_same_as_plain(workspace, *TWO)
+        found = places(workspace)
+        assert found["cicc"] == found["ptxas"] == [url] * 2
+        for kind in ("ptx", "cubin"):  # products of a stage that is sent
+            for by in (workspace.plain, workspace.cached):
+                assert by(f"-{kind}", "-arch=sm_86", "a.cu", "-o", f"{by.__name__}.{kind}").status == 0
+            made, expected = (
+                (workspace.directory / f"{name}.{kind}").read_bytes() for name in ("cached", "plain")
+            )
+            assert made == expected
+            assert "local" not in places(workspace).get("ptxas" if kind == "cubin" else "cicc", [])
+
+
+@pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
+def test_an_engine_that_is_killed_in_the_middle_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
+    with casd.serving(tmp_path / "casd") as url:
+        use(workspace, url)
+    assert_same_as_plain(workspace, *TWO)
+    assert {*places(workspace)["cicc"]} == {"local"}

@@ -1,0 +1,155 @@
+"""What is told of stages on other machines adds up to what the engine has seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
+
+import test_remote_execution as sent
+
+import casd
+import fake_engine
+from fake_engine import FakeEngine
+from nvccache.remote_execution import faults, shipped
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+pytestmark = pytest.mark.skipif(
+    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+)
+busy_machine, serve, patient = sent.busy_machine, sent.serve, sent.patient
+
+
+def printed(workspace: Workspace, *words: str) -> str:
+    return workspace.run([sys.executable, "-m", "nvccache", *words]).stdout.decode()
+
+
+def asked(engine: FakeEngine) -> int:
+    """How many stages have come to an engine: each begins by asking what it can do."""
+    return [name for name, _ in engine.seen].count("GetCapabilities")
+
+
+def events_of(workspace: Workspace) -> list[dict[str, Any]]:
+    """The stages of all calls that were sent, as the event log has them."""
+    calls = [json.loads(line) for line in printed(workspace, "events", "--json").splitlines()]
+    found = [stage for call in calls for stage in call["stages"]]
+    return [stage for stage in found if stage["away"] or stage["why_here"]]
+
+
+def stats(workspace: Workspace, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(printed(workspace, "stats", "--json", *words))
+    return found
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_stats_count_is_what_the_engine_has_seen(
+    workspace: Workspace, serve: Callable[..., FakeEngine], tmp_path: Path
+) -> None:
+    """Four stages that run there, four that it has the results of, and then it has no room for any."""
+    workspace.environ["NVCCACHE_STATS_DIR"] = str(tmp_path / "counts")
+    engine = serve()
+    workspace.write("a.cu", sent.SOURCE)
+    for cache in ("first", "second"):
+        workspace.environ["NVCCACHE_DIR"] = str(tmp_path / cache)
+        assert workspace.cached("-c", "a.cu", "-o", "a.o", *sent.TWO).status == 0
+    explained = printed(workspace, "explain", "a.o")
+    assert explained.count(f"  from the action cache of {engine.url}, fetched in ") == 4
+    found = stats(workspace)["executor"]
+    assert (found["sent"], found["came_back"], found["from_action_cache"], found["ran_here"]) == (8, 8, 4, 0)
+    assert engine.executed == 4
+    engine.trouble = fake_engine.FULL
+    workspace.write("b.cu", sent.SOURCE.replace("1.5", "2.5"))
+    assert workspace.cached("-c", "b.cu", "-o", "b.o", *sent.TWO).status == 0
+    sentence = f"  here, though it was sent: {faults.SENTENCES['full']}"
+    here = printed(workspace, "explain", "b.o").count(sentence)
+    assert here >= 1
+    told = stats(workspace)
+    found = told["executor"]
+    assert found["sent"] == asked(engine) == 8 + here
+    assert (found["came_back"], found["reasons"]) == (8, {"full": here})
+    assert told["executor_outage"]["word"] == "full"
+    lines = printed(workspace, "stats").splitlines()
+    assert any(line.startswith("  left alone      nothing is sent until ") for line in lines)
+    costs = [stage["away"] for stage in events_of(workspace) if stage["away"]]
+    for name, part in (("queued", "queue"), ("sending", "send"), ("fetching", "fetch")):
+        assert found[f"seconds_{name}"] == pytest.approx(sum(cost[part] for cost in costs), abs=1e-5)
+    for name, is_cached in (("running", 0), ("saved", 1)):
+        runs = [cost["run"] for cost in costs if cost["is_cached"] == is_cached]
+        assert found[f"seconds_{name}"] == pytest.approx(sum(runs), abs=1e-5)
+        assert len(runs) == 4 and sum(runs) > 0
+    assert found["bytes_sent"] == sum(cost["sent_bytes"] for cost in costs) > 1_000_000
+    assert found["bytes_received"] == sum(cost["fetched_bytes"] for cost in costs) > 0
+    assert stats(workspace, "--since", "1h")["executor"] == found
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_stage_that_was_sent_before_a_call_began_again_is_told_with_its_costs(
+    workspace: Workspace, serve: Callable[..., FakeEngine]
+) -> None:
+    """The host compiler says something of lines that have moved, when cicc is back already."""
+    engine = serve()
+    source = """__global__ void k(float *p) {
+#if __CUDA_ARCH__ == 800
+    *p = 1.0f;
+#endif
+    *p += 2.0f;
+}
+#ifndef __CUDA_ARCH__
+int f(int x) { return x; }
+#endif
+"""
+    line = ["-c", "a.cu", "-o", "a.o", *sent.TWO, "-Xcompiler", "-Wshadow"]
+    workspace.write("a.cu", source)
+    assert workspace.cached(*line).stderr == b""
+    before = asked(engine)
+    shadowed = source.replace("return x;", "{ int x = 3; if (x == 4) return x; } return x;")
+    workspace.write("a.cu", "// moved\n" + shadowed.replace("1.0f", "3.0f"))
+    assert b"shadows a parameter" in workspace.cached(*line).stderr
+    log = (workspace.directory.parent / "log").read_text()
+    again = log.rpartition("there are diagnostics: once more")[2]
+    assert "cicc a.compute_80.cudafe1.stub.c: hit" in again  # by what its first way has stored
+    explained = printed(workspace, "explain", "a.o").splitlines()
+    (cicc,) = [line for line in explained if line.startswith("  cicc compute_80 ")]
+    assert f"  on {engine.url}, " in cicc
+    assert stats(workspace)["executor"]["sent"] == asked(engine) == before + 3
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_a_launcher_took_away_is_told_by_its_program(workspace: Workspace, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nexec "$@"\n')
+    srun.chmod(0o755)
+    sent.use(workspace, f"prefix:{srun}")
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    workspace.write("a.cu", sent.SOURCE)
+    assert workspace.cached("-c", "a.cu", "-o", "a.o", *sent.TWO).status == 0
+    assert printed(workspace, "explain", "a.o").count("  behind srun, ") == 4
+    found = stats(workspace)["executor"]
+    assert (found["sent"], found["came_back"], found["from_action_cache"]) == (4, 4, 0)
+    assert found["seconds_running"] > 0 < found["bytes_received"]
+
+
+@pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
+def test_doctor_knows_a_real_engine(workspace: Workspace, tmp_path: Path) -> None:
+    def findings() -> list[dict[str, Any]]:
+        told = json.loads(printed(workspace, "doctor", "--json"))["findings"]
+        return [finding for finding in told if finding["topic"] == "executor"]
+
+    with casd.serving(tmp_path / "casd") as url:
+        sent.use(workspace, url)
+        (finding,) = findings()
+        assert finding["state"] == "ok"
+        assert finding["text"].startswith(f"`{url}` answers in ")
+    (finding,) = findings()
+    assert (finding["state"], finding["text"]) == ("bad", f"`{url}` cannot be used: unreachable")
+    assert finding["mend"] == ["unset NVCCACHE_EXECUTOR"]

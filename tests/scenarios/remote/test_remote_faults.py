@@ -1,0 +1,176 @@
+"""A remote that fails in any way costs a compile little, once a machine and minute, and never its result.
+
+A call waits for all remotes together as long as NVCCACHE_REMOTE_TIMEOUT says; the calls after it leave the
+remote alone. That is told by the connections that the server has seen, since clocks tell little on a busy
+machine: where a server that never answers was waited for, a call would end by the test's own limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.remote.machines import Machine
+from scenarios.remote.remote_units import (
+    LINE,
+    NewMachine,
+    compile_like_plain,
+    filled,
+    light_nvcc,
+    new_machine,
+)
+from scenarios.support.both_ways import both_ways
+from support import certificates, fault_server, servers, servers_redis
+from support.proxy import proxy
+
+__all__ = ["filled", "light_nvcc", "new_machine"]  # the fixtures
+TIMEOUT = {"NVCCACHE_REMOTE_TIMEOUT": "1"}
+MOST_SECONDS = 30.0  # for a compile of one second on a busy machine
+# What the server does -> the word for it; "" where nothing is wrong with the server.
+FAULTS = {
+    "hang": "timeout",
+    "drip": "timeout",
+    "drip headers": "timeout",
+    "reset": "unreachable",
+    "reset mid-body": "broken",
+    "truncate": "broken",
+    "endless": "",
+    "401": "bad_credentials",
+    "403": "",
+    "404": "",
+    "429": "throttled",
+    "500": "broken",
+    "502": "unreachable",
+    "503": "throttled",
+    "507": "full",
+    "not http": "unreachable",
+    "redirect": "unreachable",
+    "other bytes": "broken",
+    "wrong bytes": "broken",
+}
+assert FAULTS.keys() == set(fault_server.FAULTS)
+
+
+def compile_anew(on: Machine) -> str:
+    """As plain nvcc does, with nothing in the machine's own cache; the outcome."""
+    on.forget_all()
+    begun = time.monotonic()
+    outcome = both_ways(on, *LINE)[2].outcome
+    assert time.monotonic() - begun < MOST_SECONDS
+    return outcome
+
+
+@pytest.mark.by_default("hang", "404", "wrong bytes")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_server_with_a_fault_is_met_once(
+    filled: dict[str, bytes], new_machine: NewMachine, fault: str
+) -> None:
+    with fault_server.store() as store:
+        store.files |= filled
+        store.fault = fault
+        two = new_machine("two", store.url(), **TIMEOUT)
+        assert compile_anew(two) == "miss"
+        met = store.connections
+        assert met
+        assert two.outages() == [FAULTS[fault]][: len(FAULTS[fault])]
+        if two.outages():
+            for _ in range(2):
+                assert compile_anew(two) == "miss"
+            assert store.connections == met
+        else:
+            store.fault = fault_server.GOOD
+            assert compile_anew(two) == "direct_hit"
+
+
+def _url(scheme: str, port: int) -> str:
+    return {
+        "http": f"http://{servers.HOST}:{port}/cache",
+        "redis": f"redis://{servers.HOST}:{port}/0",
+        "s3": f"s3://cache/nv?endpoint=http://{servers.HOST}:{port}&region=us-east-1",
+    }[scheme]
+
+
+@pytest.mark.by_default("silent-redis")
+@pytest.mark.parametrize("scheme", ["http", "redis", "s3"])
+@pytest.mark.parametrize("place", ["closed", "silent", "full_backlog"])
+def test_a_place_without_a_server(new_machine: NewMachine, place: str, scheme: str) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    with getattr(fault_server, place)() as end:
+        two = new_machine("two", _url(scheme, end.port), **TIMEOUT, **keys)
+        assert compile_anew(two) == "miss"
+        met = end.connections
+        assert two.outages() == ["unreachable" if place == "closed" else "timeout"]
+        for _ in range(2):
+            assert compile_anew(two) == "miss"
+        assert end.connections == met
+
+
+@contextlib.contextmanager
+def _speaking_tls(directory: Path, is_expired: bool) -> Iterator[tuple[fault_server.Store, Path]]:
+    authority = certificates.authority(directory)
+    with fault_server.store(authority.sign("server", is_expired)) as store:
+        yield store, authority.certificate
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
+def test_a_private_authority_is_trusted_if_it_is_named(
+    tmp_path: Path, filled: dict[str, bytes], new_machine: NewMachine, is_known: bool
+) -> None:
+    with _speaking_tls(tmp_path / "ca", is_expired=False) as (store, certificate):
+        store.files |= filled
+        trust = {"SSL_CERT_FILE": str(certificate)} if is_known else {}
+        two = new_machine("two", store.url(), **trust)
+        assert compile_anew(two) == ("direct_hit" if is_known else "miss")
+        assert two.outages() == ([] if is_known else ["tls"])
+        assert is_known or not store.requests
+
+
+def test_an_expired_certificate_is_trusted_by_nobody(
+    tmp_path: Path, filled: dict[str, bytes], new_machine: NewMachine
+) -> None:
+    with _speaking_tls(tmp_path / "ca", is_expired=True) as (store, certificate):
+        store.files |= filled
+        two = new_machine("two", store.url(), SSL_CERT_FILE=str(certificate))
+        assert compile_anew(two) == "miss"
+        assert (two.outages(), store.requests) == (["tls"], [])
+
+
+def test_a_full_redis_is_read_and_not_written_to_again(tmp_path: Path, new_machine: NewMachine) -> None:
+    options = ["--maxmemory", "1mb", "--maxmemory-policy", "noeviction"]
+    with servers_redis.redis(tmp_path / "redis", *options) as redis, proxy(redis.port) as line:
+        redis.command("SET", "filler", bytes(1 << 20))
+        one = new_machine("one", f"{redis.url(port=line.port)},rw")
+        assert both_ways(one, *LINE)[2].outcome == "miss"
+        one.wait_for_uploader()
+        tried = [request for request in line.counts.requests if request.startswith("SET")]
+        one.write("a.cu", "int nothing() { return 0; }\n")
+        assert both_ways(one, *LINE)[2].outcome == "miss"
+        one.wait_for_uploader()
+        assert tried == [request for request in line.counts.requests if request.startswith("SET")]
+        assert len(tried) < 10
+
+
+def test_a_remote_that_recovers_is_used_again(filled: dict[str, bytes], new_machine: NewMachine) -> None:
+    """After its minute, by whichever call comes first."""
+    with fault_server.store() as store:
+        store.files |= filled
+        store.fault = "500"
+        two = new_machine("two", store.url(), **TIMEOUT)
+        assert compile_anew(two) == "miss"
+        store.fault = fault_server.GOOD
+        assert compile_anew(two) == "miss"
+        two.let_outages_end()
+        assert compile_anew(two) == "direct_hit"
+        assert two.outages() == []
+
+
+def test_one_that_fails_does_not_hide_the_others(filled: dict[str, bytes], new_machine: NewMachine) -> None:
+    with fault_server.store() as store, fault_server.silent() as end:
+        store.files |= filled
+        two = new_machine("two", f"{_url('http', end.port)} {store.url()}", **TIMEOUT)
+        assert compile_anew(two) == "direct_hit"
+        assert compile_like_plain(two).outcome == "direct_hit"

@@ -1,0 +1,169 @@
+"""What one machine has compiled, another that shares its remote does not compile again.
+
+Homes, caches, checkouts and users are different. Every compile is compared with plain nvcc's: status, streams
+and products.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scenarios.remote.remote_units import (
+    HEADER,
+    LINE,
+    SOURCE,
+    TWO,
+    NewMachine,
+    compile_like_plain,
+    files,
+    light_nvcc,
+    new_machine,
+)
+from scenarios.remote.remotes import BY_DEFAULT, KINDS, remote
+from scenarios.remote.sealed import opened
+from scenarios.support.at_once import LEAF_TOOLS
+from scenarios.support.both_ways import both_ways
+from scenarios.support.light_toolkit import architectures
+from scenarios.support.rebuilds import HOST_OPTIONS
+from unprivileged import NOBODY
+
+__all__ = ["files", "light_nvcc", "new_machine"]  # the fixtures
+STRACE = shutil.which("strace")
+DEVICE_COMPILERS = {"cicc", "ptxas"}
+
+
+@pytest.mark.by_default(*BY_DEFAULT)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_machine_compiles_nothing(tmp_path: Path, new_machine: NewMachine, kind: str) -> None:
+    # A server of this kind that is started for the test, and how machines reach it.
+    with remote(kind, tmp_path / "remote") as shared:
+        # The first machine has an empty cache and may write (`,rw`); what it made is sent before we go on.
+        one = new_machine("one", f"{shared.url},rw", **shared.environ)
+        assert compile_like_plain(one, *TWO).outcome == "miss"
+        # Another home, cache and checkout. The object is compared with the one that plain nvcc makes there.
+        two = new_machine("two", shared.url, **shared.environ)
+        counters = compile_like_plain(two, *TWO)
+        assert (counters.outcome, counters.ran()) == ("direct_hit", {})
+        # What came from the server is in the own cache then.
+        two.environ["NVCCACHE_REMOTE"] = ""
+        assert compile_like_plain(two, *TWO).outcome == "direct_hit"
+
+
+@pytest.mark.skipif(not STRACE, reason="strace is not installed")
+def test_a_hit_of_a_remote_starts_no_compiler(tmp_path: Path, new_machine: NewMachine) -> None:
+    url = f"file://{tmp_path}/remote"
+    compile_like_plain(new_machine("one", f"{url},rw"))
+    two = new_machine("two", url)
+    log = tmp_path / "trace"
+    two.prefix = (*two.prefix, STRACE or "", "-f", "-e", "trace=execve", "-o", str(log))
+    assert two.cached(*LINE, *HOST_OPTIONS).status == 0
+    started = re.findall(r'execve\("([^"]+)".* = 0$', log.read_text(), re.MULTILINE)
+    compilers = LEAF_TOOLS - {"cc1plus"}  # which nvcc's dry run asks for the compiler's macros
+    assert not compilers & {os.path.basename(path) for path in started}
+
+
+def test_another_user_of_another_machine(tmp_path: Path, new_machine: NewMachine, files) -> None:
+    """Who can read all that root can, since the environment of the tests may lie below root's home."""
+    compile_like_plain(new_machine("one", f"{files.url()},rw"))
+    two = new_machine("two", files.url())
+    two.become(NOBODY)
+    assert two.run(["id", "-u"]).stdout == b"%d\n" % NOBODY
+    assert compile_like_plain(two).outcome == "direct_hit"
+
+
+# Name -> the options of the second machine, and its source as it is there.
+EDITS = {
+    "an architecture dropped": ((*architectures(80),), SOURCE),
+    "a comment edited": (TWO, SOURCE.replace("What a step is", "How far a step goes, and where to")),
+    "a host option added": ((*TWO, "-Xcompiler=-Wall"), SOURCE),
+    "an include directory added": ((*TWO, "-Ielsewhere"), SOURCE),
+}
+
+
+@pytest.mark.by_default("an architecture dropped", "a comment edited")
+@pytest.mark.parametrize("edit", EDITS)
+def test_device_code_that_stays_the_same_is_not_compiled(files, new_machine: NewMachine, edit: str) -> None:
+    compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
+    two = new_machine("two", files.url())
+    options, source = EDITS[edit]
+    two.write("a.cu", source)
+    assert not DEVICE_COMPILERS & compile_like_plain(two, *options).ran().keys()
+
+
+def test_a_changed_header_is_noticed(files, new_machine: NewMachine) -> None:
+    compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
+    two = new_machine("two", files.url())
+    two.write("include/step.h", HEADER.replace("1", "2"))
+    assert compile_like_plain(two, *TWO).ran().keys() >= DEVICE_COMPILERS
+
+
+def test_a_remote_that_is_only_read_is_never_written_to(files, new_machine: NewMachine) -> None:
+    """The machine's own cache is."""
+    one = new_machine("one", files.url())
+    assert compile_like_plain(one).outcome == "miss"
+    assert files.requests and not files.written()
+    assert not files.files
+    files.forget()
+    assert compile_like_plain(one).outcome == "direct_hit"
+    assert not files.requests
+
+
+def test_a_server_that_forbids_writing_is_not_asked_again(files, new_machine: NewMachine) -> None:
+    files.is_read_only = True
+    one = new_machine("one", f"{files.url()},rw")
+    for number in range(3):
+        one.write("a.cu", SOURCE + f"int number() {{ return {number}; }}\n")
+        assert both_ways(one, *LINE)[2].outcome in ("miss", "partial_hit")
+        if not number:
+            one.wait_for_uploader()
+            tried = len(files.written())
+    one.wait_for_uploader()
+    assert 0 < tried == len(files.written())
+
+
+def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine: NewMachine) -> None:
+    main, pull_request = files.url("main"), files.url("pr-1")
+    compile_like_plain(new_machine("one", f"{main},rw"))
+    of_main = dict(files.files)
+    two = new_machine("two", f"{pull_request},rw {main}")
+    assert compile_like_plain(two).outcome == "direct_hit"
+    edited = SOURCE.replace("return STEP", "return STEP + 41")
+    two.write("a.cu", edited)
+    assert compile_like_plain(two).outcome != "direct_hit"
+    assert {name: files.files[name] for name in of_main} == of_main
+    assert {name.split("/")[1] for name in files.files.keys() - of_main.keys()} == {"pr-1"}
+    three = new_machine("three", f"{pull_request} {main}")
+    assert compile_like_plain(three).outcome == "direct_hit"
+    three.write("a.cu", edited)
+    assert compile_like_plain(three).outcome == "direct_hit"
+    four = new_machine("four", main)
+    four.write("a.cu", edited)
+    assert compile_like_plain(four).outcome != "direct_hit"
+
+
+@pytest.mark.by_default("blob")
+@pytest.mark.parametrize("kind", ["blob", "bundle", "stage"])
+def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine: NewMachine, kind: str) -> None:
+    """What a server has thrown away for the sake of room."""
+    compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
+    lost = [name for name, content in files.files.items() if opened(content).bucket.startswith(kind)]
+    assert lost or kind == "stage"
+    for name in lost:
+        del files.files[name]
+    two = new_machine("two", f"{files.url()},rw")
+    outcome = compile_like_plain(two, *TWO).outcome
+    assert outcome != "direct_hit" or not lost
+    assert compile_like_plain(new_machine("three", files.url()), *TWO).outcome == "direct_hit"
+
+
+def test_names_on_a_remote_tell_nothing(files, new_machine: NewMachine) -> None:
+    """They are digests of bucket and key, and what lies under them says both."""
+    compile_like_plain(new_machine("one", f"{files.url()},rw"))
+    for name, content in files.files.items():
+        assert re.fullmatch(r"/cache/1/([0-9a-f]{2})/\1[0-9a-f]{62}", name)
+        assert name == f"/cache/{opened(content).name}"

@@ -1,0 +1,98 @@
+"""Many machines that fill one remote at once: nothing is lost, and one that comes later compiles nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from nvccache.remote import uploads
+from scenarios.remote.machines import Machine
+from scenarios.remote.remote_units import SOURCE, TWO, NewMachine, light_nvcc, new_machine
+from scenarios.remote.remotes import remote
+from scenarios.support.rebuilds import HOST_OPTIONS
+from support.proxy import Proxy, proxy
+from workspaces import OLD_ENOUGH
+
+__all__ = ["light_nvcc", "new_machine"]  # the fixtures
+UNITS = 4
+OPTIONS = ((), TWO)  # of which every second machine has the other
+
+
+def check_out(on: Machine) -> list[str]:
+    """A project of some units, each with another kernel; some are common to all machines."""
+    names = [f"unit{number}.cu" for number in range(UNITS)]
+    for number, name in enumerate(names):
+        on.write(name, SOURCE + f"__global__ void kernel{number}(int *p) {{ *p = {number}; }}\n")
+    return names
+
+
+def begin(on: Machine, names: Sequence[str], options: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Compile all units, one after the other, in a process that is not waited for."""
+    words = ["-Iinclude", *options, *HOST_OPTIONS]
+    lines = [[str(launcher_of_tree()), on.nvcc, "-c", name, "-o", f"{name}.o", *words] for name in names]
+    script = "import subprocess, sys; sys.exit(max(subprocess.call(line) for line in " + repr(lines) + "))"
+    return subprocess.Popen(
+        [*on.prefix, sys.executable, "-c", script],
+        cwd=on.directory,
+        env=on.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def send_what_is_left(on: Machine) -> None:
+    """A machine that was busy may have found the remote too slow, and left it alone."""
+    on.wait_for_uploader()
+    on.let_outages_end()
+    for _ in range(3):
+        if uploads.pending(str(on.cache)):
+            on.command("remote", "push", "--pending")
+    assert not uploads.pending(str(on.cache)), on.command("remote", "status").stdout.decode()
+
+
+def outcome_of(on: Machine, name: str, options: Sequence[str]) -> str:
+    result, counters = on.since(lambda: on.compile(name, "-o", f"{name}.o", "-Iinclude", *options))
+    assert (result.status, result.stderr) == (0, b"")
+    return counters.outcome
+
+
+@pytest.mark.by_default("files-3")
+@pytest.mark.parametrize("count", [3, 16])
+@pytest.mark.parametrize("kind", ["files", "directory", "redis", "nginx", "rgw"])
+def test_a_later_machine_compiles_nothing(
+    tmp_path: Path, new_machine: NewMachine, kind: str, count: int
+) -> None:
+    """Bundles are merged by reading, merging and writing; what is lost by that is put there again."""
+    with remote(kind, tmp_path / "remote") as shared, proxy(shared.port or 1) as line:
+        url = shared.url.replace(f":{shared.port}/", f":{line.port}/") if shared.port else shared.url
+        url = url.replace(f":{shared.port}&", f":{line.port}&") if shared.port else url
+        machines = [new_machine(f"m{number}", f"{url},rw", **shared.environ) for number in range(count)]
+        names = [check_out(each) for each in machines].pop()
+        time.sleep(OLD_ENOUGH)
+        builds = [begin(each, names, OPTIONS[number % 2]) for number, each in enumerate(machines)]
+        for build in builds:
+            said = build.communicate(timeout=600)[0]
+            assert (build.returncode, said) == (0, b"")
+        for each in machines:
+            send_what_is_left(each)
+        _report(f"filling by {count} machines", line, count * UNITS)
+        line.forget()
+        for number, options in enumerate(OPTIONS):
+            late = new_machine(f"late{number}", url, **shared.environ)
+            assert [outcome_of(late, name, options) for name in check_out(late)] == ["direct_hit"] * UNITS
+        _report("hits", line, len(OPTIONS) * UNITS)
+
+
+def _report(what: str, line: Proxy, units: int) -> None:
+    """Shown by pytest's `-rP`."""
+    counts = line.counts
+    figures = (len(counts.requests), counts.connections, counts.sent, counts.received)
+    requests, connections, sent, received = (round(figure / units, 1) for figure in figures)
+    print(f"{what}, a unit: {requests} requests, {connections} connections, {sent} B out, {received} B in")

@@ -1,0 +1,202 @@
+"""Whoever may write to a remote plants entries there: none is worth more than its digest, none does harm.
+
+Every object of a remote is replaced by a crafted one, of each kind in turn (poison.py). The compile is then
+plain nvcc's, with a bounded memory, before long; and nothing outside the machine's own cache and products was
+written. That holds as well for contents that were sealed by somebody who knows how, but for one thing, which
+SECURITY.md states: whoever may write *valid* entries decides what a call is answered with.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from scenarios.remote import poison
+from scenarios.remote.machines import Machine
+from scenarios.remote.remote_units import (
+    LINE,
+    TWO,
+    NewMachine,
+    compile_like_plain,
+    filled,
+    light_nvcc,
+    new_machine,
+)
+from scenarios.remote.sealed import Sealed, opened
+from scenarios.support.both_ways import both_ways
+from scenarios.support.rebuilds import HOST_OPTIONS
+from support import fault_server
+
+__all__ = ["filled", "light_nvcc", "new_machine"]  # the fixtures
+SECRET = b"-----BEGIN PRIVATE KEY-----\n"
+MOST_MEMORY = 1 << 30  # bytes of data of any process; the tools need a tenth of that
+ROUNDS = range(4)
+_SEALED = tuple(poison.sealed_mutations("", ""))
+
+
+class Outside:
+    """What a machine must not touch: a secret, a FIFO, and what lies beside its checkout."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self.directory = directory
+        self.victim, self.fifo = directory / "key", directory / "fifo"
+        self.victim.write_bytes(SECRET)
+        os.mkfifo(self.fifo)
+        os.utime(self.victim, (10**9, 10**9))
+        self.before = self.now()
+
+    def now(self) -> list[tuple[str, int, int]]:
+        found = sorted(self.directory.rglob("*"))
+        return [(path.name, path.lstat().st_mode, path.lstat().st_mtime_ns) for path in found]
+
+
+def limited(made: Machine) -> Machine:
+    if not shutil.which("prlimit"):
+        pytest.skip("`prlimit` is not installed")
+    made.prefix = (*made.prefix, "prlimit", f"--data={MOST_MEMORY}", "--")
+    return made
+
+
+def planted(
+    filled: dict[str, bytes], mutation: poison.Mutation, choose: random.Random, share: float
+) -> dict[str, bytes]:
+    """The files of a server, each replaced with this chance."""
+    whole = {name: opened(content) for name, content in filled.items()}
+    everything: list[Sealed] = list(whole.values())
+    return {
+        name: mutation(one, everything, choose) if choose.random() < share else filled[name]
+        for name, one in whole.items()
+    }
+
+
+@pytest.mark.by_default("swapped names-0", "a bomb-0")
+@pytest.mark.parametrize("round_", ROUNDS)
+@pytest.mark.parametrize("kind", poison.RAW)
+def test_what_is_not_sealed_right_is_not_there(
+    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path, kind: str, round_: int
+) -> None:
+    """All objects in the first round, some in the others."""
+    choose = random.Random(f"{kind} {round_}")
+    outside = Outside(tmp_path / "outside")
+    with fault_server.store() as store:
+        store.files = planted(filled, poison.RAW[kind], choose, 0.5 if round_ else 1.0)
+        two = limited(new_machine("two", store.url()))
+        counters = compile_like_plain(two, *choose.choice(((), TWO)))
+        assert round_ or counters.outcome == "miss"
+        two.environ["NVCCACHE_REMOTE"] = ""
+        compile_like_plain(two)
+    assert outside.now() == outside.before
+
+
+@pytest.mark.by_default("a hostile blob-0", "a victim's path-0")
+@pytest.mark.parametrize("round_", ROUNDS)
+@pytest.mark.parametrize("kind", _SEALED)
+def test_what_is_sealed_by_somebody_else_stays_in_its_place(
+    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path, kind: str, round_: int
+) -> None:
+    """A product may be another one of those that have the right digest; a compile neither fails nor hangs."""
+    choose = random.Random(f"{kind} {round_}")
+    outside = Outside(tmp_path / "outside")
+    mutation = poison.sealed_mutations(str(outside.victim), str(outside.fifo))[kind]
+    with fault_server.store() as store:
+        store.files = planted(filled, mutation, choose, 0.3 if round_ else 1.0)
+        # Entries that contradict each other are a fault, and nvcc compiles by itself.
+        two = limited(new_machine("two", store.url(), NVCCACHE_STRICT=""))
+        before = files_of(two)
+        result = two.cached(*LINE, *choose.choice(((), TWO)), *HOST_OPTIONS)
+        assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+        made = two.directory / "a.o"
+        assert made.read_bytes() not in (b"", poison.HOSTILE)
+        assert made.read_bytes().startswith(b"\x7fELF")
+        made.unlink()
+        assert files_of(two) == before
+    assert outside.now() == outside.before
+
+
+def files_of(on: Machine) -> dict[str, bytes]:
+    """Everything of a machine's but its cache and what its processes share."""
+    root = on.directory.parents[1]
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for folder in ("work", "home")
+        for path in sorted((root / folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_blob_is_used_by_its_digest_only(filled: dict[str, bytes], new_machine: NewMachine) -> None:
+    """All blobs are somebody else's, everything else is right: no part of them gets anywhere."""
+    choose = random.Random(1)
+    with fault_server.store() as store:
+        hostile = poison.sealed_mutations("", "")["a hostile blob"]
+        blobs = {name for name, content in filled.items() if opened(content).bucket.startswith("blob")}
+        crafted = planted(filled, hostile, choose, 1.0)
+        store.files = filled | {name: crafted[name] for name in blobs}
+        two = new_machine("two", store.url())
+        assert both_ways(two, *LINE)[2].outcome != "direct_hit"
+        assert not any(path.read_bytes() == poison.HOSTILE for path in two.cache.rglob("*") if path.is_file())
+
+
+PLANTS = ("link to a file", "link to a folder", "fifo", "device", "folder", "socket", "huge", "second name")
+
+
+@pytest.mark.by_default("fifo", "link to a file")
+@pytest.mark.parametrize("kind", PLANTS)
+def test_what_lies_in_a_shared_directory_leads_nowhere(
+    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path, kind: str
+) -> None:
+    """In the place of every object; then the machine writes there, and only there."""
+    outside = Outside(tmp_path / "outside")
+    shared = tmp_path / "remote"
+    for name in filled:
+        path = shared / name.removeprefix("/cache/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _plant(path, kind, outside)
+    two = limited(new_machine("two", f"file://{shared},rw"))
+    assert both_ways(two, *LINE)[2].outcome == "miss"
+    two.wait_for_uploader()
+    assert outside.now() == outside.before
+    assert outside.victim.read_bytes() == SECRET
+
+
+def test_folders_of_a_shared_directory_that_are_links_are_not_followed(
+    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path
+) -> None:
+    outside = Outside(tmp_path / "outside")
+    (tmp_path / "remote").mkdir()
+    (tmp_path / "remote" / "1").symlink_to(outside.directory)
+    two = new_machine("two", f"file://{tmp_path / 'remote'},rw")
+    assert both_ways(two, *LINE)[2].outcome == "miss"
+    two.wait_for_uploader()
+    assert outside.now() == outside.before
+
+
+def _plant(path: Path, kind: str, outside: Outside) -> None:
+    if kind == "link to a file":
+        path.symlink_to(outside.victim)
+    elif kind == "link to a folder":
+        path.symlink_to(outside.directory)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        (path / "x").mkdir(parents=True)
+    elif kind == "socket":
+        here = os.getcwd()
+        os.chdir(path.parent)  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("s")
+            os.rename("s", path.name)
+        os.chdir(here)
+    elif kind == "huge":
+        with path.open("wb") as stream:
+            stream.truncate(1 << 42)
+    elif kind == "second name":
+        os.link(outside.victim, path)

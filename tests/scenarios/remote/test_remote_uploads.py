@@ -1,0 +1,136 @@
+"""What a call has made is sent by a process that nobody waits for, or by a command that waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvccache.remote import uploads, url
+from nvccache.store.directory import Directory
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from support import servers_redis
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+LINE = ("-arch=sm_80", "-c", "a.cu", "-o", "a.o")
+SOURCE = "__global__ void k(int *p) { *p = 1; }\n"
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that accepts, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture(autouse=True)
+def no_outages() -> Iterator[None]:
+    """What a test finds out of a server is not for the next one."""
+    yield
+    from nvccache.machine import slots
+
+    folder = slots.pool_directory()
+    for name in os.listdir(folder):
+        if name.startswith("remote-"):
+            os.unlink(f"{folder}/{name}")
+
+
+def command(workspace: Workspace, *words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    environ = {**workspace.environ, **variables}
+    argv = [sys.executable, "-m", "nvccache", *words]
+    return subprocess.run(argv, cwd=workspace.directory, env=environ, capture_output=True, check=False)
+
+
+def pending(workspace: Workspace) -> int:
+    return len(uploads.pending(str(workspace.cache)))
+
+
+def wait_for_uploads(workspace: Workspace) -> None:
+    until = time.monotonic() + 60
+    while pending(workspace) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert pending(workspace) == 0
+
+
+def test_nobody_waits_for_what_is_sent(workspace: Workspace, silent: int) -> None:
+    """Pipes are closed, and the call is over, while the uploader still waits for its server."""
+    workspace.write("a.cu", SOURCE)
+    remote = f"redis://127.0.0.1:{silent}?prefix=p{silent},rw"
+    done = workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_REMOTE_TIMEOUT="0.2")
+    assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
+    assert pending(workspace) == 1
+
+
+def test_what_a_build_has_made_gets_there_by_itself(workspace: Workspace, tmp_path: Path) -> None:
+    remote = f"file://{tmp_path}/far,rw"
+    for name in ("a", "b"):
+        workspace.write(f"{name}.cu", SOURCE.replace("1", str(ord(name))))
+        line = ("-arch=sm_80", "-c", f"{name}.cu", "-o", f"{name}.o")
+        assert workspace.cached(*line, NVCCACHE_REMOTE=remote).status == 0
+    wait_for_uploads(workspace)
+    (workspace.directory / "a.o").unlink()
+    elsewhere = str(tmp_path / "another-cache")
+    done = workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_DIR=elsewhere)
+    assert done.status == 0
+    told = json.loads(command(workspace, "stats", "--json", NVCCACHE_DIR=elsewhere).stdout)
+    assert told["calls"]["direct_hit"] == 1
+
+
+def test_an_uploader_that_is_killed_loses_nothing(workspace: Workspace, silent: int, tmp_path: Path) -> None:
+    workspace.write("a.cu", SOURCE)
+    remote = f"redis://127.0.0.1:{silent}?prefix=k{silent},rw"
+    workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_REMOTE_TIMEOUT="0.2")
+    (parsed,) = url.parse(remote)
+    root = Directory(str(workspace.cache))
+    (name, _), *_ = uploads.pending(root, parsed.identity)
+    items = uploads.read(root, name)
+    mark = f"send_queued\0{workspace.cache}\0".encode()
+    for found in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            is_ours = found.read_bytes().endswith(mark)
+        except OSError:
+            continue
+        if is_ours:
+            os.kill(int(found.parent.name), 9)
+    assert uploads.read(root, name).keys() == items.keys()
+
+
+def test_push_to_redis_waits_and_tells(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("a.cu", SOURCE)
+    with servers_redis.redis(tmp_path / "redis") as redis:
+        assert workspace.cached(*LINE).status == 0
+        right = f"{redis.url()},rw"
+        wrong = f"{redis.url(password='sesame')},rw"
+        done = command(workspace, "remote", "push", "--all", NVCCACHE_REMOTE=wrong)
+        assert (done.returncode, b"credentials" in done.stdout) == (1, True)
+        assert b"sesame" not in done.stdout + done.stderr
+        read_only = f"{redis.url(servers_redis.READER)},rw"
+        done = command(workspace, "remote", "test", NVCCACHE_REMOTE=read_only)
+        assert done.returncode == 1
+        done = command(workspace, "remote", "test", NVCCACHE_REMOTE=right)
+        assert done.returncode == 0, done
+        done = command(workspace, "remote", "push", "--all", "--json", NVCCACHE_REMOTE=right)
+        assert done.returncode == 0, done
+        sent = json.loads(done.stdout)["remotes"][0]["objects"]
+        assert len(redis.keys()) >= sent > 0
+        elsewhere = str(tmp_path / "another-cache")
+        done = command(workspace, "remote", "pull", NVCCACHE_REMOTE=right, NVCCACHE_DIR=elsewhere)
+        assert (done.returncode, done.stderr) == (0, b"")
+        done = command(workspace, "remote", "status", "--list", "--json", NVCCACHE_REMOTE=right)
+        assert json.loads(done.stdout)["remotes"][0]["objects"] == len(redis.keys())
+        (workspace.directory / "a.o").unlink()
+        assert workspace.cached(*LINE, NVCCACHE_DIR=elsewhere, NVCCACHE_REMOTE=right).status == 0
+        told = json.loads(command(workspace, "stats", "--json", NVCCACHE_DIR=elsewhere).stdout)
+        assert told["calls"]["direct_hit"] == 1
+        done = command(workspace, "remote", "prune", "--max-size", "1K", NVCCACHE_REMOTE=right)
+        assert done.returncode == 0, done
+        assert len(redis.keys()) < sent

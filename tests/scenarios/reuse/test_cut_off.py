@@ -1,0 +1,260 @@
+"""Early cut-off: an edit makes those stages run again whose inputs say something else, and no others.
+
+What the lines of a text reach is in test_cut_off_lines.py, what compilers say of moved text in
+test_cut_off_diagnostics.py, and module ids are in test_cut_off_ids.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scenarios.support.edits import BACK, COMMENT, FRONT, Files, check_edit, compare, compile_once, moved, put
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+OTHER_CXX = os.environ.get("NVCCACHE_TEST_OTHER_CXX", "")
+SOURCE = """#include "h.h"
+#pragma nv_diag_suppress 550
+__device__ int twice(int x) {
+#ifdef __CUDA_ARCH__
+  int sum = x + x;
+#else
+  int sum = x;
+#endif
+  return sum;
+}
+__global__ void kernel(int *x) { *x = twice(*x) + STEP; }
+#ifndef __CUDA_ARCH__
+int host() { return 1; }
+#endif
+int launch(int *x) { kernel<<<1, 32>>>(x); return STEP; }
+"""
+HEADER = "#define STEP 3\ninline int of_header(int x) { return x; }\n"
+BEFORE: Files = {"a.cu": SOURCE, "h.h": HEADER}
+GENCODES = {number: ("-gencode", f"arch=compute_{number},code=sm_{number}") for number in (75, 80, 86, 90)}
+
+
+def edit(old: str, new: str, **others: str | None) -> Files:
+    assert old in SOURCE
+    return {"a.cu": SOURCE.replace(old, new), **others}
+
+
+EDITS: dict[str, tuple[Files, set[str]]] = {
+    "a comment above": ({"a.cu": COMMENT + SOURCE}, set()),
+    "a comment below": ({"a.cu": SOURCE + COMMENT}, set()),
+    "a comment on a line": (edit("return sum;", "return sum;  // a comment"), set()),
+    "a comment on a line of its own": (edit("  return sum;", "  // a comment\n  return sum;"), set()),
+    "many blank lines": (edit("  return sum;", "\n" * 40 + "  return sum;"), set()),
+    "a comment in a header": ({"h.h": COMMENT + HEADER}, set()),
+    "a macro that nothing uses": ({"a.cu": "#define UNUSED 1\n" + SOURCE}, set()),
+    "a branch not taken": (edit("__device__", "#if 0\nno text\n#endif\n__device__"), set()),
+    "a header that says nothing": (edit("__dev", '#include "n.h"\n__dev', **{"n.h": "#define N 1\n"}), set()),
+    "a header of another name": (edit("h.h", "g.h", **{"h.h": None, "g.h": HEADER}), set()),
+    "another line number": (edit("__device__", "#line 900\n__device__"), set()),
+    "another name for the source": (
+        edit("__device__", '#line 2 "other.cu"\n__device__'),
+        {*FRONT, "host_compile"},
+    ),
+    "the header's text in the source": (edit('#include "h.h"\n', HEADER), {*FRONT, "host_compile"}),
+    "a part for the host alone": (edit("return 1;", "return 2;"), {"cudafe", "host_compile"}),
+    "a part for both": (edit("return STEP;", "return STEP + 1;"), {*FRONT, "host_compile"}),
+    "what leaves the host code as it is": (edit("suppress 550", "suppress 552"), FRONT),
+    "what leaves the PTX as it is": (edit("int sum = x + x", "int sum = 2 * x"), {"cicc"}),
+    "a part for the device alone": (edit("int sum = x + x", "int sum = x * x"), {"cicc", *BACK}),
+}
+
+
+@pytest.mark.by_default("a comment above", "a header that says nothing", "what leaves the PTX as it is")
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_makes_those_stages_run_whose_inputs_say_something_else(
+    workspace: Workspace, name: str
+) -> None:
+    """And none when it is taken back."""
+    # A row is the files that are other ones after the edit, and the stages that then have to run. That of
+    # "what leaves the PTX as it is" says: cicc reads other text, makes the same PTX, and all behind it hit.
+    after, ran = EDITS[name]
+    # Compiles, edits, compiles again and compares with plain nvcc's object; the call as such is forgotten.
+    counters = check_edit(workspace, (BEFORE, after))
+    # Exactly these: a stage too few may be stale, a stage too many is time that the user pays.
+    assert set(counters.compiled()) == ran
+    put(workspace, {**dict.fromkeys(after), **BEFORE})
+    argv = ("-c", "a.cu")
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached(*argv, "-o", "a.o"))
+    assert counters.compiled() == {}
+
+
+@pytest.mark.by_default("-Xptxas -O1-")
+@pytest.mark.parametrize(
+    ("options", "ran"),
+    [
+        (("-DUNUSED=1",), set()),
+        (("-Xptxas", "-O1"), BACK),
+        (("-Xcompiler", "-fPIC"), {"host_compile"}),
+        (("-Xcompiler", "-Wall,-Wextra"), {"host_compile"}),
+        (("-Xfatbin", "-compress-all"), {"fatbinary", "host_compile"}),
+        (("-I.",), {"host_compile"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
+    workspace: Workspace, options: tuple[str, ...], ran: set[str]
+) -> None:
+    after: Files = {"a.cu": COMMENT + SOURCE}
+    assert set(check_edit(workspace, (BEFORE, after), then=options).compiled()) == ran
+
+
+@pytest.mark.full
+def test_another_host_compiler_makes_no_ptxas_run(workspace: Workspace) -> None:
+    """Its own headers and version are in the text that the stages before read."""
+    if not OTHER_CXX:
+        pytest.skip("NVCCACHE_TEST_OTHER_CXX names no other host compiler")
+    counters = check_edit(workspace, (BEFORE, {}), then=("-ccbin", OTHER_CXX))
+    assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
+    counters = check_edit(workspace, (BEFORE, {"a.cu": COMMENT + SOURCE}), then=("-ccbin", OTHER_CXX))
+    assert counters.compiled() == {}
+
+
+def architectures(*numbers: int) -> list[str]:
+    return [word for number in numbers for word in GENCODES[number]]
+
+
+@pytest.mark.full
+def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
+    put(workspace, BEFORE)
+    compile_once(workspace, ("-c", "a.cu", *architectures(75, 80, 86)))
+    put(workspace, {"a.cu": COMMENT + SOURCE})
+    _, counters = compare(workspace, ("-c", "a.cu", *architectures(75, 80, 86, 90)))
+    assert counters.compiled() == {"cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
+    _, counters = compare(workspace, ("-c", "a.cu", *architectures(75)))
+    assert set(counters.compiled()) == {"fatbinary", "host_compile"}
+
+
+@pytest.mark.by_default("-cubin")
+@pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin", "-dc"])
+def test_the_other_modes(workspace: Workspace, mode: str) -> None:
+    put(workspace, BEFORE)
+    argv = (mode, "a.cu", *architectures(80, 90)[: 4 if mode in ("-fatbin", "-dc") else 2])
+    compile_once(workspace, argv, "a.out")
+    put(workspace, {"a.cu": COMMENT + SOURCE, "h.h": COMMENT + HEADER})
+    _, counters = compare(workspace, argv, "a.out")
+    assert counters.compiled() == {}
+    put(workspace, edit("x + x", "x * x"))
+    _, counters = compare(workspace, argv, "a.out")
+    assert "cicc" in counters.compiled()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("inline", ["", 'asm volatile("no.such.instruction;");'], ids=["right", "wrong"])
+def test_ptx_that_nvcc_has_checked(workspace: Workspace, inline: str) -> None:
+    """Newer toolkits do so for newer architectures. What lies there from before says nothing."""
+    argv = ("-ptx", "a.cu", "-arch=sm_90", "-o", "a.ptx")
+    put(workspace, BEFORE)
+    if b"ptxas -arch" not in workspace.plain(*argv, "--dryrun").stderr:
+        pytest.skip("this toolkit does not check it")
+    assert workspace.plain(*argv).status == 0
+    put(workspace, edit("{ *x = twice", f"{{ {inline} *x = twice"))
+    if not inline:
+        (workspace.directory / "a.ptx").unlink()
+    result, counters = workspace.since(lambda: workspace.cached(*argv))
+    assert result == workspace.plain(*argv)
+    assert counters.outcome == ("failed" if inline else "miss")
+
+
+@pytest.mark.full
+def test_a_header_that_several_units_include(workspace: Workspace) -> None:
+    put(workspace, BEFORE)
+    units = ("a.cu", "b.cu")
+    for unit in units:
+        put(workspace, {unit: SOURCE.replace("launch", f"launch_{unit[0]}")})
+        compile_once(workspace, ("-c", unit))
+    put(workspace, {"h.h": COMMENT + HEADER})
+    for unit in units:
+        _, counters = compare(workspace, ("-c", unit))
+        assert counters.compiled() == {}
+    put(workspace, {"h.h": HEADER.replace("3", "4")})
+    _, counters = compare(workspace, ("-c", "b.cu"))
+    assert set(counters.compiled()) == {*FRONT, *BACK}
+
+
+def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) -> None:
+    put(workspace, BEFORE)
+    argv = ("-c", "a.cu", "-MD", "-MF", "a.d")
+    compile_once(workspace, argv)
+    put(workspace, {"a.cu": '#include "n.h"\n' + SOURCE, "n.h": COMMENT})
+    (workspace.directory / "a.d").unlink()
+    workspace.cached(*argv, "-o", "a.o")
+    found = (workspace.directory / "a.d").read_bytes()
+    workspace.forget_calls()
+    _, counters = compare(workspace, argv)
+    assert counters.compiled() == {}
+    assert found == (workspace.directory / "a.d").read_bytes()
+    assert b"n.h" in found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("has_base", [False, True])
+def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: bool) -> None:
+    """The module id is made of the path, also with a base directory."""
+    top = workspace.directory
+    made = {}
+    for name, text in (("one", SOURCE), ("two", COMMENT + SOURCE)):
+        workspace.directory = top / name
+        put(workspace, {**BEFORE, "a.cu": text})
+        base = {"NVCCACHE_BASE_DIR": str(workspace.directory)} if has_base else {}
+        result, counters = workspace.since(
+            lambda base=base: workspace.cached("-c", "a.cu", "-o", "a.o", **base)
+        )
+        assert result.status == 0, result.stderr
+        made[name] = (workspace.directory / "a.o").read_bytes()
+    assert {"cicc", "ptxas", "fatbinary"} <= counters.hit().keys()
+    assert "cudafe" not in counters.hit()
+    fresh = workspace.cache.with_name("fresh")
+    shutil.rmtree(workspace.cache)
+    workspace.environ["NVCCACHE_DIR"] = str(fresh)
+    base = {"NVCCACHE_BASE_DIR": str(workspace.directory)} if has_base else {}
+    assert workspace.cached("-c", "a.cu", "-o", "a.o", **base).status == 0
+    assert made["two"] == (workspace.directory / "a.o").read_bytes()
+
+
+@pytest.mark.full
+def test_at_once_on_texts_that_say_the_same(workspace: Workspace) -> None:
+    """Processes that wait for each other's stages by what these say get the right lines all the same."""
+    text = SOURCE.replace("int host() {", "int host() { int unused;")
+    texts = {f"{number}/a.cu": COMMENT * number + text for number in range(4)}
+    put(workspace, {**texts, **{f"{number}/h.h": HEADER for number in range(4)}})
+
+    def compile_one(name: str) -> bytes:
+        result = workspace.cached("-c", "a.cu", "-o", "a.o", cwd=(workspace.directory / name).parent)
+        assert result.status == 0
+        return result.stderr
+
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(compile_one, texts))
+    for name, stderr in zip(texts, said, strict=True):
+        directory = (workspace.directory / name).parent
+        found = (directory / "a.o").read_bytes()
+        keep = directory / "keep"
+        keep.mkdir()
+        plain = workspace.plain("-c", "a.cu", "-o", "a.o", "-keep", "-keep-dir", keep, cwd=directory)
+        assert plain.stderr == stderr
+        assert found == (directory / "a.o").read_bytes()
+
+
+@pytest.mark.full
+def test_lines_are_ignored_after_a_compile_of_the_same_text_with_line_information(
+    workspace: Workspace,
+) -> None:
+    """The facts about a pass are shared by both calls."""
+    put(workspace, BEFORE)
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, moved(SOURCE)[1])
+    compile_once(workspace, ("-c", "a.cu", "-lineinfo"))
+    _, counters = compare(workspace, ("-c", "a.cu"))
+    assert counters.compiled() == {}

@@ -1,0 +1,253 @@
+"""What compilers say of text whose lines have moved is what they say of it now, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from scenarios.support.edits import COMMENT, FRONT, Files, compare, compile_once, moved, put
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_OPTIONS
+from workspaces import Counters, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+KERNEL = "__global__ void kernel(int *x) { *x = 1; }\n"
+DEVICE_ONLY = "#ifdef __CUDA_ARCH__\n{}\n#endif\n"
+HOST_ONLY = "#ifndef __CUDA_ARCH__\n{}\n#endif\n"
+ODD = "int talk() { return 'ab'; }"
+HOST_WARNING = "int talk(unsigned u, int i) { return u < i; }\n"
+RECURSIVE = (
+    "__device__ __noinline__ int deep(int i) { return i < 2 ? elsewhere(i) : deep(i - 1) + deep(i - 2); }\n"
+)
+# Who speaks, with which options, of which text; and a word of it.
+SPEAKERS = {
+    "preprocessor": ("", "#warning said\n" + KERNEL, b"said"),
+    "cudafe++": ("", KERNEL + HOST_ONLY.format(ODD), b"multichar"),
+    "cicc": ("", KERNEL + DEVICE_ONLY.format(f"__device__ {ODD}"), b"multichar"),
+    "cudafe++ and cicc": ("", f"{KERNEL}{ODD}\n", b"multichar"),
+    "host compiler": ("-Xcompiler -Wall,-Wextra", KERNEL + HOST_WARNING, b"Wsign-compare"),
+    "all": (
+        "-Xcompiler -Wextra",
+        f"{KERNEL}int more(unsigned u) {{ return u < -1; }}\n{ODD}\n",
+        b"multichar",
+    ),
+    "ptxas": (
+        "-rdc=true -Xptxas --warn-on-local-memory-usage",
+        "extern __device__ int elsewhere(int);\n"
+        + RECURSIVE
+        + "__global__ void kernel(int *x) { x[0] = deep(x[1]); }\n",
+        b"ptxas warning",
+    ),
+}
+
+
+def compile_and_edit(workspace: Workspace, before: Files, after: Files, argv: Sequence[str]) -> bytes:
+    """Compile, edit, and compile as plain nvcc does; what was said then."""
+    put(workspace, before)
+    compile_once(workspace, ("-c", "a.cu", *argv))
+    put(workspace, after)
+    result, _ = compare(workspace, ("-c", "a.cu", *argv))
+    assert result.status == 0
+    return result.stdout + result.stderr
+
+
+def lines_in(said: bytes) -> set[bytes]:
+    return set(re.findall(rb"a\.cu[(:](\d+)", said))
+
+
+@pytest.mark.by_default("cicc")
+@pytest.mark.parametrize("speaker", SPEAKERS)
+def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: str) -> None:
+    """After the edit, and when it is taken back."""
+    options, text, word = SPEAKERS[speaker]
+    argv = ("-c", "a.cu", *options.split())
+    put(workspace, {"a.cu": text})
+    first, _ = compare(workspace, argv)
+    assert word in first.stdout + first.stderr
+    put(workspace, {"a.cu": COMMENT + text})
+    workspace.forget_calls()
+    result, _ = compare(workspace, argv)
+    assert word in result.stdout + result.stderr
+    if speaker != "ptxas":
+        assert lines_in(result.stderr).isdisjoint(lines_in(first.stderr))
+    put(workspace, {"a.cu": text})
+    result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
+    assert result == first
+    assert counters.compiled() == {}
+
+
+@pytest.mark.by_default("cudafe++ and cicc")
+@pytest.mark.parametrize("speaker", [name for name in SPEAKERS if name != "ptxas"])
+def test_diagnostics_that_come_with_the_edit(workspace: Workspace, speaker: str) -> None:
+    options, text, word = SPEAKERS[speaker]
+    assert word in compile_and_edit(workspace, {"a.cu": KERNEL}, {"a.cu": COMMENT + text}, options.split())
+
+
+@pytest.mark.by_default("host compiler")
+@pytest.mark.parametrize("speaker", ["cudafe++", "cicc", "host compiler"])
+def test_diagnostics_that_go_with_the_edit(workspace: Workspace, speaker: str) -> None:
+    options, text, _ = SPEAKERS[speaker]
+    assert compile_and_edit(workspace, {"a.cu": text}, {"a.cu": COMMENT + KERNEL}, options.split()) == b""
+
+
+@pytest.mark.by_default("both")
+@pytest.mark.parametrize(
+    "error",
+    [
+        HOST_ONLY.format("int f() { return undeclared; }"),
+        DEVICE_ONLY.format("__device__ int f() { return undeclared; }"),
+        "int f() { return undeclared; }\n",
+        'void f() { asm volatile("no_such_instruction"); }\n',
+        DEVICE_ONLY.format('__global__ void g() { asm volatile("no.such.instruction;"); }'),
+        "#error said\n",
+    ],
+    ids=["cudafe++", "cicc", "both", "assembler", "ptxas", "preprocessor"],
+)
+def test_errors_after_an_edit(workspace: Workspace, error: str) -> None:
+    """And then it compiles again."""
+    put(workspace, {"a.cu": KERNEL})
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, {"a.cu": COMMENT + KERNEL + error})
+    line = ("-c", "a.cu", "-o", "a.o")
+    result, plain = workspace.cached(*line), workspace.plain(*line)
+    assert result.status == plain.status != 0
+    assert _without_names(result.stderr) == _without_names(plain.stderr)
+    assert result.stdout == plain.stdout
+    assert not (workspace.directory / "a.o").exists()
+    put(workspace, {"a.cu": COMMENT + KERNEL})
+    _, counters = compare(workspace, ("-c", "a.cu"))
+    assert counters.compiled() == {}
+
+
+def _without_names(said: bytes) -> bytes:
+    """Without the names of intermediates, which are never the same twice."""
+    return re.sub(rb"\S*(?:tmpxft_|nvccache-)[^\s:,']*", b"", said)
+
+
+STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("-isystem", "-I"), ("-I", "-isystem")],
+)
+def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str, second: str) -> None:
+    """Of those of the system nothing is said. Of the text only the line markers differ."""
+    put(workspace, {"inc/h.h": STANDING, "a.cu": "#include <h.h>\n" + KERNEL})
+    argv = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
+    said = {}
+    for option in (first, second, first):
+        workspace.forget_calls()
+        result, _ = compare(workspace, (*argv, option, "inc"))
+        said[option] = result.stderr
+    assert said["-isystem"] == b""
+    assert said["-I"].count(b"unused") >= 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("flags", [" 3", " 3 4"])
+def test_a_part_that_a_marker_of_the_users_puts_elsewhere(workspace: Workspace, flags: str) -> None:
+    """Generated sources have such lines, which the preprocessor hands on."""
+    text = f'# 1 "h.h" 1\nint declared(int);\n{STANDING}# 4 "a.cu" 2\n{KERNEL}'
+    text += "int host() { return declared(1); }\n"
+    of_system = text.replace("1\n", f"1{flags}\n", 1)
+    assert compile_and_edit(workspace, {"a.cu": of_system}, {"a.cu": text}, ())
+    workspace.forget_calls()
+    put(workspace, {"a.cu": of_system})
+    compare(workspace, ("-c", "a.cu"))
+
+
+OWN = "static int unused() { return 1; }\n"
+PLACES = {
+    "as the header": f'#line 1 "h.h"\n{OWN}#line 9 "a.cu"\n{KERNEL}',
+    "as the source by another path": f'#line 1 "./a.cu"\n{OWN}{KERNEL}',
+    "as the source by its absolute path": f'#line 1 "{{directory}}/a.cu"\n{OWN}{KERNEL}',
+    "in the source": OWN + KERNEL,
+    "in the source as included by itself": (
+        f'#ifndef ONCE\n#define ONCE\n#include "./a.cu"\n{KERNEL}#else\n{OWN}#endif\n'
+    ),
+}
+
+
+@pytest.mark.by_default("True-as the header")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_function_that_only_the_source_may_not_leave_unused(
+    workspace: Workspace, place: str, is_first: bool
+) -> None:
+    """The front ends say so of the source, and not of headers; they go by names."""
+    header: Files = {"h.h": OWN, "a.cu": f'#include "h.h"\n{KERNEL}'}
+    other: Files = {"a.cu": PLACES[place].replace("{directory}", str(workspace.directory))}
+    states = (header, other) if is_first else (other, header)
+    compile_and_edit(workspace, *states, argv=())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("host", [KERNEL, KERNEL + HOST_WARNING], ids=["silent", "talking"])
+@pytest.mark.parametrize("option", ["-Wall,-Wextra", "-fPIC", "-Wall,-Werror=format"])
+def test_a_comment_and_another_option_of_the_host_compiler_at_once(
+    workspace: Workspace, host: str, option: str
+) -> None:
+    """The host compile runs on text whose lines are elsewhere, unless it has something to say."""
+    before, after = moved(host)
+    put(workspace, before)
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, after)
+    result, counters = compare(workspace, ("-c", "a.cu", "-Xcompiler", option))
+    assert "host_compile" in counters.compiled()
+    is_silent = host == KERNEL or "-Wextra" not in option
+    assert (result.stderr == b"") == is_silent or b"talk" in result.stderr
+    assert ("cudafe" in counters.compiled()) == bool(result.stderr)
+
+
+def test_errors_of_the_host_compiler_in_moved_text(workspace: Workspace) -> None:
+    before, after = moved(KERNEL + HOST_WARNING)
+    put(workspace, before)
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, after)
+    line = ("-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wextra,-Werror")
+    result, plain = workspace.cached(*line), workspace.plain(*line)
+    assert result.status == plain.status != 0
+    assert _without_names(result.stderr) == _without_names(plain.stderr)
+    assert lines_in(result.stderr) == {b"7"}
+
+
+@pytest.mark.full
+def test_pragmas_about_diagnostics_are_text(workspace: Workspace) -> None:
+    text = f"#pragma nv_diag_suppress 1422\n{ODD}\n{KERNEL}"
+    after = {"a.cu": text.replace("suppress", "default")}
+    assert b"multichar" in compile_and_edit(workspace, {"a.cu": text}, after, ())
+
+
+@pytest.mark.full
+def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
+    """cicc said nothing of the device code, so that its part counts as unchanged."""
+    put(workspace, {"a.cu": SPEAKERS["cudafe++"][1]})
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, {"a.cu": COMMENT + SPEAKERS["cudafe++"][1]})
+    _, counters = compare(workspace, ("-c", "a.cu"))
+    assert set(counters.compiled()) == {"cudafe", "host_compile"}
+
+
+@pytest.mark.full
+def test_a_call_that_began_again_is_one_hit_the_next_time(workspace: Workspace) -> None:
+    """Of what the host compiler said, and where, nothing is lost with the record of the call."""
+    options, text, _ = SPEAKERS["host compiler"]
+    argv = ("-c", "a.cu", *options.split())
+    put(workspace, {"a.cu": text})
+    compile_once(workspace, argv)
+    put(workspace, {"a.cu": COMMENT + text})
+    first, counters = compare(workspace, argv)
+    assert set(counters.compiled()) >= {"cudafe"}
+    again: list[Counters] = []
+    for _ in range(2):
+        result, counters = compare(workspace, argv)
+        assert result == first
+        again.append(counters)
+        workspace.forget_calls()
+    assert [counters.outcome for counters in again] == ["direct_hit", "stage_hit"]
+    assert FRONT.isdisjoint(again[1].compiled())

@@ -1,0 +1,214 @@
+"""Module ids that each stage makes up itself, before and after edits: nvcc's own, and linkable."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.same_result.test_links import INTERNAL, compile_cached, identities, link
+from scenarios.support.edits import COMMENT, FRONT, check_edit, compare, compile_once, moved, put
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+TWO = ("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90")
+MODES = {"-c": (), "-dc": ("-rdc=true",)}
+HIDDEN = """
+namespace {
+__device__ int counter = 4;
+__global__ void hidden(int *x) { *x = counter; }
+}
+static void launch(int *x) { hidden<<<1, 32>>>(x); }
+static void (*const keep)(int *) __attribute__((used)) = launch;
+"""
+STATIC = """
+static __device__ int counter = 4;
+static __global__ void hidden(int *x) { *x = counter; }
+static void launch(int *x) { hidden<<<1, 32>>>(x); }
+static void (*const keep)(int *) __attribute__((used)) = launch;
+"""
+EXTERNAL = "int first(int x) { return x + 1; }\n"
+# Where the passes begin with other external definitions.
+DEVICE, HOST = "__device__ int f() { return 1; }", "int g() { return 2; }"
+UNLIKE = {
+    "host and device": f"#ifdef __CUDA_ARCH__\n{DEVICE}\n#else\n{HOST}\n#endif\n",
+    "host alone": f"#ifndef __CUDA_ARCH__\n{HOST}\n#endif\n",
+    "device alone": f"#ifdef __CUDA_ARCH__\n{DEVICE}\n#endif\n",
+    "one of two devices": f"#if __CUDA_ARCH__ >= 900\n{DEVICE}\n#endif\n",
+}
+
+
+@pytest.mark.by_default("one of two devices--dc")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("place", UNLIKE)
+def test_passes_that_make_up_other_ids(workspace: Workspace, place: str, mode: str) -> None:
+    """It is done in nvcc's way then, and what comes out is what nvcc makes."""
+    if "alone" in place and cuda_release(workspace) < (13, 0):
+        pytest.skip("nvcc puts a process id into what has none in its own pass")
+    text = UNLIKE[place] + EXTERNAL * ("alone" not in place) + HIDDEN
+    argv = (*MODES[mode], *TWO)
+    if place == "device alone":
+        check_is_same_every_time(workspace, text, argv)
+        return
+    counters = check_edit(workspace, moved(text), argv)
+    assert counters.compiled() == {}
+    put(workspace, {"a.cu": text.replace("return 1", "return 3").replace("return 2", "return 4")})
+    workspace.forget_calls()
+    compare(workspace, ("-c", "a.cu", *argv))
+
+
+def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, ...]) -> None:
+    """nvcc's id of the host's pass is made of its process; ours is not."""
+    made = set()
+    for above in ("", COMMENT):
+        put(workspace, {"a.cu": above + text})
+        made.add(compile_once(workspace, ("-c", "a.cu", *argv)))
+    workspace.environ["NVCCACHE_DIR"] += "-fresh"
+    made.add(compile_once(workspace, ("-c", "a.cu", *argv)))
+    assert len(made) == 1
+
+
+@pytest.mark.by_default("static--c")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", [HIDDEN, STATIC], ids=["unnamed namespace", "static"])
+def test_internal_names_of_a_unit_with_an_external_definition(
+    workspace: Workspace, text: str, mode: str
+) -> None:
+    """The id is made of the source's path and of the definition, which a comment does not change."""
+    text = EXTERNAL + text
+    assert check_edit(workspace, moved(text), MODES[mode]).compiled() == {}
+    put(workspace, {"b.cu": text})
+    _, counters = compare(workspace, ("-c", "b.cu", *MODES[mode]), "b.o")
+    assert counters.compiled().keys() >= {"cudafe"}
+
+
+@pytest.mark.by_default("renamed--c")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (EXTERNAL, "int zeroth(int x) { return x; }\n" + EXTERNAL),
+        ("int zeroth(int x) { return x; }\n" + EXTERNAL, EXTERNAL),
+        (EXTERNAL, EXTERNAL.replace("first", "renamed")),
+        ("", EXTERNAL),
+    ],
+    ids=["put before", "taken away", "renamed", "the first of all"],
+)
+def test_the_first_external_definition_changes(
+    workspace: Workspace, before: str, after: str, mode: str
+) -> None:
+    """Every name inside changes with it, in all the stages."""
+    edit = ({"a.cu": before + HIDDEN}, {"a.cu": COMMENT + after + HIDDEN})
+    assert check_edit(workspace, edit, MODES[mode]).compiled().keys() >= FRONT
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_external_definition_is_in_a_header_that_gets_a_comment(
+    workspace: Workspace, mode: str
+) -> None:
+    files = {"h.h": EXTERNAL, "a.cu": '#include "h.h"\n' + HIDDEN}
+    assert check_edit(workspace, (files, {"h.h": COMMENT + EXTERNAL}), MODES[mode]).compiled() == {}
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", MODES)
+def test_units_without_external_definition_before_and_after_a_comment(
+    workspace: Workspace, mode: str
+) -> None:
+    """The same source under two names, one made of text that has moved since."""
+    put(workspace, {"a.cu": INTERNAL})
+    compile_cached(workspace, mode, "a.cu", "-o", "first.o")
+    put(workspace, {"a.cu": COMMENT + INTERNAL})
+    _, counters = workspace.since(lambda: workspace.cached(mode, "a.cu", "-o", "first.o", *HOST_OPTIONS))
+    assert counters.compiled() == {}
+    compile_cached(workspace, mode, "a.cu", "-o", "second.o")
+    put(workspace, {"b.cu": COMMENT + INTERNAL})
+    compile_cached(workspace, mode, "b.cu", "-o", "third.o")
+    link(workspace, ["first.o", "second.o", "third.o"], (mode,))
+    before = identities(workspace, "second.o")
+    workspace.environ["NVCCACHE_DIR"] += "-fresh"
+    compile_cached(workspace, mode, "a.cu", "-o", "second.o")
+    assert identities(workspace, "second.o") == before
+
+
+@pytest.mark.by_default("moved")
+@pytest.mark.parametrize("state", ["cold", "moved"])
+def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: str) -> None:
+    """One calls a device function of the other; both have internal names; one is made of moved text."""
+    texts = {
+        "one.cu": "extern __device__ int shared(int);\n"
+        + "__global__ void user(int *x) { *x = shared(*x); }\n"
+        + INTERNAL,
+        "two.cu": "__device__ int shared(int x) { return 2 * x; }\n" + INTERNAL,
+    }
+    put(workspace, texts)
+    for name in texts:
+        compile_cached(workspace, "-dc", name, "-o", name.replace(".cu", ".o"))
+    if state == "moved":
+        put(workspace, {"two.cu": COMMENT + texts["two.cu"]})
+        workspace.forget_calls()
+        _, counters = compare(workspace, ("-dc", "two.cu"), "two.o")
+        assert counters.compiled() == {}
+        compile_cached(workspace, "-dc", "two.cu", "-o", "two.o")
+    link(workspace, ["one.o", "two.o"], ("-dc",))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["-cubin", "-fatbin", "-ptx"])
+def test_device_code_alone(workspace: Workspace, mode: str) -> None:
+    """With several architectures the first cicc makes the id up and the others read it."""
+    text = UNLIKE["one of two devices"] + "__device__ int last() { return 1; }\n" + HIDDEN
+    put(workspace, {"a.cu": text})
+    argv = (mode, "a.cu", *(TWO if mode == "-fatbin" else ("-arch=sm_80",)))
+    compile_once(workspace, argv, "a.out")
+    put(workspace, {"a.cu": COMMENT + text})
+    _, counters = compare(workspace, argv, "a.out")
+    assert not counters.compiled()
+
+
+@pytest.mark.full
+def test_ids_in_two_directories(workspace: Workspace) -> None:
+    """What cicc made in one place holds no other place's id, so that no call begins again for it."""
+    log = workspace.directory.parent / "log"
+    put(workspace, {"one/a.cu": EXTERNAL + HIDDEN, "two/a.cu": COMMENT + EXTERNAL + HIDDEN})
+    top = workspace.directory
+    for name in ("one", "two", "one"):
+        workspace.directory = top / name
+        compare(workspace, ("-c", "a.cu", *MODES["-dc"]), NVCCACHE_LOG=str(log))
+        workspace.forget_calls()
+    assert "once more" not in log.read_text()
+
+
+@pytest.mark.full
+def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace) -> None:
+    put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
+    compile_once(workspace, ("-c", "a.cu", *TWO[:2]))
+    _, counters = compare(workspace, ("-c", "a.cu", *TWO))
+    # On 11.x the cicc of the highest architecture makes up the id, and the call begins again for it.
+    assert counters.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
+
+
+def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Workspace) -> None:
+    """What the passes for the device say, and so what cicc is looked up by, is as it was."""
+    text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
+    log = workspace.directory.parent / "log"
+    counters = check_edit(workspace, ({"a.cu": text}, {"a.cu": text.replace("int g()", "int h()")}))
+    assert counters.compiled()["cicc"] == 1
+    workspace.forget_calls()
+    _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
+    assert counters.compiled() == {}
+    assert "once more" in log.read_text()
+
+
+@pytest.mark.full
+def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -> None:
+    log = workspace.directory.parent / "log"
+    text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
+    put(workspace, {"a.cu": text})
+    compile_once(workspace, ("-c", "a.cu"))
+    put(workspace, {"a.cu": text.replace("int g()", "int h()")})
+    _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
+    assert "once more" in log.read_text()
+    assert counters.ran()["cicc"] == counters.ran()["cudafe"] == 1

@@ -1,0 +1,313 @@
+"""No cut-off where lines reach a result: by an option, or since the text reads where it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.edits import BACK, COMMENT, FRONT, check_edit, compare, compile_once, moved, put
+from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, cuda_release, wrap
+from workspaces import Workspace
+
+SOURCE = """#include <cstdio>
+__device__ __noinline__ int part(int x) { return x / 3; }
+__global__ void kernel(int *x) {
+  if (*x > 3) {
+    *x = part(*x);
+    printf("%d\\n", *x);
+  }
+}
+int host(int a) { return a << 3; }
+"""
+# What runs again at least, and the first release that has the option.
+OPTIONS = {
+    "-g": (FRONT, (11, 0)),
+    "-G": (FRONT | {"ptxas"}, (11, 0)),
+    "-lineinfo": (FRONT | {"ptxas"}, (11, 0)),
+    "-Xcicc -O0": (FRONT, (12, 0)),
+    "-Ofc=max": (FRONT, (13, 0)),
+    "-rdc=true -dlto -arch=sm_80": (FRONT, (11, 2)),
+    "-rdc=true -gencode arch=compute_80,code=lto_80": (FRONT, (11, 2)),
+    "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dc": (FRONT, (12, 0)),
+    "-Xcompiler -g": (FRONT, (11, 0)),
+    "-Xcompiler -fcf-protection=none": (FRONT, (11, 0)),
+    "-Xcompiler -finstrument-functions": (FRONT, (11, 0)),
+    "-Xcompiler -fno-ident": (FRONT, (11, 0)),
+}
+
+
+@pytest.mark.by_default("-lineinfo")
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_option_by_which_lines_may_be_seen(
+    workspace: Workspace, options: str, reference_directory: Path
+) -> None:
+    ran, since = OPTIONS[options]
+    if cuda_release(workspace) < since:
+        pytest.skip("no such option")
+    counters = check_edit(workspace, moved(SOURCE), options.split(), keep=reference_directory)
+    assert ran <= counters.compiled().keys()
+
+
+@pytest.mark.by_default("-fsanitize=undefined")
+@pytest.mark.parametrize("option", ["-fsanitize=undefined", "-flto"])
+def test_an_option_by_which_objects_name_the_intermediate_directory(
+    workspace: Workspace, option: str
+) -> None:
+    """Such objects are never the same twice: not by plain nvcc, and not stored by us."""
+    before, after = moved(SOURCE)
+    put(workspace, before)
+    argv = ("-c", "a.cu", "-Xcompiler", option)
+    first = _without_directory(compile_once(workspace, argv))
+    put(workspace, after)
+    result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
+    assert result.status == 0
+    assert counters.compiled().keys() >= FRONT
+    if option != "-flto":
+        found = _without_directory((workspace.directory / "a.o").read_bytes())
+        workspace.environ["NVCCACHE_DIR"] += "-fresh"
+        assert found == _without_directory(compile_once(workspace, argv)) != first
+
+
+def _without_directory(content: bytes) -> bytes:
+    return re.sub(rb"nvccache-\d+-[0-9a-f]{16}", b"", content)
+
+
+@pytest.mark.full
+def test_optix_ir(workspace: Workspace) -> None:
+    put(workspace, {"a.cu": SOURCE})
+    argv = ("-optix-ir", "a.cu")
+    compile_once(workspace, argv, "a.optixir")
+    put(workspace, {"a.cu": COMMENT + SOURCE})
+    _, counters = compare(workspace, argv, "a.optixir")
+    assert "cicc" in counters.compiled()
+
+
+def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
+    """Which shows that the tests above are no matter of course."""
+    argv = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
+    assert check_edit(workspace, moved(SOURCE), argv).compiled() == {}
+
+
+KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"
+READERS = {
+    "__LINE__": ("*x = __LINE__;", "return __LINE__;"),
+    "__LINE__ of the host": ("", "return __LINE__;"),
+    "__builtin_LINE": ("*x = __builtin_LINE();", "return __builtin_LINE();"),
+    "__builtin_LINE of the host": ("", "return __builtin_LINE();"),
+    "__builtin_LINE of a device": ("*x = __builtin_LINE();", "return 1;"),
+    "a default argument": ("", "return where();"),
+    "assert": ("assert(*x);", "assert(sizeof(int) == 4); return 1;"),
+    "assert of a device": ("assert(*x);", "return 1;"),
+}
+
+
+@pytest.mark.by_default("__builtin_LINE of a device")
+@pytest.mark.parametrize("name", READERS)
+def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
+    device, host = READERS[name]
+    text = "#include <cassert>\nint where(int line = __builtin_LINE());\n"
+    if "__builtin" not in host and name != "a default argument":
+        text = "#include <cassert>\n"
+    text += KERNEL.format(device=device, host=host)
+    assert check_edit(workspace, moved(text)).compiled()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("namespace", ["std", "std::experimental"])
+def test_a_source_location(workspace: Workspace, namespace: str) -> None:
+    header = "source_location" if namespace == "std" else "experimental/source_location"
+    text = f"#include <{header}>\n" + KERNEL.format(
+        device="", host=f"return {namespace}::source_location::current().line();"
+    )
+    if workspace.plain("-std=c++20", "-c", workspace.write("a.cu", text), "-o", "a.o").status != 0:
+        pytest.skip("this compiler has none")
+    assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
+
+
+# What a header of the system declares with a word that asks for the line, and what is used of it.
+DECLARED = """#define HD __host__ __device__
+struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
+HD constexpr int named(place p = place::here()) { return p.at; }
+struct fault { int at; HD fault(int, place p = place::here()) : at(p.at) {} };
+struct member { int at = __builtin_LINE(); };
+struct holder { member m; };
+struct given { int at; HD given(place p = place::here()) : at(p.at) {} };
+struct derived : given { };
+template <class T> struct box { int at = named(); HD int line() { return named(); } };
+HD inline int taking(fault f) { return f.at; }
+HD inline int body() { return named() + fault(1).at + holder().m.at + derived().at; }
+HD constexpr int constant() { return named(); }
+template <class T> HD int body(T t) { auto f = [](auto x) { return x + named(); }; return f(t); }
+template <class T> HD int making() { T made{}; static const int kept = named(); return kept + sizeof made; }
+template <int N = named()> HD int parameter() { return N; }
+""" + "\n".join(f"template <int A, int B> struct padding_{n} {{ int a[A]; int b[B]; }};" for n in range(60))
+# A use, and whether the line of the user's is in what is made of it.
+USES = {
+    "body()": False,
+    "constant()": False,
+    "body(1)": False,
+    "making<long>()": False,
+    "named()": True,
+    "taking(1)": True,
+    "fault(1).at": True,
+    "member{}.at": True,
+    "holder{}.m.at": True,
+    "box<int>().at": True,
+    "parameter<>()": False,
+    "box<int>().line()": False,
+    "derived().at": False,
+    "making<derived>()": False,
+}
+
+
+@pytest.mark.by_default("taking(1)")
+@pytest.mark.parametrize("use", USES)
+def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_path: Path, use: str) -> None:
+    """Its own lines stay where they are; those of the user count where what it declares is used by name."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    put(workspace, {"inc/declared.h": DECLARED})
+    text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
+    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
+    counters = check_edit(workspace, moved(text), argv)
+    if "body" in use or "constant" in use:
+        assert counters.compiled() == {}
+    if USES[use]:
+        assert counters.compiled().keys() >= FRONT
+
+
+# Declarations whose default arguments are not read off easily, and what is used of them.
+UNCLEAR = {
+    "braces in a default argument": (
+        "HD inline int where(int l = int{__builtin_LINE()}) { return l; }",
+        "where()",
+    ),
+    "a second declarator": (
+        "inline int &first_of_both(int x = __builtin_LINE()), *second_of_both(int y = __builtin_LINE());",
+        "*second_of_both()",
+    ),
+    "a member in parentheses": ("struct kept { int (at){__builtin_LINE()}; };", "kept{}.at"),
+}
+
+
+@pytest.mark.by_default("a second declarator")
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace, name: str) -> None:
+    declaration, use = UNCLEAR[name]
+    put(workspace, {"inc/declared.h": f"{DECLARED}\n{declaration}\n"})
+    text = "#include <declared.h>\n" + KERNEL.format(device="", host=f"return {use};")
+    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
+    assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
+
+
+# A header of the user's that asks, as PyTorch's do: in bodies, and for the lines of those who call it.
+ASKING = """#pragma once
+#define HD __host__ __device__
+struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
+HD int operator+(int a, const place &b);
+HD inline int body() { return place::here().at; }
+HD inline int named(int line = place::here().at) { return line; }
+struct member { int at = place::here().at; };
+"""
+# A use in the source, and the files whose lines are in what is made of it.
+USES_IN_SOURCE = {
+    "body()": {"asking.h"},
+    "place::here().at": {"a.cu"},
+    "(place::here)().at": {"a.cu"},
+    "named()": {"a.cu"},
+    "member{}.at": {"a.cu"},
+    "other()": {"other.h"},
+    "plain()": set(),
+    'named\n#include "rest.h"\n': {"a.cu", "rest.h"},
+    'named(\n#include "rest.h"\n)': {"a.cu"},
+}
+
+
+@pytest.mark.by_default("named()-a.cu", "other()-other.h")
+@pytest.mark.parametrize("edited", ["a.cu", "asking.h", "other.h", "plain.h", "rest.h"])
+@pytest.mark.parametrize("use", USES_IN_SOURCE)
+def test_a_header_of_the_user_that_asks(workspace: Workspace, tmp_path: Path, use: str, edited: str) -> None:
+    """Lines count in that header, and where what it declares is used; the object is that of plain nvcc."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    before = {
+        "asking.h": ASKING,
+        "other.h": '#include "asking.h"\nHD inline int other() { return named(); }\n',
+        "plain.h": '#include "asking.h"\nHD inline int plain() { return 7; }\n',
+        "rest.h": "()" if use.startswith("named\n") else "1",
+        "a.cu": '#include "other.h"\n#include "plain.h"\n'
+        + KERNEL.format(device=f"*x = {use};", host=f"return {use};"),
+    }
+    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-I", ".")
+    counters = check_edit(workspace, (before, {**before, edited: COMMENT + before[edited]}), argv)
+    # `asking.h` and `other.h` ask by themselves, whether or not somebody wants to know.
+    if edited in ("plain.h", "a.cu") and edited not in USES_IN_SOURCE[use]:
+        assert counters.compiled() == {}
+    if edited in USES_IN_SOURCE[use]:
+        assert counters.compiled().keys() >= FRONT
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
+def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
+    """The header has another name, and the text is the same otherwise."""
+    header = f"inline const char *where() {{ return {reader}; }}\n"
+    text = '#include "one.h"\n' + KERNEL.format(device="", host="return where()[0];")
+    before = {"a.cu": text, "one.h": header}
+    after = {"a.cu": text.replace("one", "two"), "two.h": header, "one.h": None}
+    assert "host_compile" in check_edit(workspace, (before, after)).compiled()
+
+
+@pytest.mark.by_default('host-R"(a\\n{0}b)"-\\n')
+@pytest.mark.parametrize(
+    ("side", "literal", "inserted"),
+    [
+        ("host", 'R"(a\n{0}b)"', "\n"),
+        ("device", 'R"(a\n{0}b)"', '# 1 "h.h" 3\n'),
+        ("host", '"x" R"y(\n)"\n{0})y"', "\n"),
+        ("device", 'u8R"(a{0})"', "\n"),
+    ],
+)
+def test_a_line_more_in_a_raw_string(workspace: Workspace, side: str, literal: str, inserted: str) -> None:
+    parts = {"host": "return 1;", "device": ""}
+    for where, code in (("host", "return LITERAL[2];"), ("device", "*x = LITERAL[*x];")):
+        parts[where] = code if where == side else parts[where]
+    one, other = (
+        KERNEL.format(**parts).replace("LITERAL", literal.format(lines)) for lines in ("", inserted)
+    )
+    counters = check_edit(workspace, ({"a.cu": one}, {"a.cu": other}))
+    assert counters.compiled().keys() >= FRONT
+
+
+@pytest.mark.full
+def test_a_line_more_in_a_raw_string_behind_a_literal_of_several_characters(workspace: Workspace) -> None:
+    host = 'int c = \'a"\'; const char *s = R"(1\n{0}2)"; return c + s[2];'
+    one, other = (KERNEL.format(device="", host=host.format(lines)) for lines in ("", "\n"))
+    assert check_edit(workspace, ({"a.cu": one}, {"a.cu": other}), ("-w",)).compiled()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["-include", "-imacros"])
+def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace, option: str) -> None:
+    """It is defined anew there: the source has taken back its definition, but for its own text."""
+    workspace.write("x.h", "#define REMOTE(x) (x + __LINE__)\n")
+    text = "#undef REMOTE\ntypedef int function(int);\nextern function REMOTE;\n"
+    text += KERNEL.format(device="", host="return REMOTE(1);")
+    argv = ("-Xcompiler", f"{option},x.h")
+    assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
+
+
+@pytest.mark.full
+def test_a_host_compiler_that_is_a_script(workspace: Workspace, tmp_path: Path) -> None:
+    script = tmp_path / "g++"
+    find = 'for word; do case "$word" in *.cudafe1.cpp) directory=${word%/*};; esac; done'
+    wrap(script, HOST_COMPILER, find, options=["-g", '"-fdebug-prefix-map=${directory:-none}=/made"'])
+    counters = check_edit(workspace, moved(SOURCE), ("-ccbin", str(script)))
+    assert {"cudafe", "host_compile"} <= counters.compiled().keys()
+
+
+@pytest.mark.full
+def test_every_stage_behind_runs_when_all_changes(workspace: Workspace) -> None:
+    text = KERNEL.format(device="*x = __LINE__;", host="return __LINE__;")
+    assert set(check_edit(workspace, moved(text)).compiled()) == FRONT | BACK

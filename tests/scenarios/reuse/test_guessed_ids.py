@@ -1,0 +1,90 @@
+"""Module ids that stages make up before nvcc's is known: what runs in vain, and that it is counted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios.reuse.test_second_build_directories import starts_of
+from scenarios.support.light_toolkit import architectures, light_toolkit, precede
+from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from workspaces import Workspace
+
+# Only the host's pass begins with `host`, and the id is in the names of the device code.
+_TEXT = """
+#ifndef __CUDA_ARCH__
+int host() { return 8; }
+#endif
+namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
+int launch(int *x) { hidden<<<1, 32>>>(x); return 0; }
+"""
+# Goes on when two stages have made up an id beside the one that it will write itself.
+_AFTER_GUESSES = """
+for word; do
+  [ "$before" != --module_id_file_name ] || id=$word
+  before=$word
+done
+n=0
+while [ -e "{flag}" ] && case "$id" in */nvccache-*) ;; *) false;; esac; do
+  made=0
+  for one in "$id".*; do [ ! -s "$one" ] || made=$((made + 1)); done
+  [ $made -lt 2 ] || break
+  sleep 0.05; n=$((n + 1)); [ $n -lt 1200 ] || exit 97
+done
+"""
+_OPTIONS = (*architectures(80, 90), *HOST_OPTIONS)
+
+
+@pytest.fixture
+def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
+    return light_toolkit(workspace, tmp_path / "toolkit")
+
+
+def compile_with(workspace: Workspace, noted: Path, jobs: int) -> int:
+    """How many cicc run for a compile with so many slots; what comes out is what plain nvcc makes."""
+    noted.write_text("")
+    argv = ("-c", "a.cu", *_OPTIONS, "-o", "a.o")
+    result = workspace.cached(*argv, NVCCACHE_JOBS=str(jobs))
+    assert (result.status, result.stderr) == (0, b"")
+    started = sum("/nvccache-" in line for line in noted.read_text().splitlines())
+    made = (workspace.directory / "a.o").read_bytes()
+    keep = workspace.directory.parent / "keep"
+    keep.mkdir(exist_ok=True)
+    assert workspace.plain(*argv, "-keep", "-keep-dir", keep).status == 0
+    assert made == (workspace.directory / "a.o").read_bytes()
+    return started
+
+
+def in_vain(workspace: Workspace) -> tuple[int, str]:
+    """How many runs `stats` counts, and what it says of them."""
+    stats = [sys.executable, "-m", "nvccache", "stats"]
+    counted = json.loads(workspace.run([*stats, "--json"]).stdout)
+    said = workspace.run(stats).stdout.decode()
+    return counted["in_vain"]["runs"], next((line for line in said.splitlines() if "in vain" in line), "")
+
+
+def test_nothing_runs_in_vain_without_an_idle_core(workspace: Workspace, toolkit: Path) -> None:
+    workspace.write("a.cu", _TEXT)
+    noted = starts_of(workspace, toolkit, "cicc")
+    assert compile_with(workspace, noted, 1) == 2
+    assert in_vain(workspace) == (0, "")
+
+
+def test_what_runs_in_vain_is_counted_and_does_not_again(workspace: Workspace, toolkit: Path) -> None:
+    """The source is another by then, and cores are idle all the same."""
+    if cuda_release(workspace) < (12, 0):
+        pytest.skip("cicc makes the id, which cudafe++ reads")
+    flag = workspace.write("flag", "")
+    precede(toolkit, "cudafe++", _AFTER_GUESSES.format(flag=flag))
+    noted = starts_of(workspace, toolkit, "cicc")
+    workspace.write("a.cu", _TEXT)
+    assert compile_with(workspace, noted, 64) == 4
+    runs, said = in_vain(workspace)
+    assert runs == 2 and "2 stages" in said
+    flag.unlink()
+    workspace.write("a.cu", _TEXT.replace("counter = 3", "counter = 4"))
+    assert compile_with(workspace, noted, 64) == 2
+    assert in_vain(workspace)[0] == 2

@@ -1,0 +1,107 @@
+"""A dry run is not repeated where nvcc would say the same, and is where anything differs that it goes by."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nvccache.store import store
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+SOURCE = (
+    "__global__ void kernel(int *x) { *x = STEP; }\nint launch() { kernel<<<1, 1>>>(nullptr); return 1; }\n"
+)
+LINE = ("-arch=sm_80", "-DSTEP=3", "-c", "a.cu", "-o", "a.o")
+TOLD = "nvcc is not asked what it would do"
+
+
+class Calls:
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.count = workspace, 0
+
+    def is_known(self, *argv: str, **variables: str) -> bool:
+        """Whether the dry run of a call was known, whose object is compared with nvcc's."""
+        self.count += 1
+        workspace, log = self.workspace, self.workspace.directory.parent / "log"
+        workspace.write("a.cu", f"// Remark {self.count}.\n{SOURCE}")
+        log.unlink(missing_ok=True)
+        argv = argv or LINE
+        assert workspace.cached(*argv, NVCCACHE_LOG=str(log), **variables).status == 0
+        made = (workspace.directory / "a.o").read_bytes()
+        kept = workspace.directory.parent / "kept"
+        kept.mkdir(exist_ok=True)
+        assert workspace.plain(*argv, "-keep", "-keep-dir", str(kept), **variables).status == 0
+        assert (workspace.directory / "a.o").read_bytes() == made
+        return TOLD in log.read_text()
+
+
+@pytest.fixture
+def calls(workspace: Workspace) -> Calls:
+    calls = Calls(workspace)
+    assert not calls.is_known()
+    return calls
+
+
+def test_an_edited_source_needs_no_dry_run(calls):
+    assert calls.is_known()
+    assert calls.is_known()
+
+
+def test_another_command_line_needs_one(calls):
+    assert not calls.is_known("-arch=sm_80", "-DSTEP=4", "-c", "a.cu", "-o", "a.o")
+    assert not calls.is_known("-arch=sm_80", "-DSTEP=3", "-lineinfo", "-c", "a.cu", "-o", "a.o")
+    assert calls.is_known()
+
+
+def test_another_environment_needs_one(calls):
+    """PATH is repeated in what nvcc says, for the tools to run with."""
+    assert not calls.is_known(PATH=f"/nowhere:{calls.workspace.environ['PATH']}")
+    assert not calls.is_known(NVCC_APPEND_FLAGS="-lineinfo")
+    assert not calls.is_known(HOME="/nowhere")
+    assert calls.is_known()
+
+
+def test_another_directory_needs_one(calls):
+    """Below one checkout, with all that nvcc looks for in the same place."""
+    line = [word.replace("a.cu", "../a.cu") for word in LINE]
+    for name in ("one", "two"):
+        here, log = calls.workspace.directory / name, calls.workspace.directory.parent / f"{name}.log"
+        here.mkdir()
+        assert calls.workspace.cached(*line, cwd=here, NVCCACHE_LOG=str(log)).status == 0
+        assert TOLD not in log.read_text()
+
+
+def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):
+    first = tmp_path / "first"
+    first.mkdir()
+    path = f"{first}:{calls.workspace.environ['PATH']}"
+    assert not calls.is_known(PATH=path)
+    assert calls.is_known(PATH=path)
+    (first / "gcc").symlink_to(str(shutil.which("gcc")))
+    assert not calls.is_known(PATH=path)
+
+
+def test_what_cannot_be_read_is_asked_anew(calls):
+    for path in Path(calls.workspace.cache).glob(f"{store.INPUT_RECORD}/*/*"):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert not calls.is_known()
+    assert calls.is_known()
+
+
+def test_it_is_not_taken_from_a_cache_that_others_may_write_into(calls):
+    """Its commands are run."""
+    cache = Path(calls.workspace.cache)
+    cache.chmod(0o775)
+    assert not calls.is_known()
+    cache.chmod(0o755)
+    assert calls.is_known()
+
+
+def test_recaching_asks_anew(calls):
+    assert not calls.is_known(NVCCACHE_RECACHE="1")
+    assert calls.is_known()

@@ -1,0 +1,247 @@
+"""Objects from two checkouts below a base directory can be linked where plain nvcc's can.
+
+nvcc tells the internal entities of two units apart by a checksum of the source's absolute path, where their
+first external definitions have one name. The way to the source from the working directory is the same in
+both: ids are made of it only where no link takes both objects (module_id/relative_ids.py), and what holds
+another id is not shared.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways
+from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.linking import TWO
+from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release, toolkit_of
+from workspaces import Counters, Workspace
+
+# The first external definition has one name for nvcc in both, and two for the linker.
+_FIRST = """
+#include "name.h"
+#define STRING(x) #x
+#define LABEL(x) STRING(first_##x)
+#define NAMED(x) LABEL(x)
+extern "C" int first() __asm__(NAMED(NAME));
+int first() { return 1; }
+"""
+_INTERNAL = """
+namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
+static __device__ int state = 4;
+static __global__ void kernel(int *x) { *x = state; }
+static void launch(int *x) { hidden<<<1, 1>>>(x); kernel<<<1, 1>>>(x); }
+static void (*const keep)(int *) __attribute__((used)) = launch;
+"""
+_NAMED = "int NAME(int *x) { launch(x); return first(); }\n"
+_EXTERNAL = """
+__global__ void kernel(int *x) { *x = 5; }
+int call(int *x) { kernel<<<1, 1>>>(x); return 0; }
+"""
+_PROGRAM = "int one(int *); int two(int *);\nint main() { return one(nullptr) + two(nullptr); }\n"
+CHECKOUTS = ("one", "two")
+MODES = [("-c",), ("-dc",)]
+
+
+def check_out(workspace: Workspace, source: str, name: str = "") -> None:
+    for checkout in CHECKOUTS:
+        workspace.write(f"b/{checkout}/src/a.cu", source)
+        workspace.write(f"b/{checkout}/inc/name.h", f"#define NAME {name or checkout}\n")
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
+
+
+def compile_in(workspace: Workspace, checkout: str, *options: str) -> Counters:
+    """In a folder of the checkout; what comes out is what plain nvcc makes there."""
+    here = workspace.directory / "b" / checkout
+    (here / "build").mkdir(exist_ok=True)
+    argv = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
+    _, made, counters = both_ways(workspace, *argv, cwd=here / "build")
+    workspace.write(f"{checkout}.o", made[f"b/{checkout}/build/a.o"])
+    return counters
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    check_out(workspace, _FIRST + _INTERNAL + _NAMED)
+    for checkout in CHECKOUTS:
+        compile_in(workspace, checkout, *mode)
+        assert workspace.run(["ar", "qc", f"lib{checkout}.a", f"{checkout}.o"]).status == 0
+    workspace.write("main.cu", _PROGRAM)
+    libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
+    argv = ["main.cu", "libone.a", "libtwo.a", "-o", "program", *libraries, *HOST_OPTIONS]
+    linked = workspace.plain(*argv, *(("-rdc=true",) if mode == ("-dc",) else ()))
+    assert linked.status == 0, linked.stderr
+    symbols = workspace.run(["nm", "program"]).stdout
+    assert len(set(re.findall(rb"_([0-9a-f]{8})_4_a_cu", symbols))) == len(CHECKOUTS)
+
+
+@pytest.mark.by_default("-c")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_the_same_unit_of_both(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    """The second is not answered by the record of the first; then each by its own, and by its stages."""
+    check_out(workspace, _FIRST + _INTERNAL, "same")
+    outcomes = [compile_in(workspace, checkout, *mode).outcome for checkout in (*CHECKOUTS, *CHECKOUTS)]
+    assert outcomes[1] != "direct_hit"
+    assert outcomes[2:] == ["direct_hit", "direct_hit"]
+    workspace.forget_calls()
+    for checkout in reversed(CHECKOUTS):
+        assert compile_in(workspace, checkout, *mode).compiled() == {}
+
+
+_FUNCTION = "int start_here() { return 1; }\n"
+# What a unit begins with, and whether the linker tells two such units apart by it.
+FIRST_DEFINITIONS = {
+    "a function": (_FUNCTION, True),
+    "a kernel": ("__global__ void external(int *x) { *x = 1; }\n", True),
+    "a short name": ('extern "C" int one() { return 1; }\n', True),
+    "a function of device code": ("__device__ int external(int x) { return x; }\n", True),
+    "a variable of device code": ("__device__ int variable = 3;\n", False),
+    "another name for the linker": ('int named() __asm__("other");\nint named() { return 1; }\n', False),
+    "nothing": ("", False),
+}
+_CRC = re.compile(rb"_[0-9a-f]{8}(_\d+_a_cu)")
+
+
+def compile_shared(workspace: Workspace, checkout: str, *options: str) -> tuple[str, bytes]:
+    """The outcome, and the object, which is nvcc's but for the checksum of a path."""
+    here = workspace.directory / "b" / checkout / "build"
+    here.mkdir(exist_ok=True)
+    argv = (
+        "-c",
+        f"{here.parent}/src/a.cu",
+        "-I../inc",
+        "-arch=sm_80",
+        "--no-compress",
+        *options,
+        *HOST_OPTIONS,
+    )
+    done, counters = workspace.since(lambda: workspace.cached(*argv, "-o", "a.o", cwd=here))
+    assert done.status == 0, done.stderr
+    made = (here / "a.o").read_bytes()
+    keep = workspace.directory.parent / "keep"
+    keep.mkdir(exist_ok=True)
+    plain = workspace.plain(*argv, "-o", "a.o", "-keep", "-keep-dir", keep, cwd=here)
+    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+    expected = (here / "a.o").read_bytes()
+    assert _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", expected) or made == expected
+    workspace.write(f"{checkout}.o", made)
+    return counters.outcome, made
+
+
+def skip_without_hidden_ids(workspace: Workspace) -> None:
+    if cuda_release(workspace) < (13, 0):
+        pytest.skip("before CUDA 13, other libraries see symbols with an id")
+
+
+@pytest.mark.by_default("a variable of device code")
+@pytest.mark.parametrize("begins_with", list(FIRST_DEFINITIONS)[:-1])
+def test_a_unit_with_an_id_is_shared_where_no_link_takes_both(
+    workspace: Workspace, tmp_path: Path, begins_with: str
+) -> None:
+    skip_without_hidden_ids(workspace)
+    light_toolkit(workspace, tmp_path / "toolkit")
+    first, is_shared = FIRST_DEFINITIONS[begins_with]
+    check_out(workspace, '#include "name.h"\n' + first + _INTERNAL + _NAMED.replace("first()", "1"), "same")
+    _, one = compile_shared(workspace, "one")
+    outcome, two = compile_shared(workspace, "two")
+    assert (outcome == "direct_hit", one == two) == (is_shared, is_shared)
+    for checkout in CHECKOUTS:
+        assert compile_shared(workspace, checkout)[0] == "direct_hit"
+
+
+@pytest.mark.by_default("a variable of device code")
+@pytest.mark.parametrize("begins_with", list(FIRST_DEFINITIONS))
+def test_what_plain_nvcc_can_link_can_be_linked(
+    workspace: Workspace, tmp_path: Path, begins_with: str
+) -> None:
+    """Where both define what they begin with it is called otherwise in one; all else has one name in both."""
+    skip_without_hidden_ids(workspace)
+    first, is_told_apart = FIRST_DEFINITIONS[begins_with]
+    check_out(
+        workspace,
+        '#include "name.h"\n' + first.replace("other", "@") + _INTERNAL + _NAMED.replace("first()", "1"),
+    )
+    for checkout in CHECKOUTS:
+        source = workspace.directory / "b" / checkout / "src/a.cu"
+        own = source.read_text().replace("@", checkout)
+        if is_told_apart:
+            own = re.sub(r"(start_here|external|one\()", rf"{checkout[:1]}\1", own)
+        source.write_text(own)
+        compile_shared(workspace, checkout)
+    workspace.write("main.cu", _PROGRAM)
+    libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
+    linked = workspace.plain("main.cu", "one.o", "two.o", "-o", "program", *libraries, *HOST_OPTIONS)
+    assert linked.status == 0, linked.stderr
+
+
+def test_a_unit_that_has_to_keep_its_id_does_not_try_again(workspace: Workspace, tmp_path: Path) -> None:
+    """And shares it as soon as it can."""
+    skip_without_hidden_ids(workspace)
+    light_toolkit(workspace, tmp_path / "toolkit")
+    log = tmp_path / "log"
+    workspace.environ["NVCCACHE_LOG"] = str(log)
+    variable = FIRST_DEFINITIONS["a variable of device code"][0]
+    begun = []
+    for number, first in enumerate([variable, variable, _FUNCTION, _FUNCTION]):
+        source = '#include "name.h"\n' + first + _INTERNAL + f"int edit() {{ return {number}; }}\n"
+        check_out(workspace, source, "same")
+        log.write_text("")
+        compile_shared(workspace, "one")
+        begun.append("once more, with another" in log.read_text())
+    assert begun == [True, False, True, False]
+    assert compile_shared(workspace, "two")[0] == "direct_hit"
+
+
+@pytest.mark.by_default("-cubin")
+@pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin"])
+def test_device_code_alone(workspace: Workspace, tmp_path: Path, mode: str) -> None:
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _FIRST + _INTERNAL, "same")
+    outcomes = [compile_in(workspace, checkout, mode, "-arch=sm_80").outcome for checkout in CHECKOUTS]
+    assert outcomes[1] != "direct_hit"
+
+
+@pytest.mark.by_default("separate")
+@pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["whole program", "separate"])
+def test_what_holds_no_id_is_shared(workspace: Workspace, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """All of it where no product does; device code, where only the host's part of an object does."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _EXTERNAL)
+    compile_in(workspace, "one", "-c", *TWO, *options)
+    counters = compile_in(workspace, "two", "-c", *TWO, *options)
+    assert counters.outcome == ("partial_hit" if options else "direct_hit")
+    if options:
+        assert not counters.ran().keys() & {"cicc", "ptxas", "fatbinary"}
+
+
+def test_another_checkout_of_a_changed_unit_shares_its_device_code(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """An edit of host code in one of them, with device code that names nothing internal."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _EXTERNAL)
+    compile_in(workspace, "one", "-c", *TWO)
+    workspace.write("b/two/src/a.cu", _EXTERNAL.replace("return 0", "return 6"))
+    assert not {"ptxas", "fatbinary"} & compile_in(workspace, "two", "-c", *TWO).ran().keys()
+
+
+def test_a_warning_that_names_the_id_is_told_with_ones_own(workspace: Workspace, tmp_path: Path) -> None:
+    """ptxas and cicc say how internal functions are called, and where they were found."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, _FIRST + _INTERNAL + "__device__ void unsaid() { int unused; }\n", "same")
+    for _ in range(2):
+        for checkout in CHECKOUTS:
+            compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v", "-Xcompiler=-Wall")
+        workspace.forget_calls()
+
+
+def test_a_warning_names_nvccs_id_also_in_a_unit_that_could_share_it(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    light_toolkit(workspace, tmp_path / "toolkit")
+    check_out(workspace, FIRST_DEFINITIONS["a function"][0] + _INTERNAL)
+    for checkout in CHECKOUTS:
+        compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v")

@@ -1,0 +1,287 @@
+"""A second build directory, and another checkout, with nothing set: what is shared, and what must not be.
+
+Every object is compared with that which plain nvcc makes in that very directory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS
+from workspaces import Counters, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+OLD_ENOUGH = 0.2  # seconds, for signatures to be believed
+PLAIN = '#include "h.h"\n__global__ void k(int *x) { *x = VALUE; }\nint host() { return VALUE; }\n'
+# The module id is in the names of what is internal.
+INTERNAL = (
+    '#include "h.h"\nnamespace { __device__ int counter = VALUE; __global__ void hidden(int *x)'
+    " { *x = counter; } }\nint launch(int *x) { hidden<<<1, 32>>>(x); return VALUE; }\n"
+)
+NAMED = PLAIN + "extern const char *const name;\nconst char *const name = __FILE__;\n"
+HEADER = "#define VALUE 1\n__device__ __forceinline__ int part(int x) { return x / 3; }\n"
+MAPPED = "-Xcompiler -ffile-prefix-map={here}=."
+
+
+def check_out(workspace: Workspace, text: str, *names: str) -> None:
+    for name in names:
+        workspace.write(f"{name}/src/a.cu", text)
+        workspace.write(f"{name}/inc/h.h", "#define VALUE 1\n")
+    time.sleep(OLD_ENOUGH)
+
+
+def compile_in(
+    workspace: Workspace, directory: str, source: str, *options: str, keep: Path | None = None
+) -> Counters:
+    """Compile in a build directory below a checkout, whose path `{here}` stands for, as plain nvcc does."""
+    folder = workspace.directory / directory
+    folder.mkdir(parents=True, exist_ok=True)
+    here = str(folder.parent)
+    words = ("-c", source, *options, "-arch=sm_80", "-MD", "-MF", "a.d", "-o", "a.o")
+    argv = [word.replace("{here}", here) for word in words]
+    _, _, counters = both_ways(workspace, *argv, cwd=folder, keep=keep, PWD=str(folder))
+    return counters
+
+
+@pytest.mark.by_default("plain", "id")
+@pytest.mark.parametrize("text", [PLAIN, INTERNAL, NAMED], ids=["plain", "id", "named"])
+def test_a_second_build_directory_takes_it_whole(workspace: Workspace, text: str) -> None:
+    """The words say where the source is, so that its path may be in the object."""
+    check_out(workspace, text, "p")
+    source, include = f"{workspace.directory}/p/src/a.cu", f"-I{workspace.directory}/p/inc"
+    assert compile_in(workspace, "p/b1", source, include).outcome == "miss"
+    assert compile_in(workspace, "p/b2", source, include).outcome == "direct_hit"
+    assert compile_in(workspace, "elsewhere", source, include).outcome in ("stage_hit", "direct_hit")
+    workspace.write("p/inc/h.h", "#define VALUE 2\n")
+    assert compile_in(workspace, "p/b3", source, include).outcome != "direct_hit"
+
+
+@pytest.mark.by_default("named")
+@pytest.mark.parametrize("text", [PLAIN, NAMED], ids=["plain", "named"])
+def test_relative_words_mean_the_same_in_each_checkout(workspace: Workspace, text: str) -> None:
+    check_out(workspace, text, "p", "q")
+    line = ("../src/a.cu", "-I../inc")
+    assert compile_in(workspace, "p/b", *line).outcome == "miss"
+    assert compile_in(workspace, "q/b", *line).outcome == "direct_hit"
+    workspace.write("q/inc/h.h", "#define VALUE 2\n")
+    assert compile_in(workspace, "q/b", *line).outcome != "direct_hit"
+    assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
+
+
+@pytest.mark.by_default("plain", "id", "debug")
+@pytest.mark.parametrize(
+    ("text", "options", "outcome", "again"),
+    [
+        (PLAIN, (), "direct_hit", "direct_hit"),
+        (NAMED, (MAPPED,), "direct_hit", "partial_hit"),  # the working directory has another mapped name
+        (INTERNAL, (), "miss", "direct_hit"),
+        (NAMED, (), "partial_hit", "direct_hit"),
+        (PLAIN, ("-rdc=true",), "partial_hit", "direct_hit"),
+        (PLAIN, ("-g",), "partial_hit", "partial_hit"),
+    ],
+    ids=["plain", "mapped", "id", "named", "linked id", "debug"],
+)
+def test_absolute_words_in_another_checkout(
+    workspace: Workspace,
+    reference_directory: Path,
+    text: str,
+    options: tuple[str, ...],
+    outcome: str,
+    again: str,
+) -> None:
+    check_out(workspace, text, "p", "q")
+    words = [word for option in options for word in option.split()]
+    line = ("{here}/src/a.cu", "-I{here}/inc", *words)
+    keep = reference_directory
+    assert compile_in(workspace, "p/b", *line, keep=keep).outcome == "miss"
+    assert compile_in(workspace, "q/b", *line, keep=keep).outcome == outcome
+    assert compile_in(workspace, "q/other", *line, keep=keep).outcome == again
+
+
+@pytest.mark.parametrize("words", [("../src/a.cu", "-I../inc"), ("{here}/src/a.cu", "-I{here}/inc")])
+def test_two_checkouts_of_a_unit_with_an_id_keep_nvccs(workspace: Workspace, words: tuple[str, ...]) -> None:
+    check_out(workspace, INTERNAL, "p", "q")
+    for directory in ("p/b", "q/b", "p/b", "q/b"):
+        compile_in(workspace, directory, *words)
+
+
+def test_a_relative_id_is_not_given_where_no_base_directory_is_set(workspace: Workspace) -> None:
+    check_out(workspace, INTERNAL, "p")
+    folder = workspace.directory / "p/b"
+    folder.mkdir()
+    argv = ("-c", "../src/a.cu", "-I../inc", "-arch=sm_80", "-MD", "-MF", "a.d", "-o", "a.o", *HOST_OPTIONS)
+    set_for_it = {"PWD": str(folder), "NVCCACHE_BASE_DIR": str(workspace.directory)}
+    assert workspace.cached(*argv, cwd=folder, **set_for_it).status == 0
+    for directory in ("p/b", "p/c"):
+        compile_in(workspace, directory, "../src/a.cu", "-I../inc")
+
+
+def test_debug_information_names_each_build_directory(
+    workspace: Workspace, reference_directory: Path
+) -> None:
+    """What the directory does not reach is made once: the text of a pass names it for the host compiler."""
+    check_out(workspace, PLAIN, "p")
+    line = ("{here}/src/a.cu", "-I{here}/inc", "-g")
+    compile_in(workspace, "p/b1", *line, keep=reference_directory)
+    ran = compile_in(workspace, "p/b2", *line, keep=reference_directory).ran()
+    assert ran == {"host_preprocess": 1, "device_preprocess": 1, "host_compile": 1}
+    for option in ("-lineinfo", "-G"):
+        for directory in ("p/b1", "p/b2"):
+            compile_in(workspace, directory, *line, option, keep=reference_directory)
+
+
+@pytest.mark.by_default("absolute", "a relative header", "debug information")
+@pytest.mark.parametrize(
+    ("words", "text", "is_direct"),
+    [
+        (("{here}/src/a.cu", "-I{here}/inc"), PLAIN, True),
+        (("{here}/src/a.cu", "-I../inc"), PLAIN, False),
+        (("../src/a.cu", "-I{here}/inc"), PLAIN, False),
+        (
+            ("{here}/src/a.cu", "-I{here}/inc"),
+            PLAIN.replace("__global__", '#line 7 "x.h"\n__global__'),
+            False,
+        ),
+        (("{here}/src/a.cu", "-I{here}/inc", "-G"), PLAIN, False),
+    ],
+    ids=["absolute", "a relative header", "a relative source", "a relative name", "debug information"],
+)
+def test_line_information_names_a_build_directory_before_relative_names_alone(
+    workspace: Workspace, words: tuple[str, ...], text: str, is_direct: bool
+) -> None:
+    check_out(workspace, text.replace("{ *x", "{ *x = part(*x); *x"), "p")
+    workspace.write("p/inc/h.h", HEADER)
+    time.sleep(OLD_ENOUGH)
+    assert compile_in(workspace, "p/b1", *words, "-lineinfo").outcome == "miss"
+    counters = compile_in(workspace, "p/b2", *words, "-lineinfo")
+    assert (counters.outcome == "direct_hit") == is_direct
+    assert is_direct or counters.ran()["cicc"] == 1
+    workspace.write("p/inc/h.h", f"// a line\n{HEADER}")
+    assert compile_in(workspace, "p/b3", *words, "-lineinfo").ran()["cicc"] == 1
+
+
+def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
+    """As of CMake's Makefiles: the file names the checkout, and is another one in each."""
+    check_out(workspace, PLAIN.replace("VALUE;", "VALUE + MORE;"), "p", "q")
+    for name in ("p", "q"):
+        workspace.write(f"{name}/b/o.rsp", f"-I{workspace.directory}/{name}/inc -DMORE=1\n")
+    time.sleep(OLD_ENOUGH)
+    line = ("{here}/src/a.cu", "--options-file", "o.rsp")
+    assert compile_in(workspace, "p/b", *line).outcome == "miss"
+    assert compile_in(workspace, "q/b", *line).outcome == "direct_hit"
+    assert compile_in(workspace, "q/b", *line).outcome == "direct_hit"
+    workspace.write("q/b/o.rsp", f"-I{workspace.directory}/q/inc -DMORE=2\n")
+    assert compile_in(workspace, "q/b", *line).outcome != "direct_hit"
+    workspace.write("q/b/o.rsp", f"-I{workspace.directory}/q/inc -DMORE=3\n")
+    time.sleep(OLD_ENOUGH)
+    assert compile_in(workspace, "q/b", *line).outcome != "direct_hit"
+    assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
+
+
+@pytest.mark.by_default("case $* in *VALUE*) ;; esac; ")
+@pytest.mark.parametrize("told", ["", "case $* in *VALUE*) ;; esac; "])
+def test_a_script_that_looks_at_its_arguments(workspace: Workspace, told: str) -> None:
+    """It may choose by the path of the checkout, which is not the same for the other."""
+    check_out(workspace, PLAIN, "p", "q")
+    script = workspace.write("hostcxx", f'#!/bin/sh\n{told}exec {HOST_COMPILER} "$@"\n')
+    script.chmod(0o755)
+    for directory in ("p/b", "p/c", "q/b"):
+        compile_in(workspace, directory, "{here}/src/a.cu", "-I{here}/inc", "-ccbin", str(script))
+
+
+def test_a_copy_that_is_built_where_it_was_unpacked(workspace: Workspace) -> None:
+    """As pip does, in a directory that is another one each time and gone afterwards."""
+    outcomes = []
+    for name in ("tmp1x", "tmp2yy"):
+        check_out(workspace, PLAIN, name)
+        folder = workspace.directory / name
+        argv = ("-c", "src/a.cu", f"-I{folder}/inc", "-DNAME=a", "-o", "build.o")
+        _, _, counters = both_ways(workspace, *argv, cwd=folder, PWD=str(folder))
+        outcomes.append(counters.outcome)
+        shutil.rmtree(folder)
+    assert outcomes == ["miss", "direct_hit"]
+
+
+def explained(workspace: Workspace, directory: str) -> tuple[str, list[str]]:
+    """Why the last compile of `a.o` there was no direct hit, and further words."""
+    argv = [sys.executable, "-m", "nvccache", "explain", "--json", "a.o"]
+    document = json.loads(workspace.run(argv, cwd=workspace.directory / directory).stdout)
+    root = str(workspace.directory)
+    return document["cause"].replace(root, ""), [word.replace(root, "") for word in document["details"]]
+
+
+def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | None = None) -> None:
+    check_out(workspace, text, "p", "q")
+    if then:
+        workspace.write(str(then), "#define VALUE 3\n")
+    for name in ("p", "q"):
+        folder = workspace.directory / name / "b"
+        folder.mkdir()
+        here = workspace.directory / name
+        more = options if name == "q" or options[:1] != ("-DONLY_THERE",) else ()
+        argv = ("-c", here / "src/a.cu", f"-I{here}/inc", *more, "-o", "a.o")
+        assert workspace.cached(*argv, cwd=folder, PWD=str(folder)).status == 0
+
+
+@pytest.mark.by_default("id", "debug", "option")
+@pytest.mark.parametrize(
+    ("text", "options", "cause", "detail"),
+    [
+        (
+            INTERNAL,
+            (),
+            "`/p/b/a.o` is from elsewhere, and the module id in it tells where its source is",
+            "with `NVCCACHE_BASE_DIR=` they can share it",
+        ),
+        (
+            NAMED,
+            (),
+            "`/p/b/a.o` is from elsewhere, and its text tells where it is, as `__FILE__` and `assert` do",
+            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of what the host compiler makes",
+        ),
+        (
+            PLAIN,
+            ("-g",),
+            "`/p/b/a.o` is from elsewhere, and debug or line information in it tells where it was made",
+            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of what the host compiler makes",
+        ),
+        (
+            INTERNAL,
+            ("-rdc=true",),
+            "`/p/b/a.o` is from elsewhere,"
+            " and the module id in it, which device links see, tells where its source is",
+            "",
+        ),
+        (PLAIN, ("-DONLY_THERE",), "unlike for `/p/b/a.o` `-DONLY_THERE` was added to the command line", ""),
+    ],
+    ids=["id", "named", "debug", "linked id", "option"],
+)
+def test_what_kept_the_neighbour_from_being_taken(
+    workspace: Workspace, text: str, options: tuple[str, ...], cause: str, detail: str
+) -> None:
+    compiled_twice(workspace, text, *options)
+    assert explained(workspace, "q/b") == (cause, [detail] if detail else [])
+
+
+def test_a_file_that_is_another_one_than_beside_the_neighbour(workspace: Workspace) -> None:
+    compiled_twice(workspace, INTERNAL, then=Path("q/inc/h.h"))
+    assert explained(workspace, "q/b") == ("unlike for `/p/b/a.o` `/q/inc/h.h` is another one", [])
+
+
+def test_another_source_of_the_same_name_is_no_neighbour(workspace: Workspace) -> None:
+    workspace.write("p/one/a.cu", "int one() { return 1; }\n")
+    workspace.write("q/two/a.cu", "int two() { return 2; }\n")
+    for name, folder in (("p", "one"), ("q", "two")):
+        (workspace.directory / name / "b").mkdir()
+        argv = ("-c", f"../{folder}/a.cu", "-o", "a.o")
+        assert workspace.cached(*argv, cwd=workspace.directory / name / "b").status == 0
+    assert explained(workspace, "q/b") == ("no earlier compile of it is recorded", [])

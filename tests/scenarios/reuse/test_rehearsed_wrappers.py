@@ -1,0 +1,364 @@
+"""Host compilers behind wrappers that are rehearsed: as much is found as behind the compiler, and never more.
+
+What the wrappers are like that build systems put there: one `exec`; Nix's (bash, reads files, loops over its
+arguments), Spack's (sh, `eval`, separators), MPICH's (starts the compiler, and ends as it did), and Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways
+from scenarios.support.cases import KERNEL, bench, light
+from scenarios.support.observed_wrappers import script
+from workspaces import Counters, Workspace
+
+__all__ = ["bench", "light"]
+
+SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
+PASSES = {"host_preprocess": 1, "device_preprocess": 1}
+NIX = """
+set -eu -o pipefail +o posix
+shopt -s nullglob
+if (( "${NIX_DEBUG:-0}" >= 7 )); then set -x; fi
+source "{work}/support/utils"
+mangle NIX_CFLAGS_COMPILE "" _FOR_BUILD
+flags="$(< "{work}/support/cflags") ${NIX_CFLAGS_COMPILE_salt}"
+link=1 n=0 params=("$@")
+while (( n < ${#params[@]} )); do
+  case "${params[n]}" in -[cSEM]) link=0 ;; -x) [[ ${params[n+1]:-} == c++* ]] && cxx=1 ;; esac
+  n=$((n + 1))
+done
+before=(-fstack-protector-strong --param ssp-buffer-size=4 -fno-strict-overflow -frandom-seed=abcdef)
+after=($flags)
+if [[ $link = 1 ]]; then after+=(-Wl,-rpath,/lib); export LINKS=dynamic; fi
+if [[ -e "{work}/support/hook" ]]; then source "{work}/support/hook"; fi
+exec "{g++}" ${before+"${before[@]}"} ${params+"${params[@]}"} ${after+"${after[@]}"}
+"""
+UTILS = """
+mangle() {
+  local name="$1"; shift
+  declare -gx ${name}_salt=''
+  for role in "$@"; do
+    local input="$name$role"
+    if [ -v "$input" ]; then
+      declare -g ${name}_salt+=" ${!input}"
+    fi
+  done
+}
+"""
+SPACK = """
+bell=$(printf '\\a')
+empty() { eval "test -z \\"\\${$1}\\""; }
+append() { if empty "$1"; then eval "$1=\\"\\${2}\\""; else eval "$1=\\"\\${$1}${bell}\\${2}\\""; fi; }
+list= kept=
+IFS=':'
+for dir in $PATH; do case $dir in */spack/env) ;; *) kept="$kept${kept:+:}$dir" ;; esac; done
+unset IFS
+export PATH="$kept"
+append list "{g++}"
+append list -march=x86-64-v2
+while [ $# -ne 0 ]; do
+  case "$1" in -I*) append list "-I${1#-I}" ;; *) append list "$1" ;; esac
+  shift
+done
+append list "-I${SPACK_PREFIX:-{work}/prefix}/include"
+IFS="$bell"
+exec $list
+"""
+MPI = """
+for arg in "$@"; do
+  case $arg in -show) show=1 ;; -c) link=no ;; esac
+  all="$all $arg"
+done
+if [ "$link" != no ]; then libs=-lm; fi
+if [ "$show" = 1 ]; then echo "{g++}" $all; else "{g++}" "$@" $libs "-I{work}/mpi"; rc=$?; fi
+exit $rc
+"""
+PYTHON = 'import os, sys\nos.execv("{g++}", ["{g++}", "-DPYTHON", *sys.argv[1:]])\n'
+SUBPROCESS = (
+    'import subprocess, sys\nsys.exit(subprocess.run(["{g++}", "-DPYTHON", *sys.argv[1:]]).returncode)\n'
+)
+KINDS = {
+    "one exec": ('exec "{g++}" -B/usr/bin -isystem "{work}/more" "$@"', "#!/bin/sh"),
+    "as Nix has it": (NIX, "#!/bin/bash"),
+    "as Spack has it": (SPACK, "#!/bin/sh"),
+    "as MPICH has it": (MPI, "#!/bin/sh"),
+    "as MPICH has it, in bash": (MPI, "#!/bin/bash"),
+    "Python": (PYTHON, "#!{python}"),
+    "Python that waits": (SUBPROCESS, "#!{python}"),
+}
+# It goes on behind the compiler, and may see all of the environment, which tells the directory.
+KNOWS_DIRECTORY = ("Python that waits",)
+
+
+def put(bench: Workspace, text: str, first: str = "#!/bin/sh", name: str = "bin/wrapper") -> tuple[str, ...]:
+    """Put a wrapper there and what those above read; the options that name it."""
+    bench.write("support/utils", UTILS)
+    bench.write("support/cflags", f"-B/usr/bin -idirafter {bench.directory}/more")
+    script(text, name, first)(bench)
+    return ("-ccbin", f"{bench.directory}/{name}", "-arch=sm_75", "-O2")
+
+
+def compiled(bench: Workspace, *argv: str, cwd: Path | None = None, **variables: str) -> Counters:
+    """What was counted of a compile that made what plain nvcc makes."""
+    cwd = cwd or bench.directory
+    cwd.mkdir(exist_ok=True)
+    return both_ways(bench, *argv, cwd=cwd, PWD=str(cwd), **variables)[2]
+
+
+@pytest.mark.by_default("one exec", "as MPICH has it, in bash")
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_much_is_found_as_behind_the_compiler(bench: Workspace, kind: str) -> None:
+    options = put(bench, *KINDS[kind])
+    source = bench.write("a.cu", "// one\n" + SOURCE)
+    line = (*options, "-c", str(source), "-o", "a.o")
+    compiled(bench, *line, cwd=bench.directory / "one")
+    assert compiled(bench, *line, cwd=bench.directory / "one").outcome == "direct_hit"
+    ran = compiled(bench, *line, cwd=bench.directory / "two").ran()
+    assert ran == ({**PASSES, "host_compile": 1} if kind in KNOWS_DIRECTORY else {}), "another directory"
+    ran = compiled(bench, *line[:-1], "b.o", cwd=bench.directory / "two").ran()
+    assert ran == {}, "another name"
+    bench.write("a.cu", "// one\n// two\n" + SOURCE)
+    assert compiled(bench, *line, cwd=bench.directory / "one").ran() == PASSES, "a line of comment"
+
+
+LISTED = (
+    *(
+        "-B/usr/bin",
+        "-L/usr/lib",
+        "-lm",
+        "-Wl,-rpath,/lib",
+        "--sysroot=/",
+        "-nostdinc++",
+        "-frandom-seed=abc",
+    ),
+    *("--param=ssp-buffer-size=4", "--param ssp-buffer-size=4", "-fzero-call-used-regs=used-gpr"),
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("word", LISTED)
+def test_words_that_do_not(bench: Workspace, word: str) -> None:
+    options = put(bench, f'exec "{{g++}}" {word} -fstack-protector-strong "$@"')
+    text = SOURCE.replace("return VALUE", "char a[99]; int b = 0; for (char &c : a) b += c = VALUE; return b")
+    for before in ("", "// a line\n", "\n\n"):
+        bench.write("a.cu", before + text)
+        ran = compiled(bench, *options, "-c", "a.cu", "-o", "a.o").ran()
+    assert ran == PASSES
+
+
+@pytest.mark.by_default("-finstrument-functions", "@{work}/words")
+@pytest.mark.parametrize("adds", ["-finstrument-functions", "-include {work}/lines.h", "@{work}/words"])
+def test_words_that_may_have_lines_show(bench: Workspace, adds: str) -> None:
+    """Only of words that are known not to: text goes by its bytes then."""
+    bench.write("lines.h", "")
+    bench.write("words", "-DWORDS")
+    options = put(bench, f'exec "{{g++}}" {adds} "$@"')
+    for text in (SOURCE, "// a line\n" + SOURCE):
+        bench.write("a.cu", text)
+        ran = compiled(bench, *options, "-c", "a.cu", "-o", "a.o").ran()
+        assert (ran["cicc"], ran["host_compile"]) == (1, 1)
+
+
+def test_a_wrapper_that_asks_for_debug_information(bench: Workspace, reference_directory: Path) -> None:
+    """The object names lines and the directory, and the stub as nvcc's does, which keeps it here."""
+    options = put(bench, 'exec "{g++}" -g "$@"')
+    for text in (SOURCE, "// a line\n" + SOURCE):
+        source = bench.write("a.cu", text)
+        for directory in ("one", "two"):
+            here = bench.directory / directory
+            here.mkdir(exist_ok=True)
+            argv = (*options, "-c", str(source), "-o", "a.o")
+            _, _, counters = both_ways(bench, *argv, cwd=here, keep=reference_directory, PWD=str(here))
+            assert counters.ran()["host_compile"] == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """One compile: where, of what, with which name of the object, and with which variables."""
+
+    directory: str = "."
+    output: str = "a.o"
+    source: str = "{work}/a.cu"
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+BECOMES = 'exec "{g++}" $V "$@"'
+PLACES = (Turn("one"), Turn("two"))
+ABSOLUTE = (Turn("one", output="{work}/a.o"), Turn("two", output="{work}/a.o"))
+# What a wrapper changes its mind by, and the compiles that show it.
+CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
+    "the directory's name": ("case $PWD in */two) V=-DVALUE=2 ;; esac\n" + BECOMES, PLACES),
+    "what lies in the directory": ("if [ -e mark ]; then V=-DVALUE=2; fi\n" + BECOMES, PLACES),
+    "a header by a variable that it sets": (
+        'export CPLUS_INCLUDE_PATH="$PWD/inc"\n' + BECOMES,
+        (Turn("one", source="{work}/includes.cu"), Turn("two", source="{work}/includes.cu")),
+    ),
+    "a header that it adds": (
+        'exec "{g++}" -I "$PWD/inc" "$@"',
+        (Turn("one", source="{work}/includes.cu"), Turn("two", source="{work}/includes.cu")),
+    ),
+    "a descriptor that it opens": ('exec 9<"$PWD/inc/h.h"\nexec "{g++}" -include /dev/fd/9 "$@"', PLACES),
+    "a standard input that it opens": ('exec "{g++}" -include /dev/stdin "$@" <"$PWD/inc/h.h"', PLACES),
+    "another directory": ('cd "$PWD/inc" 2>/dev/null\nexec "{g++}" -include h.h "$@"', ABSOLUTE),
+    "the path of the object": (
+        'case "$*" in *"debug/a.o"*) V=-fpatchable-function-entry=2 ;; esac\n' + BECOMES,
+        (Turn(), Turn(output="debug/a.o"), Turn(output="b.o"), Turn(output="debug/a.o")),
+    ),
+    "the path of the object, to an assembler": (
+        'exec "{g++}" "-B{work}/tools/" "$@"',
+        (Turn(), Turn(output="debug/a.o"), Turn(), Turn(output="debug/a.o")),
+    ),
+    "where the source lies": (
+        'case "$*" in *"base/two/"*) V=-DVALUE=2 ;; esac\n' + BECOMES,
+        (Turn("base/one", source="{work}/base/one/a.cu"), Turn("base/two", source="{work}/base/two/a.cu")),
+    ),
+    "where the checkout lies": (
+        'case "$*" in *"base/two/"*) V=-fpatchable-function-entry=2 ;; esac\n' + BECOMES,
+        (Turn("base/one", source="{work}/base/one/a.cu"), Turn("base/two", source="{work}/base/two/a.cu")),
+    ),
+    "a variable": (
+        'if [ "$SITE" = two ]; then V=-DVALUE=2; fi\n' + BECOMES,
+        (Turn(variables={"SITE": "one"}), Turn(variables={"SITE": "two"}), Turn()),
+    ),
+    "a variable, for the last compile alone": (
+        'case "$*" in *" -c "*) if [ "$SITE" = two ]; then V=-fpatchable-function-entry=2; fi ;; esac\n'
+        + BECOMES,
+        (Turn(variables={"SITE": "one"}), Turn(variables={"SITE": "two"}), Turn()),
+    ),
+    "what it is to compile": (
+        'marks() { if grep -q marked "$1"; then V=-fpatchable-function-entry=2; fi; }\n'
+        'for w in "$@"; do case $w in *.cudafe1.cpp) marks "$w" ;; esac; done\n' + BECOMES,
+        (Turn(), Turn(source="{work}/marked.cu"), Turn(), Turn(source="{work}/marked.cu")),
+    ),
+    "whether the first try fails": (
+        '"{g++}" "$@" 2>/dev/null || exec "{g++}" -DVALUE=2 "$@"',
+        (Turn(), Turn(source="{work}/picky.cu"), Turn(source="{work}/picky.cu")),
+    ),
+    "what it does to the object": (
+        'for w in "$@"; do case $w in *.o) o=$w ;; esac; done\n"{g++}" "$@" || exit\n'
+        'if [ -f "$o" ]; then objcopy --add-section "site=$PWD/inc/h.h" "$o"; fi',
+        PLACES,
+    ),
+}
+
+
+@pytest.mark.by_default("a descriptor that it opens", "the path of the object", "what it is to compile")
+@pytest.mark.parametrize("what", CHANGEABLE)
+def test_a_wrapper_that_changes_its_mind(bench: Workspace, what: str) -> None:
+    """In turns, and once more by the stages alone."""
+    text, turns = CHANGEABLE[what]
+    if "objcopy" in text and not shutil.which("objcopy"):
+        pytest.skip("there is no objcopy")
+    options = put(bench, text)
+    bench.environ["NVCCACHE_BASE_DIR"] = str(bench.directory / "base")
+    set_up(bench)
+    for _ in range(2):
+        for turn in (*turns, *turns):
+            source = turn.source.replace("{work}", str(bench.directory))
+            line = (*options, "-c", source, "-o", turn.output.replace("{work}", str(bench.directory)))
+            compiled(bench, *line, cwd=bench.directory / turn.directory, **turn.variables)
+        bench.forget_calls()
+
+
+def set_up(bench: Workspace) -> None:
+    """What the wrappers above look at, one or two of each."""
+    bench.write("a.cu", SOURCE + "static __device__ int hidden;\n")
+    bench.write("marked.cu", SOURCE + "int marked;\n")
+    bench.write("picky.cu", SOURCE.replace("VALUE 0", 'VALUE 0\n#error "another"'))
+    bench.write("includes.cu", '#include "h.h"\n' + KERNEL)
+    for number, name in enumerate(("one", "two"), start=1):
+        bench.write(f"{name}/inc/h.h", f"#define VALUE {number}\n")
+        bench.write(f"base/{name}/a.cu", SOURCE)
+    chooses = 'case "$*" in *debug/a.o*) V="--defsym marked=1" ;; esac'
+    assembler = f'#!/bin/sh\n{chooses}\nexec {shutil.which("as")} $V "$@"\n'
+    bench.write("tools/as", assembler).chmod(0o755)
+    bench.write("two/mark", "")
+    bench.write("debug/.keep", "")
+
+
+def test_a_file_that_only_the_last_command_has_a_wrapper_read(bench: Workspace) -> None:
+    """Neither the passes nor nvcc's dry run, which asks the wrapper for its version, show it."""
+    options = put(bench, 'case "$*" in *" -c "*) . "{work}/site" ;; esac\n' + BECOMES)
+    bench.write("a.cu", SOURCE)
+    outcomes = []
+    for number in (2, 2, 3, 2):
+        bench.write("site", f"V=-fpatchable-function-entry={number}\n")
+        outcomes.append(compiled(bench, *options, "-c", "a.cu", "-o", "a.o").outcome)
+    assert outcomes == ["miss", "direct_hit", "partial_hit", "direct_hit"]
+
+
+def test_a_rehearsal_changes_nothing(bench: Workspace) -> None:
+    """Neither a log that the wrapper writes, nor the object that it removes, nor what it writes behind."""
+    for name, text in {
+        "log": 'echo "$*" >> "{work}/noted"\nexec "{g++}" "$@"',
+        "behind": '"{g++}" "$@" && echo "$*" >> "{work}/noted"',
+        "another": '"{g++}" "$@" && cp /dev/null "{work}/copied" && echo x >> "{work}/noted"',
+        "removes": 'rm -f "{work}/gone"\nexec "{g++}" "$@"',
+    }.items():
+        options = put(bench, text, name=f"bin/{name}")
+        counts = []
+        for command in (bench.plain, bench.cached):
+            noted, gone = bench.write("noted", ""), bench.write("gone", "")
+            bench.write("a.cu", f"// {name}\n" + SOURCE)
+            assert command(*options, "-c", "a.cu", "-o", "a.o").status == 0
+            counts.append((noted.read_text().count("\n"), gone.exists()))
+        assert counts[0] == counts[1], name
+
+
+def test_one_that_looks_at_the_text_of_path(bench: Workspace) -> None:
+    options = put(bench, "case :$PATH: in *:/elsewhere:*) V=-DVALUE=2 ;; esac\n" + BECOMES)
+    bench.write("a.cu", SOURCE)
+    path = bench.environ["PATH"]
+    for searched in (path, f"{path}:/elsewhere", path, f"{path}:/elsewhere"):
+        compiled(bench, *options, "-c", "a.cu", "-o", "a.o", PATH=searched)
+
+
+def test_what_it_says_by_itself_is_of_the_call(bench: Workspace) -> None:
+    """It does not show in the command that it becomes."""
+    options = put(bench, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
+    bench.write("a.cu", SOURCE)
+    for text in ("", "one\n", "two\n", "", "two\n"):
+        bench.write("said", text)
+        compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+
+
+def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(bench: Workspace) -> None:
+    """As for a lock, which is nobody's then: it comes to an end, once."""
+    bench.write(
+        "site/sitecustomize.py", "from nvccache.observation import watch\nwatch.LONGEST_REHEARSAL = 1\n"
+    )
+    bench.environ["PYTHONPATH"] = str(bench.directory / "site")
+    options = put(
+        bench, 'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES
+    )
+    bench.write("a.cu", SOURCE)
+    for _ in range(2):
+        compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+
+
+LOOKS = """
+for word; do case $word in *.ii|*.cpp) grep -qs MARK "$word" && mark=1 ;; esac; done
+exec "{g++}" -DVALUE=${mark:-0} "$@"
+"""
+
+
+@pytest.mark.parametrize("is_marked", ["by its text", "by line markers"])
+def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(bench: Workspace, is_marked: str) -> None:
+    """Nor does it find what an attempt has left that was given up."""
+    options = put(bench, LOOKS)
+    for folder in ("plain", "MARKED"):
+        bench.write(f"{folder}/a.h", "inline int here() { return 1; }\n")
+    bench.write("a.cu", '#include "plain/a.h"\n' + SOURCE)
+    compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+    if is_marked == "by its text":
+        bench.write("plain/a.h", 'static const char* const mark = "MARK";\n')
+    else:
+        bench.write("a.cu", '#include "MARKED/a.h"\n' + SOURCE)
+    compiled(bench, *options, "-c", "a.cu", "-o", "a.o")

@@ -1,0 +1,266 @@
+"""Programs whose device code is known: only the host's link runs, and the program is plain nvcc's.
+
+NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/reuse/test_relinks.py    another toolkit
+NVCCACHE_TEST_CCBIN=/path/to/g++                                           and host compiler
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nvccache import outcomes
+from nvccache.store import events, store
+from scenarios.support.light_toolkit import light_toolkit_on_path
+from scenarios.support.linking import (
+    CALLER,
+    LTO,
+    MAIN,
+    ONE,
+    called,
+    device_sections,
+    make_objects,
+    run_program,
+    skip_without_lto,
+    where_libraries_are,
+)
+from scenarios.support.rebuilds import HOST_OPTIONS
+from workspaces import Result, Workspace
+
+SOURCES = ("one.cu", "two.cu", "main.cu")
+OBJECTS = ("one.o", "two.o", "main.o")
+# What the way of calls that no record answers loads, and this one need not.
+HEAVY = ("call", "plan", "execution", "recording", "explanation", "schedule", "eviction")
+PASSES = ("host_preprocess", "device_preprocess")
+WARNED = "int unused_in_host() { int nobody; return 1; }\n"
+
+
+@pytest.fixture
+def place(workspace: Workspace, tmp_path: Path) -> Workspace:
+    light_toolkit_on_path(workspace, tmp_path / "toolkit")
+    workspace.write("one.cu", CALLER)
+    workspace.write("two.cu", called())
+    workspace.write("main.cu", MAIN)
+    make_objects(workspace, ONE, ("one", "two", "main"))
+    return workspace
+
+
+def words_of(place: Workspace, *inputs: str, options: tuple[str, ...] = ONE) -> tuple[str, ...]:
+    return ("-rdc=true", *options, *inputs, *where_libraries_are(place))
+
+
+def is_relinked(place: Workspace, argv: tuple[str, ...]) -> bool:
+    """Make the program both ways, compare, and say whether only the host's link ran."""
+    counters = run_program(place, argv)
+    return was_relinked(place) and counters.outcome == "stage_hit" and counters.ran() == {}
+
+
+def was_relinked(place: Workspace, product: str = "ours") -> bool:
+    last = events.last_call(str(place.cache), str(place.directory / product))
+    return last is not None and last.reason == outcomes.LINKED
+
+
+@pytest.mark.by_default("one-objects", smoke={"one-objects": "link"})
+@pytest.mark.parametrize("inputs", [SOURCES, OBJECTS], ids=["sources", "objects"])
+@pytest.mark.parametrize("options", [ONE, LTO], ids=["one", "lto"])
+def test_a_program_is_linked_again(
+    place: Workspace, options: tuple[str, ...], inputs: tuple[str, ...]
+) -> None:
+    if options is LTO:
+        skip_without_lto(place)
+        make_objects(place, options, ("main",))
+    argv = words_of(place, *inputs, options=options)
+    assert not is_relinked(place, argv)
+    assert is_relinked(place, argv)
+    for name in inputs:
+        (place.directory / name).touch()
+    assert is_relinked(place, argv)
+
+
+@pytest.mark.full
+def test_a_program_for_other_outputs_is_made_of_stages(place: Workspace) -> None:
+    argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS)
+    for name in ("first", "second"):
+        assert place.cached(*argv, "-o", name).status == 0
+        assert not was_relinked(place, name)
+    for name in OBJECTS:
+        (place.directory / name).touch()
+    for name in ("second", "first"):
+        assert place.cached(*argv, "-o", name).status == 0
+        assert was_relinked(place, name)
+
+
+def edit_source(place: Workspace) -> None:
+    place.write("two.cu", called(factor=7))
+
+
+def edit_object(place: Workspace) -> None:
+    edit_source(place)
+    make_objects(place, ONE, ("two",))
+
+
+@pytest.mark.by_default("object")
+@pytest.mark.parametrize(
+    ("inputs", "edit"), [(SOURCES, edit_source), (OBJECTS, edit_object)], ids=["source", "object"]
+)
+def test_changed_device_code_is_in_the_program(
+    place: Workspace, inputs: tuple[str, ...], edit: Callable[[Workspace], None]
+) -> None:
+    argv = words_of(place, *inputs)
+    run_program(place, argv)
+    before = device_sections(place.directory / "ours")
+    edit(place)
+    assert not is_relinked(place, argv)
+    assert device_sections(place.directory / "ours") != before
+    assert is_relinked(place, argv)
+
+
+@pytest.mark.full
+def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
+    """nvlink does not look for shared libraries, so that the record holds when one changes."""
+
+    def library(value: int) -> None:
+        place.write("value.cc", f'extern "C" int value() {{ return {value}; }}\n')
+        argv = ["-shared", "-Xcompiler", "-fPIC", "value.cc", *HOST_OPTIONS, "-cudart=none", "-o"]
+        assert place.plain(*argv, "lib/libvalue.so").status == 0
+
+    (place.directory / "lib").mkdir()
+    place.write("main.cu", 'extern "C" int value();\nint main() { return value(); }\n')
+    make_objects(place, ONE, ("main",))
+    argv = (*words_of(place, *OBJECTS), "-Llib", "-lvalue", "-Xlinker", "-rpath=lib")
+    library(3)
+    run_program(place, argv)
+    assert place.run([place.directory / "ours"]).status == 3
+    library(4)
+    assert is_relinked(place, argv)
+    assert place.run([place.directory / "ours"]).status == 4
+    (place.directory / "lib" / "libvalue.so").unlink()
+    check_failure(place, argv)
+
+
+@pytest.mark.by_default("seen")
+@pytest.mark.parametrize("is_recorded", [False, True], ids=["unseen", "seen"])
+def test_a_link_that_fails_is_told_as_nvcc_tells_it(place: Workspace, is_recorded: bool) -> None:
+    """With what the record counts, and with what only the linker knows of."""
+    place.write("script.ld", "INCLUDE nested.ld\n")
+    place.write("nested.ld", "script_defines_this = 1;\n")
+    argv = (*words_of(place, *OBJECTS), "-Xlinker", "script.ld")
+    run_program(place, argv)
+    assert is_relinked(place, argv)
+    place.write("script.ld" if is_recorded else "nested.ld", "no script {\n")
+    check_failure(place, argv)
+
+
+def check_failure(place: Workspace, argv: tuple[str, ...]) -> None:
+    before = (place.directory / "ours").read_bytes()
+    found, counters = place.since(lambda: place.cached(*argv, *HOST_OPTIONS, "-o", "ours"))
+    shutil.copy(place.directory / "plain", place.directory / "copy")
+    plain = place.plain(*argv, *HOST_OPTIONS, "-o", "plain")
+    assert (found.status, found.stdout) == (plain.status, plain.stdout)
+    assert found.status != 0
+    assert found.stderr.replace(b"ours", b"plain").count(b"\n") == plain.stderr.count(b"\n")
+    assert counters.outcome == "failed"
+    ours, theirs = (place.directory / name for name in ("ours", "plain"))
+    assert ours.exists() == theirs.exists()
+    assert not ours.exists() or ours.read_bytes() == before
+
+
+@pytest.mark.full
+def test_messages_come_in_order_and_once(place: Workspace) -> None:
+    place.write("two.cu", called() + WARNED)
+    argv = (*words_of(place, *SOURCES), "-Xlinker", "--verbose=1")
+    for relinked in (False, True):
+        counters = run_with_messages(place, argv)
+        assert was_relinked(place) == relinked, counters
+
+
+def run_with_messages(place: Workspace, argv: tuple[str, ...]) -> Result:
+    """Both ways, under one name, since the linker says it."""
+    found = place.cached(*argv, *HOST_OPTIONS, "-o", "ours")
+    plain = place.plain(*argv, *HOST_OPTIONS, "-o", "ours")
+    assert b"nobody" in plain.stderr
+    assert plain.stdout.count(b"\n") > 10
+    assert (found.status, found.stderr) == (plain.status, plain.stderr)
+    assert found.stdout.count(b"\n") == plain.stdout.count(b"\n")
+    return found
+
+
+@pytest.mark.full
+def test_a_dependency_file_is_written(place: Workspace) -> None:
+    argv = (*words_of(place, "main.cu", "one.o", "two.o"), "-MD", "-MF", "main.d")
+    run_program(place, argv)
+    expected = (place.directory / "main.d").read_bytes()
+    (place.directory / "main.d").unlink()
+    result = place.cached(*argv, *HOST_OPTIONS, "-o", "plain")
+    assert result.status == 0
+    (place.directory / "main.d").unlink()
+    assert place.cached(*argv, *HOST_OPTIONS, "-o", "plain").status == 0
+    assert was_relinked(place, "plain")
+    assert (place.directory / "main.d").read_bytes() == expected
+
+
+def test_what_the_store_has_lost_is_made_again(place: Workspace) -> None:
+    argv = words_of(place, *OBJECTS)
+    run_program(place, argv)
+    assert is_relinked(place, argv)
+    shutil.rmtree(place.cache / store.BLOB)
+    assert not is_relinked(place, argv)
+    assert is_relinked(place, argv)
+
+
+@pytest.mark.by_default("host compile")
+@pytest.mark.parametrize(
+    ("inputs", "option", "stages"),
+    [
+        (("main.cpp", *SOURCES[:2]), "-O1", set()),
+        (SOURCES, "-Xcompiler=-frecord-gcc-switches", {*PASSES, "host_compile"}),
+    ],
+    ids=["another language", "host compile"],
+)
+def test_what_is_not_cached_runs(
+    place: Workspace, inputs: tuple[str, ...], option: str, stages: set[str]
+) -> None:
+    place.write("main.cpp", "int main() {}\n")
+    argv = (*words_of(place, *inputs), option)
+    for _ in range(2):
+        counters = run_program(place, argv)
+        assert not was_relinked(place)
+    assert set(counters.ran()) == stages
+
+
+@pytest.mark.full
+def test_a_command_is_never_taken_from_a_record(place: Workspace) -> None:
+    """Whoever can write into the cache must not be able to have commands run."""
+    argv = words_of(place, *OBJECTS)
+    run_program(place, argv)
+    assert is_relinked(place, argv)
+    for record in place.cache.glob(f"{store.REPLAY}/*/*"):
+        content = record.read_bytes()
+        assert b"-Wl," not in content
+        assert b"-lcuda" not in content
+
+
+@pytest.mark.full
+def test_no_plan_is_made(place: Workspace) -> None:
+    argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
+    place.cached(*argv)
+    command = [sys.executable, "-X", "importtime", "-m", "nvccache", place.nvcc, *argv]
+    found = place.run(command)
+    assert was_relinked(place)
+    loaded = {line.rpartition("|")[2].strip() for line in found.stderr.decode().splitlines()}
+    assert "nvccache.compile.link_only" in loaded
+    assert not loaded & {f"nvccache.{name}" for name in HEAVY}
+
+
+@pytest.mark.full
+def test_nothing_is_left_behind(place: Workspace, tmp_path: Path) -> None:
+    argv = (*words_of(place, *OBJECTS), *HOST_OPTIONS, "-o", "ours")
+    (tmp_path / "temporary").mkdir()
+    for _ in range(2):
+        assert place.cached(*argv, TMPDIR=str(tmp_path / "temporary")).status == 0
+    assert was_relinked(place)
+    assert list((tmp_path / "temporary").iterdir()) == []

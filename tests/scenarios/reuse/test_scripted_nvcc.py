@@ -1,0 +1,196 @@
+"""An nvcc that is a script: the call is that of the nvcc that it becomes, where that can be told."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from scenarios.support.cases import OLD_ENOUGH, Change, bench, call, each, light
+from scenarios.support.observed_wrappers import script
+from workspaces import Workspace
+
+__all__ = ["bench", "light"]
+
+SOURCE = """#ifndef VALUE
+#define VALUE 0
+#endif
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+__global__ void kernel(int *x) { *x = VALUE; }
+const char *launch() { return "value-" TEXT(VALUE); }
+"""
+CALL = call()
+ONE, TWO = "-DVALUE=1", "-DVALUE=2"
+LAST = 'if [ "$last" = -arch=sm_75 ] || [ "$last" = g++ ]; then set -- "$@" {more}; fi'
+
+
+def putting(text: str, option: str, nvcc: str, name: str, first: str = "#!/bin/sh") -> Change:
+    """A script called nvcc; `{nvcc}` in its text is the real one, `{more}` an option."""
+    return script(text.replace("{nvcc}", nvcc).replace("{more}", option), name, first)
+
+
+# Each becomes nvcc, with an option.
+HANDS_ON = {
+    "one line": 'exec "{nvcc}" {more} "$@"',
+    "a variable for nvcc": 'export NVCC_PREPEND_FLAGS={more}\nexec "{nvcc}" "$@"',
+    "a search path": 'export LD_LIBRARY_PATH={work} PATH="$PATH:{work}"\nexec "{nvcc}" {more} "$@"',
+    "a file that it sources": '. "$(dirname "$0")/settings"\nexec "{nvcc}" $FLAGS "$@"',
+    "it waits for nvcc": '"{nvcc}" {more} "$@"',
+    "it waits for nvcc and ends as that did": '"{nvcc}" {more} "$@"\nstatus=$?\nexit $status',
+    "the variables of nvcc": 'for word; do :; done\nunset NVCC_APPEND_FLAGS\nexec "{nvcc}" {more} "$@"',
+    "an empty environment": 'for word; do :; done\nexec env - PATH="$PATH" "{nvcc}" {more} "$@"',
+    "a variable for others": 'export CPATH={work}\nexec "{nvcc}" {more} "$@"',
+    "a variable for others, set for one command": 'CPATH={work} exec "{nvcc}" {more} "$@"',
+    "a variable less": 'unset LC_ALL\nexec "{nvcc}" {more} "$@"',
+    "a variable less by a program": 'exec env -u LC_ALL "{nvcc}" {more} "$@"',
+    # By what it can see of the call.
+    "a loop over its arguments": (
+        'for word; do case $word in -odir) exec "{nvcc}" "$@" ;; esac; done\nexec "{nvcc}" {more} "$@"'
+    ),
+    "whether it is a dry run": (
+        'case " $* " in *" --dryrun "*) exec "{nvcc}" "$@" ;; esac\nexec "{nvcc}" {more} "$@"'
+    ),
+    "whether files are kept": 'case $* in *-keep*) ;; *) set -- {more} "$@" ;; esac\nexec "{nvcc}" "$@"',
+    "its first argument": 'if [ "$1" = -c ]; then set -- "$@" {more}; fi\nexec "{nvcc}" "$@"',
+    "its last argument": f'for last; do :; done\n{LAST}\nexec "{{nvcc}}" "$@"',
+    "the number of its arguments": 'if [ $# -lt 12 ]; then set -- {more} "$@"; fi\nexec "{nvcc}" "$@"',
+    "a script behind it that looks for the dry run": 'exec {work}/inner/nvcc "$@"',
+}  # fmt: skip
+# Each does what the dry run would not show, or what cannot be told.
+REMAINS = {
+    "it works on afterwards": '"{nvcc}" {more} "$@"\nstatus=$?\necho > {work}/after\nexit $status',
+    "it works on afterwards and execs": '"{nvcc}" {more} "$@" || exit\necho > {work}/after\nexec true',
+    "it looks at what was made": '"{nvcc}" {more} "$@"\nif [ -s a.o ]; then echo > {work}/after; fi',
+    "it looks at what was made, and says so": '"{nvcc}" {more} "$@"\ntest ! -s a.o || echo made >&2',
+    "a library": 'LD_PRELOAD="{work}/none.so:$LD_PRELOAD" exec "{nvcc}" {more} "$@"',
+    "a trap": 'trap "echo > {work}/after" EXIT\n"{nvcc}" {more} "$@"',
+    "a pipeline": 'set -e; { "{nvcc}" {more} "$@"; } 2>&1 | cat\nexec test -e a.o',
+    "a terminal": 'if [ -t 2 ]; then COLOUR={more}; fi\nexec "{nvcc}" $COLOUR {more} "$@"',
+    "a terminal in a script behind it": 'exec {work}/inner/nvcc "$@"',
+    "the mask of modes": 'umask 077\nexec "{nvcc}" {more} "$@"',
+    "a limit": 'ulimit -n 500\nexec "{nvcc}" {more} "$@"',
+    "where messages go": 'exec "{nvcc}" {more} "$@" 2>&1',
+    "standard output": 'exec >{work}/said\nexec "{nvcc}" {more} "$@"',
+    "another program": 'if [ -e b.cu ]; then exec "{nvcc}" "$@"; fi\nexec nice "{nvcc}" {more} "$@"',
+}
+INNER = {
+    "a script behind it that looks for the dry run": HANDS_ON["whether it is a dry run"],
+    "a terminal in a script behind it": REMAINS["a terminal"],
+}
+
+
+def put(what: str, option: str, nvcc: str) -> Change:
+    text = (HANDS_ON | REMAINS)[what]
+    changes = [putting(text, option, nvcc, "bin/nvcc"), script(f"FLAGS={option}", "bin/settings")]
+    if what in INNER:
+        changes.append(putting(INNER[what], option, nvcc, "inner/nvcc"))
+    return each(*changes)
+
+
+def use(workspace: Workspace, text: str, first: str = "#!/bin/sh") -> None:
+    """Have a script of this text be nvcc, and something to compile."""
+    script(text, "bin/nvcc", first)(workspace)
+    workspace.nvcc = str(workspace.directory / "bin/nvcc")
+    (workspace.directory / "a.cu").write_text(SOURCE)
+
+
+def compiled(workspace: Workspace, *, cached: bool) -> tuple[bytes, bool, str]:
+    """The value that an object has, whether the script has worked on afterwards, and the outcome."""
+    for name in ("a.o", "a.d", "after"):
+        (workspace.directory / name).unlink(missing_ok=True)
+    run = workspace.cached if cached else workspace.plain
+    result, counters = workspace.since(lambda: run(*CALL.argv(workspace)))
+    assert result.status == 0, result.stderr
+    found = re.search(rb"value-\d", (workspace.directory / "a.o").read_bytes())
+    assert found
+    outcome = " ".join([counters.outcome, *counters.bypass_reasons]) if cached else ""
+    return found[0], (workspace.directory / "after").exists(), outcome
+
+
+def compile_and_edit(workspace: Workspace, what: str) -> list[str]:
+    """The outcomes of two calls, and of two behind the script once it was edited."""
+    real, workspace.nvcc = workspace.nvcc, str(workspace.directory / "bin/nvcc")
+    (workspace.directory / "a.cu").write_text(SOURCE)
+    outcomes, values = [], []
+    for option in (ONE, TWO):
+        put(what, option, real)(workspace)
+        for _ in range(2):
+            time.sleep(OLD_ENOUGH)
+            *expected, _ = compiled(workspace, cached=False)
+            *made, outcome = compiled(workspace, cached=True)
+            assert made == expected, outcome
+            outcomes.append(outcome)
+        values.append(expected[0])
+    assert values == [b"value-1", b"value-2"]
+    return outcomes
+
+
+@pytest.mark.by_default("a search path", "it waits for nvcc", "a script behind it that looks for the dry run")
+@pytest.mark.parametrize("what", HANDS_ON)
+def test_a_script_that_becomes_nvcc_is_seen_through(bench: Workspace, what: str) -> None:
+    first, second, third, fourth = compile_and_edit(bench, what)
+    assert (first, second, fourth) == ("miss", "direct_hit", "direct_hit")
+    assert third in ("partial_hit", "miss")
+
+
+@pytest.mark.by_default("it looks at what was made", "a terminal in a script behind it", "where messages go")
+@pytest.mark.parametrize("what", REMAINS)
+def test_a_script_that_does_more_runs_as_it_is(bench: Workspace, what: str) -> None:
+    assert compile_and_edit(bench, what) == ["bypass scripted_nvcc"] * 4
+
+
+@pytest.mark.parametrize("first", ["#!{python}", "#!/usr/bin/perl"])
+def test_a_script_for_something_else_than_a_shell(bench: Workspace, first: str) -> None:
+    perl = f'exec "{bench.nvcc}", @ARGV;'
+    python = f'import os, sys\nos.execv("{bench.nvcc}", ["nvcc", *sys.argv[1:]])'
+    use(bench, perl if "perl" in first else python, first)
+    for outcome in ("miss", "direct_hit"):
+        assert compiled(bench, cached=True) == (b"value-0", False, outcome)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash"])
+def test_what_a_shell_itself_changes_does_not_count(bench: Workspace, first: str) -> None:
+    use(bench, f'exec "{bench.nvcc}" "$@"', first)
+    bench.environ.update({"BASH_FUNC_f%%": "() {  :\n}", "PWD": "elsewhere", "SHLVL": "3", "a.b": "c"})
+    assert [compiled(bench, cached=True)[-1] for _ in range(2)] == ["miss", "direct_hit"]
+
+
+def test_a_script_that_works_elsewhere_runs_as_it_is(bench: Workspace) -> None:
+    use(bench, f'cd inner\nexec "{bench.nvcc}" "$@"')
+    (bench.directory / "inner").mkdir()
+    (bench.directory / "inner" / "a.cu").write_text(SOURCE)
+    result, counters = bench.since(lambda: bench.cached(*CALL.argv(bench)))
+    assert (result.status, counters.bypass_reasons) == (0, {"scripted_nvcc": 1}), result.stderr
+    assert (bench.directory / "inner" / "a.o").exists()
+    assert not (bench.directory / "a.o").exists()
+
+
+def test_a_script_that_chooses_by_the_name_of_the_output(bench: Workspace) -> None:
+    use(bench, f'case "$*" in *out/*) V=1 ;; *) V=2 ;; esac\nexec "{bench.nvcc}" -DVALUE=$V "$@"')
+    (bench.directory / "out").mkdir()
+    for output, value in ("a.o", b"value-2"), ("out/a.o", b"value-1"):
+        argv = [output if word == "a.o" else word for word in CALL.argv(bench)]
+        assert bench.cached(*argv).status == 0
+        assert value in (bench.directory / output).read_bytes()
+
+
+@pytest.mark.full
+def test_a_script_that_sees_an_option_of_which_the_dry_run_is_not_told(bench: Workspace) -> None:
+    use(bench, f'case "$*" in *-t0*) V=1 ;; *) V=2 ;; esac\nexec "{bench.nvcc}" -DVALUE=$V "$@"')
+    for options, value in ([], b"value-2"), (["-t0"], b"value-1"):
+        assert bench.cached(*CALL.argv(bench), *options).status == 0
+        assert value in (bench.directory / "a.o").read_bytes()
+
+
+def test_what_a_script_becomes_is_looked_for_again_on_another_path(bench: Workspace) -> None:
+    real = bench.nvcc
+    use(bench, 'exec real-nvcc "$@"')
+    for option in (ONE, TWO):
+        putting('exec "{nvcc}" {more} "$@"', option, real, f"on{option}/real-nvcc")(bench)
+    path = bench.environ["PATH"]
+    for option, value in (ONE, b"value-1"), (TWO, b"value-2"):
+        bench.environ["PATH"] = f"{bench.directory}/on{option}:{path}"
+        assert compiled(bench, cached=True)[0] == value

@@ -1,0 +1,291 @@
+"""Two machines with one cache behind them: users, homes, kernels, checkouts and dates decide nothing.
+
+The second machine has a copy of what the first has put into the cache, without what never leaves a machine
+(memos, replay records, the event log), and so without a hint that would save looking at contents.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from nvccache.records import input_records, machine_facts
+from nvccache.records.base_dir import Relocation
+from nvccache.store import cachedir_tag, store
+from nvccache.store.store import Store
+from nvccache.toolkit import processor
+from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from workspaces import OLD_ENOUGH, Counters, Workspace, make_workspace
+
+KEPT = (store.BLOB, store.STAGE, store.MANIFEST, store.INPUT_RECORD)
+SOURCE = """
+#include "h.h"
+int start_here() { return VALUE; }
+namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
+int launch(int *x) { hidden<<<1, 1>>>(x); return start_here(); }
+"""
+ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
+_CRC = re.compile(rb"_[0-9a-f]{8}(_\d+_a_cu)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Other:
+    """How the second machine differs from the first."""
+
+    prefix: tuple[str, ...] = ()
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
+    change: Callable[[Path], object] = lambda checkout: None
+    needs_root: bool = False
+
+
+def _make_older(checkout: Path) -> None:
+    for number, path in enumerate(sorted(checkout.rglob("*"))):
+        os.utime(path, (1_000_000_000 + number,) * 2)
+
+
+def _give_away(checkout: Path) -> None:
+    for path in checkout.rglob("*"):
+        os.chown(path, 12345, 12345)
+        path.chmod(0o755 if path.is_dir() else 0o640)
+
+
+def _add_files(checkout: Path) -> None:
+    """What nobody has looked for, in directories that were searched."""
+    for name in ("inc/unused.h", "src/b.cu", "src/.editor~", "build/other.o", "README"):
+        (checkout / name).parent.mkdir(exist_ok=True)
+        (checkout / name).write_text("")
+
+
+# Whoever has another group reads by other rights; root's cache is not another user's to use.
+USER = ("setpriv", "--regid=65534", "--clear-groups")
+HOST = ("unshare", "--uts", "sh", "-c", 'hostname another; exec "$@"', "sh")
+LIMITS = ("sh", "-c", 'umask 077; ulimit -n 512; ulimit -c 0; exec "$@"', "sh")
+NAMES = {
+    "USER": "other",
+    "LOGNAME": "other",
+    "HOSTNAME": "other",
+    "MAIL": "/var/mail/other",
+    "SHELL": "/bin/zsh",
+}
+SESSION = {
+    "TERM": "dumb",
+    "SSH_CONNECTION": "1 2 3 4",
+    "CI": "true",
+    "JOB_NAME": "nightly",
+    "TZ": "Asia/Tokyo",
+}
+OTHERS = {
+    "another user": Other(USER, needs_root=True),
+    "another host": Other(HOST, needs_root=True),
+    "other limits": Other(LIMITS),
+    "one processor": Other(("taskset", "-c", "0")),
+    "other names": Other(variables=NAMES),
+    "another session": Other(variables=SESSION),
+    "another home": Other(
+        variables={"HOME": "@/home", "XDG_CACHE_HOME": "@/xdg", "XDG_RUNTIME_DIR": "@/run"}
+    ),
+    "another directory for temporary files": Other(variables={"TMPDIR": "@/temporary"}),
+    "more programs": Other(variables={"PATH": "@/bin:{path}:@/sbin"}),
+    "other dates": Other(change=_make_older),
+    "other owners": Other(change=_give_away, needs_root=True),
+    "more files": Other(change=_add_files),
+}
+
+
+def everything() -> Other:
+    others = [other for other in OTHERS.values() if os.geteuid() == 0 or not other.needs_root]
+
+    def change(checkout: Path) -> None:
+        for other in reversed(others):
+            other.change(checkout)
+
+    variables = {name: value for other in others for name, value in other.variables.items()}
+    # Last who gives up the right to call itself otherwise.
+    prefix = [word for other in reversed(others) for word in other.prefix]
+    return Other(tuple(prefix), variables, change)
+
+
+class Machine:
+    """A checkout, a home and a cache below one directory; compiles as `other` says."""
+
+    def __init__(self, directory: Path, nvcc: str, other: Other, checkout: str) -> None:
+        directory.mkdir()
+        self.workspace = make_workspace(directory, nvcc)
+        self.checkout = self.workspace.directory / "base" / checkout
+        for name, text in (("src/a.cu", SOURCE), ("inc/h.h", "#define VALUE 1\n")):
+            self.workspace.write(f"base/{checkout}/{name}", text)
+        (self.checkout / "build").mkdir()
+        self._other = other
+        environ = self.workspace.environ
+        environ["NVCCACHE_BASE_DIR"] = str(self.checkout.parent)
+        environ["PWD"] = str(self.checkout / "build")
+        for name, value in other.variables.items():
+            environ[name] = value.replace("@", str(directory)).replace("{path}", environ["PATH"])
+            if value.startswith("@/"):
+                Path(environ[name].partition(":")[0]).mkdir(exist_ok=True)
+        other.change(self.checkout)
+        time.sleep(OLD_ENOUGH)
+
+    def argv(self, options: tuple[str, ...]) -> list[str]:
+        source = self.checkout / "src/a.cu"
+        return ["-c", str(source), f"-I{self.checkout}/inc", *options, *HOST_OPTIONS, "-o", "a.o"]
+
+    def compile(self, *options: str) -> tuple[Counters, bytes]:
+        place = self.workspace
+        argv = [*self._other.prefix, str(launcher_of_tree()), place.nvcc, *self.argv(options)]
+        result, counters = place.since(lambda: place.run(argv, cwd=self.checkout / "build"))
+        assert (result.status, result.stderr) == (0, b"")
+        return counters, (self.checkout / "build/a.o").read_bytes()
+
+    def plain(self, *options: str) -> bytes:
+        keep = self.workspace.directory / "keep"
+        keep.mkdir(exist_ok=True)
+        argv = [*self.argv(options), "-keep", "-keep-dir", keep]
+        assert self.workspace.plain(*argv, cwd=self.checkout / "build").status == 0
+        return (self.checkout / "build/a.o").read_bytes()
+
+    def receive(self, sent: Path) -> None:
+        """Have what the other has put into its cache, as far as machines share it, and nothing else of it."""
+        shutil.rmtree(self.workspace.cache, ignore_errors=True)
+        self.workspace.cache.mkdir()
+        shutil.copy(sent / cachedir_tag.NAME, self.workspace.cache)
+        for bucket in KEPT:
+            source = sent / bucket
+            shutil.copytree(source, self.workspace.cache / bucket, copy_function=shutil.copy)
+
+    def explained(self) -> str:
+        argv = [sys.executable, "-m", "nvccache", "explain", self.checkout / "build/a.o"]
+        return self.workspace.run(argv).stdout.decode()
+
+
+@pytest.fixture
+def toolkit(workspace: Workspace, tmp_path: Path) -> str:
+    """An nvcc that takes a tenth of a second."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    return workspace.nvcc
+
+
+def record_as_another_class(machine: Machine) -> None:
+    """Have the machine remember of its processor that it is of a class that there is not."""
+    cache = Store(str(machine.workspace.cache))
+    asked = set()
+    for path in machine.workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
+        body = cache.find_record(store.INPUT_RECORD, path.name)
+        read, _ = input_records.decode(
+            body or b"", Relocation(str(machine.checkout.parent), f"{machine.checkout}/build")
+        )
+        asked |= {subject for topic, subject, _ in read.machine if topic == machine_facts.FEATURES}
+    assert asked
+    for loader in asked:
+        cache.add_memo(processor.memo_key(loader, machine.workspace.environ), "of another class")
+    for bucket in (store.INPUT_RECORD, store.MANIFEST, store.STAGE, store.REPLAY):
+        shutil.rmtree(machine.workspace.cache / bucket)
+
+
+def two_machines(tmp_path: Path, nvcc: str, other: Other) -> tuple[Machine, Path]:
+    """The second, and what the first has in its cache, having compiled the source; the first is gone."""
+    first = Machine(tmp_path / "first", nvcc, Other(), "one")
+    second = Machine(tmp_path / "second", nvcc, other, "of/another")
+    first.compile(*ARCHITECTURES, "--no-compress")
+    sent = first.workspace.cache.rename(tmp_path / "sent")
+    shutil.rmtree(tmp_path / "first")
+    second.receive(sent)
+    return second, sent
+
+
+def is_alike(made: bytes, plain: bytes) -> bool:
+    """But for the checksum of a path in the module id."""
+    return _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", plain)
+
+
+@pytest.mark.by_default("another user")
+@pytest.mark.parametrize("how", OTHERS)
+def test_what_differs_for_no_reason(tmp_path: Path, toolkit: str, how: str) -> None:
+    if OTHERS[how].needs_root and os.geteuid() != 0:
+        pytest.skip("only root can be another user or host")
+    check_is_shared(*two_machines(tmp_path, toolkit, OTHERS[how]))
+
+
+def test_all_that_differs_for_no_reason(tmp_path: Path, toolkit: str) -> None:
+    check_is_shared(*two_machines(tmp_path, toolkit, everything()))
+
+
+def check_is_shared(second: Machine, sent: Path) -> None:
+    """The whole call, and then its stages alone, and those of the same for one architecture."""
+    options = (*ARCHITECTURES, "--no-compress")
+    has_shared_ids = cuda_release(second.workspace) >= (13, 0)
+    counters, made = second.compile(*options)
+    assert (counters.outcome == "direct_hit") is has_shared_ids
+    assert is_alike(made, second.plain(*options))
+    second.receive(sent)
+    second.workspace.forget_calls()
+    counters, made = second.compile(*options)
+    # Passes say where their files are, and a host compile where headers are looked for.
+    assert counters.compiled().keys() <= {"host_compile"} or not has_shared_ids
+    assert is_alike(made, second.plain(*options))
+    second.receive(sent)
+    counters, made = second.compile(ARCHITECTURES[1], "--no-compress")
+    assert not {"cicc", "ptxas", "cudafe"} & counters.ran().keys() or not has_shared_ids
+    assert is_alike(made, second.plain(ARCHITECTURES[1], "--no-compress"))
+
+
+def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str) -> None:
+    first = Machine(tmp_path / "first", toolkit, Other(), "one")
+    second = Machine(tmp_path / "second", toolkit, Other(), "two")
+    first.compile(*ARCHITECTURES)
+    record_as_another_class(first)
+    first.compile(*ARCHITECTURES)
+    second.receive(first.workspace.cache)
+    counters, _ = second.compile(*ARCHITECTURES)
+    assert {"cicc", "ptxas"} <= counters.ran().keys()
+    assert "cudafe" not in counters.ran()
+    assert "because the processor is of another class" in second.explained()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a library in the place of the system's")
+def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str) -> None:
+    """Though it computes the same."""
+    library = next(path for path in map(Path, own_libraries()) if path.name.startswith("libm.so"))
+    other = tmp_path / "libm"
+    other.write_bytes(library.read_bytes() + b"another")
+    script = f'mount --bind "{other}" "{library}" && exec "$@"'
+    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no file can be mounted here")
+    second, _ = two_machines(tmp_path, toolkit, Other(prefix))
+    counters, _ = second.compile(*ARCHITECTURES, "--no-compress")
+    assert {"cicc", "ptxas"} <= counters.ran().keys()
+    assert "cudafe" not in counters.ran()
+    assert re.search("because the mathematics library `.*` changed", second.explained())
+
+
+def own_libraries() -> list[str]:
+    """What this interpreter has loaded, and what a program with mathematics in it would."""
+    ctypes.CDLL("libm.so.6")
+    return [
+        os.path.realpath(line.split()[-1])
+        for line in Path("/proc/self/maps").read_text().splitlines()
+        if "/lib" in line
+    ]
+
+
+def test_a_toolkit_that_lies_elsewhere_shares_its_stages(tmp_path: Path, toolkit: str) -> None:
+    second, _ = two_machines(tmp_path, toolkit, Other())
+    copy = tmp_path / "opt" / "toolkit"
+    shutil.copytree(Path(toolkit).parents[1], copy, symlinks=True)
+    second.workspace.nvcc = str(copy / "bin/nvcc")
+    counters, made = second.compile(*ARCHITECTURES, "--no-compress")
+    assert not {"cicc", "ptxas", "cudafe", "fatbinary"} & counters.ran().keys()
+    assert is_alike(made, second.plain(*ARCHITECTURES, "--no-compress"))

@@ -1,0 +1,58 @@
+"""The command lines that nvccache must carry out as nvcc does, as data, one module for each theme.
+
+Every option of `nvcc --help` is in one of them at least: see test_command_line_options.py.
+"""
+
+from __future__ import annotations
+
+from scenarios.same_result.lines import (
+    code,
+    driver,
+    files,
+    keeping,
+    languages,
+    links,
+    messages,
+    options,
+    phases,
+)
+from scenarios.same_result.lines.line import Line
+
+LINES: tuple[Line, ...] = (
+    *phases.LINES,
+    *files.LINES,
+    *options.LINES,
+    *messages.LINES,
+    *links.LINES,
+    *languages.LINES,
+    *code.LINES,
+    *driver.LINES,
+    *keeping.LINES,
+)
+# What runs by default: each outcome, each mode, and each way to give a file or an option, once.
+_NAMES = """
+phases: compile compile_without_external_definition rdc_true ptx cubin fatbin dlto two_codes
+    cuda_to_cpp several_inputs_device_c native same_base_name cpp ptx_to_cubin standard_input
+    dollar_path backslash_output
+files: output_null output_nowhere output_is_hard_link_ptx
+    output_is_dangling_link output_is_read_only mmd_mp mmd_cpp_and_cu md_compile_fails m
+options: ccbin_name line_info threads_variables_differ
+    threads_missing source_in_ptx both_flags ccbin_variable
+    option_file_missing
+messages: host_warning device_error
+    missing_header second_source_fails cubin_of_two assembler_error unknown_option
+    no_arguments_shim version dryrun verbose host_dependencies
+links: executable_rdc link_objects device_link_archive device_link_undefined
+    link_time_from_sources library_rdc
+code: controls_file tile_only
+driver: no_profile clean time_trace
+keeping: keep keep_debug keep_device_error
+"""
+# Of these, what is compiled again after an edit: each mode and each kind of source.
+_EDITED = """
+compile ptx ptx_to_cubin mmd_mp line_info host_warning executable_rdc device_link_archive keep
+"""
+# Which of these have the real headers also by default, when all others have a toolkit with next to none.
+WITH_CUDA_HEADERS = frozenset(("compile",))
+BY_DEFAULT = frozenset(name for name in _NAMES.split() if not name.endswith(":"))
+EDITED_BY_DEFAULT = frozenset(_EDITED.split())

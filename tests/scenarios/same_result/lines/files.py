@@ -1,0 +1,80 @@
+"""Command lines: where the products go, and dependency files."""
+
+from __future__ import annotations
+
+from scenarios.same_result.lines.line import Line
+
+_OUTPUTS = (
+    Line("output_blank", "-ptx a.cu -o x.ptx"),
+    Line("output_equals", "-ptx a.cu -o=x.ptx"),
+    Line("output_long_blank", "-c a.cu --output-file x.o"),
+    Line("output_long_equals", "-c a.cu --output-file=x.o"),
+    Line("output_deep", "-c a.cu -o ./out/../out/x.o", prepare="mkdir out"),
+    Line("no_output", "-c a.cu"),
+    Line("no_output_elsewhere", "-c ../src/a.cu", files={"src/a.cu": "a.cu"}, cwd="build"),
+    Line("no_output_cubin", "-cubin a.cu"),
+    Line("output_directory", "-odir out -c a.cu b.cu", prepare="mkdir out"),
+    Line("output_directory_ptx", "--output-directory=out -ptx a.cu", prepare="mkdir out"),
+    Line("output_directory_and_file", "-odir out -c a.cu -o x.o", prepare="mkdir out"),
+    Line("output_directory_missing", "-odir out -c a.cu", "bypass:unwritable_output"),
+    Line("output_null", "-c a.cu -o /dev/null", "bypass:standard_output"),
+    Line("output_standard", "-ptx a.cu -o -", "bypass:standard_output"),
+    Line("output_standard_device", "-ptx a.cu -o /dev/stdout", "bypass:standard_output"),
+    Line("output_nowhere", "-c a.cu -o no/such/directory/a.o", "bypass:unwritable_output"),
+    Line("output_nowhere_ptx", "-ptx a.cu -o no/such/directory/a.ptx", "bypass:unwritable_output"),
+    Line("output_unwritable", "-c a.cu -o /sys/a.o", "bypass:unwritable_output"),
+    Line("output_is_directory", "-c a.cu -o a.o", "bypass:unwritable_output", prepare="mkdir a.o"),
+    Line("output_is_directory_ptx", "-ptx a.cu", "bypass:unwritable_output", prepare="mkdir a.ptx"),
+    Line("output_is_link", "-c a.cu -o a.o", prepare="echo other >b.o; ln -s b.o a.o"),
+    Line("output_is_link_ptx", "-ptx a.cu", prepare="echo other >b; ln -s b a.ptx"),
+    Line("output_is_dangling_link", "-c a.cu -o a.o", prepare="ln -s b.o a.o"),
+    Line("output_is_empty", "-c a.cu -o a.o", prepare="touch b.o; ln b.o a.o; chmod 600 a.o"),
+    Line("output_is_link_to_empty", "-c a.cu -o a.o", prepare="touch b.o; ln -s b.o a.o"),
+    Line("output_is_dangling_link_cubin", "-cubin a.cu", prepare="ln -s b a.cubin"),
+    Line("output_is_hard_link", "-c a.cu -o a.o", prepare="echo other >b.o; ln b.o a.o"),
+    Line("output_is_hard_link_ptx", "-ptx a.cu", prepare="echo other >b; ln b a.ptx"),
+    Line("output_is_hard_link_cubin", "-cubin a.cu", prepare="echo other >b; ln b a.cubin"),
+    Line("output_is_read_only", "-c a.cu -o a.o", prepare="echo old >a.o; chmod 444 a.o"),
+    Line("output_is_read_only_ptx", "-ptx a.cu", prepare="echo old >a.ptx; chmod 444 a.ptx"),
+    Line("output_is_executable", "-c a.cu -o a.o", prepare="echo old >a.o; chmod 755 a.o"),
+    Line("output_is_executable_ptx", "-ptx a.cu", prepare="echo old >a.ptx; chmod 755 a.ptx"),
+    Line("output_is_longer", "-fatbin a.cu", prepare="head -c 9999 /dev/zero >a.fatbin; chmod 600 a.fatbin"),
+    Line("output_is_source", "-c a.cu -o a.cu", "stage_hit"),  # no record of it: its product is what it read
+)
+
+_DEPENDENCIES = (
+    Line("md", "-MD -c headers.cu -o h.o"),
+    Line("md_no_output", "-MD -c headers.cu"),
+    Line("mmd", "-MMD -c headers.cu -o h.o"),
+    Line("mmd_mf", "-MMD -MF dep.d -c headers.cu -o h.o"),
+    Line("md_mf_mt", "-MD -MF dep.d -MT target -ptx headers.cu -o h.ptx"),
+    Line("mmd_mp", "-MMD -MP -MF dep.d -cubin headers.cu -o h.cubin"),
+    Line("md_mp_mt", "-MD -MP -MT 'my target' -MF 'my dep.d' -c headers.cu -o h.o"),
+    Line("mmd_two_targets", "-MMD -MT one -MT two -ptx headers.cu"),
+    Line("md_long", "--generate-dependencies-with-compile --dependency-output dep.d -fatbin headers.cu"),
+    Line("mmd_long", "--generate-nonsystem-dependencies-with-compile -MT=t -ptx headers.cu"),
+    Line("md_device_c", "-MD -MT h.o -MF h.o.d -dc headers.cu -o h.o", is_shim=True),
+    Line("md_ptx", "-MD -ptx headers.cu -o h.ptx"),
+    Line("mmd_cubin", "-MMD -MF dep.d -cubin headers.cu -o h.cubin"),
+    Line("mmd_blanks", "-MMD -c 'my kernel.cu' -o 'my object.o'", files={"my kernel.cu": "b.cu"}),
+    Line(
+        "md_two",
+        "-MD -fatbin headers.cu -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90",
+    ),
+    Line("mmd_output_directory", "-odir out -MMD -c headers.cu", prepare="mkdir out"),
+    Line("mmd_mt_output_directory", "-odir out -MMD -MT t -c headers.cu", prepare="mkdir out"),
+    Line("mmd_several_inputs", "-MMD -c a.cu b.cu", "stage_hit"),
+    Line("mmd_cpp_and_cu", "-MMD -c host.cpp a.cu", "stage_hit"),
+    Line("mf_alone", "-MF dep.d -c headers.cu -o h.o", "bypass:dryrun_failed"),
+    Line("md_nowhere", "-MD -MF no/dep.d -c headers.cu -o h.o", "bypass:unwritable_output"),
+    Line("md_compile_fails", "-MD -MF dep.d -c device_error.cu -o h.o", "failed"),
+    Line("md_preprocessing_fails", "-MD -MF dep.d -c no_header.cu -o h.o", "failed"),
+    Line("m", "-M headers.cu", "query_miss"),
+    Line("mm", "-MM headers.cu -o h.d", "query_miss"),
+    Line("include_relative", "-I include -I. -cubin included.cu -o h.cubin"),
+    Line("include_equals", "-I=include --include-path . -MMD -c included.cu"),
+    Line("include_system", "-isystem include -I'sub dir' -MMD -ptx included.cu"),
+    Line("include_file", "-include one.h -include=./main.cu -MMD -c a.cu", sources=("main.cu",)),
+)
+
+LINES = (*_OUTPUTS, *_DEPENDENCIES)

@@ -1,0 +1,83 @@
+"""Command lines: what is printed, what fails, and what is left to nvcc."""
+
+from __future__ import annotations
+
+from scenarios.same_result.lines.line import Line
+
+_DIAGNOSTICS = (
+    Line("ptxas_verbose", "-Xptxas -v -c b.cu"),
+    Line("resource_usage", "-res-usage -cubin a.cu"),
+    Line("resource_usage_two", "--resource-usage -arch=compute_80 -code=sm_80,sm_86 -fatbin a.cu b.cu"),
+    Line("device_warning", "-c device_warning.cu"),
+    Line(
+        "device_warning_two",
+        "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -c device_warning.cu",
+        is_shim=True,
+    ),
+    Line("device_warning_ptx", "-ptx device_warning.cu"),
+    Line("device_warning_suppressed", "-diag-suppress 177,128 -ptx device_warning.cu"),
+    Line("device_warning_is_error", "-diag-error 177 -c device_warning.cu", "failed"),
+    Line("all_warnings_are_errors", "-Werror all-warnings -c device_warning.cu", "failed"),
+    Line("no_warnings", "-w -c host_warning.cu"),
+    Line("host_warning", "-Xcompiler=-Wall -c host_warning.cu -o h.o"),
+    Line("host_warning_extra", "-Xcompiler -Wall,-Wextra,-Wconversion -dc a.cu"),
+    Line("host_warning_is_error", "-Xcompiler -Wall,-Werror -c host_warning.cu -o h.o", "failed"),
+    Line("warning_of_call_is_error", "-Werror cross-execution-space-call -c calls_host.cu", "failed"),
+    Line("two_warnings", "-Xcompiler -Wall -dc device_warning.cu host_warning.cu"),
+    Line("ptxas_warning", "-rdc=true -Xptxas --warn-on-local-memory-usage,-v -c ptxas_warning.cu"),
+    Line("driver_warning", "-O1 -O2 -arch=sm_80 -arch=sm_86 -fatbin a.cu"),
+    Line("error_numbers", "--display-error-number -ptx device_warning.cu"),
+)
+
+_FAILURES = (
+    Line("host_error", "-c host_error.cu -o h.o", "failed", prepare="echo old >h.o"),
+    Line("device_error", "-c device_error.cu", "failed", prepare="echo old >device_error.o"),
+    Line("device_error_ptx", "-ptx device_error.cu", "failed", is_shim=True),
+    Line("call_of_host", "-ptx calls_host.cu", "failed", prepare="echo old >calls_host.ptx"),
+    Line("hash_error", "-c hash_error.cu -o h.o", "failed", prepare="echo old >h.o"),
+    Line("host_hash_error", "-dc host_hash_error.cu", "failed"),
+    Line("missing_header", "-c no_header.cu -o h.o", "failed", prepare="echo old >h.o"),
+    Line("missing_source", "-c nothing.cu -o n.o", "failed", prepare="echo old >n.o"),
+    Line("missing_second_source", "-c a.cu nothing.cu", "failed"),
+    Line("second_source_fails", "-dc a.cu device_error.cu b.cu", "failed"),
+    Line("source_is_directory", "-c dir.cu", "failed", prepare="mkdir dir.cu"),
+    Line("source_unreadable", "-c loop.cu", "failed", prepare="ln -s loop.cu loop.cu"),
+    Line("source_empty", "-c empty.cu", files={"empty.cu": ""}),
+    Line("ptxas_error", "-c bad_ptx.cu -o b.o", "failed", prepare="echo old >b.o"),
+    Line("ptxas_error_cubin", "-cubin bad_ptx.cu", "failed", prepare="echo old >bad_ptx.cubin"),
+    # -pipe, since the assembler otherwise names a temporary file of gcc's.
+    Line("assembler_error", "-Xcompiler -pipe -c bad_assembler.cu -o b.o", "failed", prepare="echo old >b.o"),
+    Line("assembler_error_link", "-Xcompiler=-pipe -dc bad_assembler.cu -o b", "failed", prepare="ln -s x b"),
+    Line("host_option_error", "-Xcompiler --no-such -c a.cu -o a.o", "failed", prepare="echo old >a.o"),
+    Line("ptxas_option_error", "-Xptxas --no-such-option -c a.cu -o a.o", "failed", prepare="echo old >a.o"),
+    Line("unknown_option", "--no-such-option -c a.cu", "bypass:unknown_option"),
+    Line("unknown_option_short", "-qq -c a.cu", "bypass:unknown_option", is_shim=True),
+    Line("forwarded_option", "-forward-unknown-to-host-compiler -fno-rtti -ptx a.cu"),
+    Line("wrong_architecture", "-arch=sm_1 -c a.cu", "bypass:dryrun_failed"),
+    Line("wrong_standard", "-std=c++99 -c a.cu", "bypass:dryrun_failed"),
+    Line("cubin_of_two", "-arch=compute_80 -code=sm_80,sm_86 -cubin a.cu", "bypass:dryrun_failed"),
+    Line("argument_missing", "-c a.cu -o", "bypass:unknown_option"),
+    Line("output_empty", "-c a.cu -o ''", "bypass:unwritable_output"),
+    Line("empty_argument", "-c a.cu ''", "bypass:dryrun_failed"),
+    Line("empty_first_argument", "'' -c a.cu", "bypass:dryrun_failed"),
+    Line("no_arguments", "", "bypass:information"),
+    Line("no_arguments_shim", "", "bypass:information", is_shim=True),
+    Line("no_input", "-c", "bypass:information"),
+)
+
+_LEFT_TO_NVCC = (
+    Line("version", "--version", "query_miss"),
+    Line("version_shim", "-V", "query_miss", is_shim=True),
+    Line("help", "--help", "query_miss"),
+    Line("list_gpu_code", "--list-gpu-code", "query_miss"),
+    Line("dryrun", "--dryrun -c a.cu -o a.o", "bypass:information"),
+    Line("verbose", "-v -c a.cu -o a.o", "bypass:verbose"),
+    Line("preprocess", "-E a.cu", "query_miss"),
+    Line("preprocess_to_file", "-E headers.cu -o h.ii", "query_miss"),
+    Line("library", "-lib a.cu b.cu -o libx.a", "bypass:library"),
+    Line("run", "-run main.cu -o main", "bypass:run"),
+    Line("host_dependencies", "-Xcompiler -MD,-MF,host.d -c a.cu -o a.o", "bypass:host_side_output"),
+    Line("ptxas_file", "-Xptxas --no-such=1,-o,x.cubin -c a.cu -o a.o", "bypass:device_tool_files"),
+)
+
+LINES = (*_DIAGNOSTICS, *_FAILURES, *_LEFT_TO_NVCC)

@@ -1,0 +1,287 @@
+"""What compilers say comes in nvcc's order and words, whichever of them run and whichever are answered.
+
+Each case compiles a source that makes some of them talk, and goes on to what reuses a part of the stages:
+nothing changed, no record of the call, another architecture, another option of ptxas or of the host
+compiler, an edit of host code. One of each kind runs by default, all with --every-case.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways
+from scenarios.support.light_toolkit import architectures, light_toolkit
+from scenarios.support.rebuilds import cuda_release
+from workspaces import Workspace
+
+ARCHITECTURE = "-arch=sm_80"
+RECURSIVE = """#include <stdlib.h>
+extern __device__ int elsewhere(int);
+__device__ __noinline__ int deep(int i) { return i < 2 ? elsewhere(i) : deep(i - 1) + deep(i - 2); }
+"""
+PARTS = {
+    "preprocessor": "#warning of the preprocessor\n",
+    "device preprocessor": "#ifdef __CUDA_ARCH__\n#warning of the device\n#endif\n",
+    "cudafe++": "#ifndef __CUDA_ARCH__\nint on_host() { return 'ab'; }\n#endif\n",
+    "cicc": "#ifdef __CUDA_ARCH__\n__device__ int on_device() { return 'ab'; }\n#endif\n",
+    "cudafe++ and cicc": "int anywhere() { int unused; return 'ab'; }\n",
+    "host compiler": "int compared(unsigned u, int i) { return u < i; }\n",
+    "header": '#include "h.h"\n',
+    "ptxas": RECURSIVE,
+}
+HEADER = "#warning of the header\ninline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
+KERNEL = "__global__ void kernel(int *x) { x[0] = 1; }\n"
+CALLER = "__global__ void kernel(int *x) { x[0] = deep(x[1]); }\n"
+TALK = ("-rdc=true", "-Xcompiler", "-Wall,-Wextra", "-Xptxas", "--warn-on-local-memory-usage", "-Iinc")
+LINE = ("-c", "a.cu", "-o", "a.o", *TALK)
+SOURCES = {
+    **{name: text + (CALLER if name == "ptxas" else KERNEL) for name, text in PARTS.items()},
+    "all": "".join(PARTS.values()) + CALLER,
+}
+WORDS_OF_ALL = (b"of the preprocessor", b"of the device", b"of the header", b"multichar", b"ptxas", b"-Wsign")
+
+
+@pytest.fixture
+def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
+    light_toolkit(workspace, tmp_path / "toolkit")
+    workspace.write("inc/h.h", HEADER)
+    return workspace
+
+
+@pytest.mark.by_default("all")
+@pytest.mark.parametrize("speaker", [*SOURCES])
+def test_what_is_said_when_only_some_stages_run(bench: Workspace, speaker: str) -> None:
+    source = bench.write("a.cu", SOURCES[speaker])
+    said, _, _ = both_ways(bench, *LINE, ARCHITECTURE)
+    assert said.stderr
+    assert speaker != "all" or all(word in said.stderr for word in WORDS_OF_ALL)
+    _, _, counters = both_ways(bench, *LINE, ARCHITECTURE)
+    assert counters.outcome == "direct_hit"
+    bench.forget_calls()
+    _, _, counters = both_ways(bench, *LINE, ARCHITECTURE)
+    assert counters.outcome == "stage_hit"
+    _, _, counters = both_ways(bench, *LINE, *architectures(80, 90))
+    assert counters.outcome == "partial_hit"
+    for option in (
+        ("-Xptxas", "-O1"),
+        ("-Xcompiler", "-O1"),
+        ("-DX",),
+        ("-Xcudafe", "--display_error_number"),
+    ):
+        both_ways(bench, *LINE, *architectures(80, 90), *option)
+    source.write_text(SOURCES[speaker] + "int appended() { int alone; return 1; }\n")
+    both_ways(bench, *LINE, *architectures(80, 90))
+    both_ways(bench, *LINE, ARCHITECTURE)
+
+
+@pytest.mark.by_default("header")
+@pytest.mark.parametrize("speaker", ["all", "header", "cicc"])
+def test_files_are_named_as_they_were_typed(bench: Workspace, speaker: str) -> None:
+    """Though what is compiled is the same."""
+    bench.write("sub/b.cu", "")
+    bench.write("a.cu", SOURCES[speaker])
+    own = bench.directory
+    sub = own / "sub"
+    for name, include, cwd in (
+        ("a.cu", "inc", own),
+        ("./a.cu", "inc", own),
+        ("a.cu", "./inc", own),
+        ("sub/../a.cu", f"{own}/inc", own),
+        (f"{own}/a.cu", "inc", own),
+        ("../a.cu", "../inc", sub),
+        (f"{own}/a.cu", f"{own}/inc", sub),
+        ("a.cu", "inc", own),
+    ):
+        argv = ("-c", name, "-o", f"{own}/a.o", *TALK[:-1], f"-I{include}", ARCHITECTURE)
+        said, _, _ = both_ways(bench, *argv, cwd=cwd)
+        assert name.encode() in said.stderr
+
+
+# Options that change what is said, after a compile without them; and a word of the source it takes.
+UNUSED = "int host() { int unused; return 'ab'; }\n"
+CALL = "int only_host(int);\n__host__ __device__ int both() { return only_host(1); }\n"
+ORDER = "struct Order { int a, b; Order() : b(1), a(2) {} };\nOrder order;\n"
+STREAM = "void launch(int *x) { kernel<<<1, 1>>>(x); }\n"
+DEPRECATED = '[[deprecated("no more")]] void old();\nvoid host() { old(); }\n'
+CAPTURE = """
+template <class F> __global__ void apply(F f) { f(); }
+struct Capturing { int i; void go() { apply<<<1, 1>>>([=] __device__ { int j = i; (void)j; }); } };
+void launch() { Capturing{1}.go(); }
+"""
+SWITCHES = {
+    "-Werror all-warnings": UNUSED,
+    "-Werror=all-warnings": ORDER,
+    "-Werror cross-execution-space-call": CALL,
+    "-Werror reorder": ORDER,
+    "-Werror default-stream-launch": STREAM,
+    "-Wdefault-stream-launch": STREAM,
+    "-Wreorder": ORDER,
+    "-Werror deprecated-declarations": DEPRECATED,
+    "-Wno-deprecated-declarations": DEPRECATED,
+    "--diag-suppress 177": UNUSED,
+    "-diag-suppress=177,1835": UNUSED,
+    "-diag-error 177": UNUSED,
+    "-diag-warn 177 -diag-error 177": UNUSED,
+    "-diag-error multicharacter_char": UNUSED,
+    "-Xcudafe --diag_suppress=177": UNUSED,
+    "-Xcudafe --diag_error=177": UNUSED,
+    "-Xcudafe --diag_warning=declared_but_not_referenced": UNUSED,
+    "-Xcudafe --promote_warnings": UNUSED,
+    "-w": UNUSED + DEPRECATED,
+    "--display-error-number": UNUSED,
+    "--no-display-error-number": UNUSED,
+    "-Wno-deprecated-gpu-targets": UNUSED,
+    "-Xcompiler -fdiagnostics-color=always": DEPRECATED,
+    "-Xcompiler -fdiagnostics-color=always,-Wextra": PARTS["host compiler"],
+    "-Xcompiler -Wextra,-Werror": PARTS["host compiler"],
+    "-Xcompiler -Wextra,-Werror=sign-compare": PARTS["host compiler"],
+    "-Xcompiler -Wall,-Wno-multichar": UNUSED,
+    "-Xcompiler -Wno-cpp": PARTS["preprocessor"],
+    "-Xcompiler -Werror=cpp": PARTS["preprocessor"],
+    "-Xcompiler -Werror": PARTS["device preprocessor"],
+    "-Xcompiler -fmax-errors=1,-Wall": UNUSED,
+    "-Xcompiler -fno-diagnostics-show-caret,-Wextra": PARTS["host compiler"],
+    "-Xptxas -v": UNUSED,
+    "-Xptxas --warn-on-spills,-w": UNUSED,
+    "-res-usage": UNUSED,
+}
+
+
+@pytest.mark.by_default("-Xcudafe --diag_error=177")
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_an_option_that_changes_what_is_said(bench: Workspace, switch: str) -> None:
+    """After a compile without it, again without it, and with a second architecture that is new."""
+    check_switch(bench, SWITCHES[switch], switch.split(), ("-c", "a.cu", "-o", "a.o"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("switch", ["-Werror ext-lambda-captures-this", "-Wext-lambda-captures-this"])
+def test_an_option_about_lambdas(workspace: Workspace, switch: str) -> None:
+    """They need the headers that other tests do without."""
+    check_switch(workspace, CAPTURE, switch.split(), ("-c", "a.cu", "-o", "a.o", "-extended-lambda"))
+
+
+def check_switch(bench: Workspace, text: str, option: list[str], line: tuple[str, ...]) -> None:
+    bench.write("a.cu", KERNEL + text)
+    first, _, _ = both_ways(bench, *line, ARCHITECTURE)
+    assert first.status == 0
+    there, _, _ = both_ways(bench, *line, ARCHITECTURE, *option)
+    again, _, counters = both_ways(bench, *line, ARCHITECTURE, *option)
+    assert again.status == there.status
+    assert there.status != 0 or counters.outcome in ("direct_hit", "stage_hit")
+    back, _, _ = both_ways(bench, *line, ARCHITECTURE)
+    assert back == first
+    both_ways(bench, *line, *architectures(80, 90), *option)
+
+
+PRAGMAS = {
+    "suppressed": "#pragma nv_diag_suppress 177\n" + UNUSED,
+    "promoted": "#pragma nv_diag_error 177\n" + UNUSED,
+    "warned of": "#pragma nv_diag_warning 177\n" + UNUSED,
+    "once": "#pragma nv_diag_once 177\n" + UNUSED,
+    "pushed and popped": "#pragma nv_diagnostic push\n#pragma nv_diag_suppress 177\n"
+    "#pragma nv_diagnostic pop\n" + UNUSED,
+    "as by default": "#pragma nv_diag_suppress 177\n#pragma nv_diag_default 177\n" + UNUSED,
+    "for the device": "#ifdef __CUDA_ARCH__\n#pragma nv_diag_error 177\n#endif\n" + UNUSED,
+    "of the host compiler": '#pragma GCC diagnostic error "-Wsign-compare"\n' + PARTS["host compiler"],
+    "of the preprocessor": '#pragma GCC warning "said"\n' + UNUSED,
+    "that is an error": '#pragma GCC error "said"\n' + UNUSED,
+    "that is not known": "#pragma no such thing\n" + UNUSED,
+    "in a header": '#include "p.h"\n' + UNUSED,
+}
+
+
+@pytest.mark.by_default("in a header")
+@pytest.mark.parametrize("pragma", PRAGMAS)
+def test_a_pragma_that_is_put_in_and_taken_out(bench: Workspace, pragma: str) -> None:
+    bench.write("p.h", "#pragma nv_diag_error 177\n")
+    line = ("-c", "a.cu", "-o", "a.o", ARCHITECTURE, "-Xcompiler", "-Wextra")
+    statuses = []
+    for text in (UNUSED, PRAGMAS[pragma], PRAGMAS[pragma], UNUSED):
+        bench.write("a.cu", KERNEL + text)
+        statuses.append(both_ways(bench, *line)[0].status)
+    assert statuses[0] == statuses[-1] == 0
+
+
+@pytest.mark.full
+def test_a_header_that_comes_to_promote_a_warning(bench: Workspace) -> None:
+    """The call has a record by then, which names the header."""
+    line = ("-c", "a.cu", "-o", "a.o", ARCHITECTURE)
+    bench.write("a.cu", '#include "p.h"\n' + KERNEL + UNUSED)
+    statuses = []
+    for text in ("", "#pragma nv_diag_error 177\n", "", "#pragma nv_diag_suppress 177\n"):
+        bench.write("p.h", text)
+        for _ in ("cold", "warm"):
+            said, _, _ = both_ways(bench, *line)
+            statuses.append(said.status)
+    assert statuses[:2] == [0, 0] and all(statuses[2:4]) and not any(statuses[4:])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("line", ["-dc a.cu b.cu", "-c b.cu a.cu", "-MD -c a.cu b.cu"])
+def test_what_is_said_of_two_sources(bench: Workspace, line: str) -> None:
+    """In the order in which they were typed, whichever is new."""
+    bench.write("a.cu", SOURCES["cudafe++ and cicc"])
+    bench.write("b.cu", SOURCES["preprocessor"].replace("kernel", "other"))
+    both_ways(bench, *line.split(), ARCHITECTURE)
+    both_ways(bench, *line.split(), ARCHITECTURE)
+    bench.write("a.cu", SOURCES["cudafe++ and cicc"] + UNUSED)
+    both_ways(bench, *line.split(), ARCHITECTURE)
+    bench.write("b.cu", "error\n")
+    both_ways(bench, *line.split(), ARCHITECTURE)
+
+
+@pytest.mark.full
+def test_what_nvlink_says(workspace: Workspace) -> None:
+    """Of a device link, cold and warm, and with another architecture."""
+    recursive = RECURSIVE.replace("extern __device__ int elsewhere(int);", "")
+    recursive = recursive.replace("elsewhere(i)", "i")
+    workspace.write("a.cu", recursive + CALLER)
+    objects = ("-arch=sm_80", "-dc", "a.cu", "-o", "a.o")
+    assert both_ways(workspace, *objects)[0].status == 0
+    workspace.cached(*objects)
+    for argv in ((), (), ("-Xnvlink", "-v"), ("-Xnvlink", "--suppress-stack-size-warning"), ()):
+        both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", *argv)
+        workspace.forget_calls()
+    both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", "-Werror", "all-warnings")
+
+
+@pytest.mark.full
+def test_what_the_driver_says_of_old_architectures(bench: Workspace) -> None:
+    bench.write("a.cu", KERNEL + UNUSED)
+    oldest = bench.plain("--list-gpu-arch").stdout.decode().split()[0]
+    line = ("-c", "a.cu", "-o", "a.o", f"-arch={oldest}")
+    for argv in ((), (), ("-Wno-deprecated-gpu-targets",), (), ("-Werror", "all-warnings")):
+        both_ways(bench, *line, *argv)
+
+
+def test_errors_are_said_each_time(bench: Workspace) -> None:
+    """And after a compile that went well, and before it."""
+    good = KERNEL + UNUSED
+    line = ("-c", "a.cu", "-o", "a.o", *architectures(80, 90))
+    for text in (
+        good,
+        good + "int host() { return undeclared; }\n",
+        good + "#ifdef __CUDA_ARCH__\n__device__ int i = undeclared;\n#endif\n",
+        good + "#if __CUDA_ARCH__ == 900\n__device__ int i = undeclared;\n#endif\n",
+        good + "#if __CUDA_ARCH__ == 800\n#error not for this\n#endif\n",
+        good + '__global__ void bad() { asm volatile("no.such.instruction;"); }\n',
+        good + '#include "no such"\n',
+        good,
+    ):
+        bench.write("a.cu", text)
+        for _ in ("first", "second"):
+            both_ways(bench, *line)
+
+
+def test_the_release_at_hand_has_all_switches(bench: Workspace) -> None:
+    """So that no case compares nothing but two rejected command lines."""
+    bench.write("a.cu", KERNEL)
+    rejected = []
+    for switch in SWITCHES:
+        argv = [word.replace("cross-execution-space-call", "reorder") for word in switch.split()]
+        if b"Unknown option" in bench.plain("--dryrun", "-c", "a.cu", *argv).stderr:
+            rejected.append(switch)
+    assert cuda_release(bench) < (12, 0) or not rejected

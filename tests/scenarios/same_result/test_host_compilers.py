@@ -1,0 +1,217 @@
+"""The host compiler: every way to name one, scripts in its place, its options in every spelling.
+
+Each command line gives what plain nvcc gives, cold, warm, and with the stages alone; and a compiler that
+changes behind the same name is noticed. One of each kind runs by default, all with --every-case. What else
+there is of this stands in test_soundness_tools.py and test_key_components.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways
+from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, cuda_release, replace
+from workspaces import Workspace
+
+LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+SOURCE = """
+#ifndef ADDED
+#define ADDED 0
+#endif
+__global__ void kernel(int *x) { x[0] = 1; }
+int launch(int *x) { kernel<<<1, 1>>>(x); return ADDED + __cplusplus / 100; }
+"""
+REAL = os.path.realpath(HOST_COMPILER)
+
+
+@pytest.fixture
+def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
+    """With a directory of compilers, one of which is named as nvcc names it: g++."""
+    light_toolkit(workspace, tmp_path / "toolkit")
+    workspace.write("a.cu", SOURCE)
+    compilers = workspace.directory / "compilers"
+    compilers.mkdir()
+    for name in ("gcc", "g++", "my-g++"):
+        found = HOST_COMPILER if name != "gcc" or CCBIN else shutil.which("gcc")
+        (compilers / name).symlink_to(os.path.realpath(str(found)))
+    return workspace
+
+
+def cold_and_warm(bench: Workspace, *argv: str, warm: str = "direct_hit", **variables: str) -> bytes:
+    """What was made, each time."""
+    result, files, _ = both_ways(bench, *argv, **variables)
+    assert result.status == 0, result.stderr
+    _, again, counters = both_ways(bench, *argv, **variables)
+    assert (again, counters.outcome) == (files, warm)
+    if warm == "direct_hit":
+        bench.forget_calls()
+        _, again, counters = both_ways(bench, *argv, **variables)
+        assert (again, counters.outcome) == (files, "stage_hit")
+    return files["a.o"]
+
+
+NAMES = (
+    "-ccbin {real}",
+    "-ccbin={real}",
+    "--compiler-bindir {real}",
+    "--compiler-bindir={real}",
+    "-ccbin {work}/compilers",
+    "-ccbin=compilers",
+    "-ccbin ./compilers/g++",
+    "-ccbin compilers/my-g++",
+    "-ccbin my-g++",
+    "--compiler-bindir=my-g++",
+    "-ccbin {work}/compilers/../compilers/g++",
+)
+
+
+@pytest.mark.by_default("-ccbin compilers/my-g++")
+@pytest.mark.parametrize("name", NAMES)
+def test_every_way_to_name_it(bench: Workspace, name: str) -> None:
+    argv = name.replace("{real}", REAL).replace("{work}", str(bench.directory)).split()
+    path = f"{bench.directory}/compilers:{bench.environ['PATH']}"
+    cold_and_warm(bench, *argv, *LINE, PATH=path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["", "-ccbin {other}"])
+def test_the_variable_that_names_it(bench: Workspace, option: str) -> None:
+    """The option is stronger; and up to CUDA 12 nvcc knows no such variable."""
+    for name, number in (("one", 1), ("two", 2)):
+        script = f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n'
+        (bench.directory / name).mkdir()
+        replace(bench.directory / name / "g++", script)
+    argv = option.replace("{other}", f"{bench.directory}/two/g++").split()
+    made = [
+        both_ways(bench, *argv, *LINE, NVCC_CCBIN=f"{bench.directory}/{name}/g++")[1]["a.o"]
+        for name in ("one", "two", "one")
+    ]
+    assert made[0] == made[2]
+    if not CCBIN:
+        assert (made[0] != made[1]) == (not option and cuda_release(bench) >= (13, 0))
+
+
+SCRIPTS = {
+    "another option": 'exec {g++} -DADDED={n} "$@"',
+    "an option behind": 'exec {g++} "$@" -DADDED={n}',
+    "a loop over its words": 'for w do shift; set -- "$@" "$w"; done; {g++} -DADDED={n} "$@"',
+    "a variable": 'ADDED={n}; export ADDED; exec {g++} -DADDED=$ADDED "$@"',
+    "another script": 'exec {work}/inner "$@"',
+    "another script, with an option": 'exec {work}/inner -DB "$@"',
+    "a file that it reads": 'exec {g++} -DADDED=$(cat {work}/number) "$@"',
+}
+
+
+@pytest.mark.by_default("another script, with an option")
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_a_script_in_its_place_that_changes(bench: Workspace, kind: str) -> None:
+    def put(number: int) -> None:
+        bench.write("number", str(number))
+        replace(bench.directory / "inner", f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n')
+        text = SCRIPTS[kind].replace("{g++}", HOST_COMPILER).replace("{work}", str(bench.directory))
+        replace(bench.directory / "wrapped-g++", f"#!/bin/sh\n{text.replace('{n}', str(number))}\n")
+
+    made = []
+    for number in (1, 2, 1):
+        put(number)
+        made.append(both_ways(bench, "-ccbin", f"{bench.directory}/wrapped-g++", *LINE)[1]["a.o"])
+        assert both_ways(bench, "-ccbin", f"{bench.directory}/wrapped-g++", *LINE)[1]["a.o"] == made[-1]
+    assert made[0] == made[2] != made[1]
+
+
+def test_a_script_that_heeds_a_variable(bench: Workspace) -> None:
+    script = bench.directory / "heeding-g++"
+    replace(script, f'#!/bin/sh\nexec {HOST_COMPILER} ${{ADD+-DADDED=$ADD}} "$@"\n')
+    made = [both_ways(bench, "-ccbin", str(script), *LINE, ADD=number)[1]["a.o"] for number in "1211"]
+    assert made[0] == made[2] == made[3] != made[1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("is_link", [True, False])
+def test_ccache_in_its_place(bench: Workspace, is_link: bool) -> None:
+    ccache = shutil.which("ccache")
+    if not ccache:
+        pytest.skip("there is no ccache")
+    path = bench.directory / "masked" / "g++"
+    path.parent.mkdir()
+    if is_link:
+        path.symlink_to(ccache)
+    else:
+        replace(path, f'#!/bin/sh\nexec ccache {HOST_COMPILER} "$@"\n')
+    for _ in ("cold", "warm", "once more"):
+        both_ways(bench, "-ccbin", str(path), *LINE, CCACHE_DIR=str(bench.directory.parent / "ccache"))
+
+
+def test_a_link_that_leads_to_another_compiler(bench: Workspace) -> None:
+    others = [found for found in map(shutil.which, ("g++-11", "g++-12", "g++-13", "g++-14")) if found]
+    others = [found for found in others if os.path.realpath(found) != REAL]
+    if not others:
+        pytest.skip("there is only one compiler")
+    link = bench.directory / "compilers" / "linked-g++"
+    made = []
+    for target in (REAL, others[0], REAL):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        made.append(both_ways(bench, "-ccbin", str(link), *LINE)[1]["a.o"])
+    assert made[0] == made[2] != made[1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["g++-11", "g++-12", "clang++-14", "clang++"])
+def test_other_compilers(bench: Workspace, name: str) -> None:
+    found = shutil.which(name)
+    if not found:
+        pytest.skip(f"there is no {name}")
+    argv = ("-ccbin", found, "-allow-unsupported-compiler", *LINE)
+    result, files, _ = both_ways(bench, *argv)
+    if result.status:
+        pytest.skip(f"this nvcc does not take {name}")
+    _, again, counters = both_ways(bench, *argv)
+    assert (again, counters.outcome) == (files, "direct_hit")
+    both_ways(bench, *argv, "-Xcompiler", "-Wall,-O2")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("standard", ["c++03", "c++14", "c++17", "c++20", "c++23"])
+@pytest.mark.parametrize("spelling", ["-std={}", "--std {}"])
+def test_standards(bench: Workspace, standard: str, spelling: str) -> None:
+    """Those that this nvcc takes, and those that it rejects, after a compile without one."""
+    both_ways(bench, *LINE)
+    for _ in ("cold", "warm"):
+        both_ways(bench, *LINE, *spelling.format(standard).split())
+
+
+OPTIONS = (
+    "-Xcompiler -O2,-fPIC",
+    "-Xcompiler=-O2,-fPIC",
+    "-Xcompiler -O2 -Xcompiler -fPIC",
+    "-Xcompiler '-O2 -fPIC'",
+    "--compiler-options -DADDED=4",
+    "--compiler-options=-DADDED=4,-O1",
+    "-Xcompiler -DADDED=4 -Xcompiler=-UADDED,-DADDED=5",
+    "-Xcompiler '-DADDED=4,-DB=\\,'",
+    "-Xcompiler -march=native",
+    "-Xcompiler -O3,-mtune=native",
+    "-Xcompiler -Wno-psabi,-Wno-unused-parameter",
+    "-Xcompiler -frandom-seed=7",
+    "-Xcompiler -std=gnu++17",
+    "-forward-unknown-to-host-compiler -fno-rtti",
+    "-forward-unknown-to-host-compiler -fno-exceptions -march=native",
+    "--forward-unknown-opts -fPIC",
+    "-forward-unknown-to-host-compiler -Wno-comment -DADDED=4",
+)
+
+
+@pytest.mark.by_default("-forward-unknown-to-host-compiler -fno-rtti")
+@pytest.mark.parametrize("options", OPTIONS)
+def test_options_for_it(bench: Workspace, options: str) -> None:
+    """After a compile without them, and before another."""
+    _, plain, _ = both_ways(bench, *LINE)
+    cold_and_warm(bench, *LINE, *shlex.split(options))
+    assert both_ways(bench, *LINE)[1] == plain

@@ -1,0 +1,298 @@
+"""Objects that plain nvcc can link with each other can be linked when they come from the cache.
+
+The hard cases are units whose device code has no external definition: nvcc tells their internal
+entities apart by a process id, so what is stored must tell them apart by something else. Linked are
+objects made cold, all from the cache by records of the calls, all from the stages, and half from the cache.
+
+    NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/same_result/test_links.py    another toolkit
+    NVCCACHE_TEST_CCBIN=/path/to/g++                                         and host compiler
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_OPTIONS, cccl_of, cuda_release, toolkit_of
+from workspaces import Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+MODES = [("-c",), ("-dc",)]
+# Nothing here has external linkage, in device code or in host code.
+INTERNAL = """
+#ifndef VALUE
+#define VALUE 1
+#endif
+namespace {
+__device__ int counter = VALUE;
+__global__ void kernel(int *out) { *out = counter + VALUE; }
+template <typename T> __global__ void typed(T *out) { *out = T(counter); }
+struct AtStart {
+  AtStart() {
+    kernel<<<1, 1>>>((int *)0);
+    typed<int><<<1, 1>>>((int *)0);
+    typed<float><<<1, 1>>>((float *)0);
+  }
+} at_start;
+}
+"""
+THRUST = """
+#include <thrust/device_vector.h>
+#include <thrust/sort.h>
+namespace {
+struct AtStart {
+  AtStart() { thrust::device_vector<int> v(4); thrust::sort(v.begin(), v.end()); }
+} at_start;
+}
+"""
+MAIN = "int main() { return 0; }\n"
+STATES = ("cold", "warm", "stages", "half")
+
+
+def compile_cached(
+    workspace: Workspace, *argv: str | Path, cwd: Path | None = None, **variables: str
+) -> None:
+    result = workspace.cached(*argv, *HOST_OPTIONS, cwd=cwd, **variables)
+    assert result.status == 0, result.stderr
+    assert b"multiple" not in result.stderr
+
+
+def prepare(workspace: Workspace, state: str) -> bool:
+    """Bring the cache into a state; whether half of the objects are to be made before all are."""
+    if state == "stages":
+        workspace.forget_calls()
+    elif state == "half":
+        shutil.rmtree(workspace.cache)
+    return state == "half"
+
+
+def check_hits(workspace: Workspace, *argv: str) -> None:
+    """By the record of the call, and by all stages without it."""
+    for outcome in ("direct_hit", "stage_hit"):
+        _, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS))
+        assert counters.outcome == outcome
+        workspace.forget_calls()
+
+
+def link(workspace: Workspace, objects: Sequence[str], mode: Sequence[str]) -> None:
+    """Device link and executable; then each object's kernels must be in there and be registered."""
+    workspace.write("main.cpp", MAIN)
+    toolkit = toolkit_of(workspace)
+    libraries = [f"-L{toolkit}/{name}" for name in ("lib64", "lib")]
+    options = [*HOST_OPTIONS, "-cudart=shared", *libraries]
+    if not any(
+        (toolkit / name).glob("libcudart.so*") for name in ("lib64", "lib", "targets/x86_64-linux/lib")
+    ):
+        pytest.skip(f"no libcudart in {toolkit}")
+    if mode != ("-c",):
+        result = workspace.plain("-dlink", *objects, "-o", "dlink.o", *options)
+        assert result.status == 0, result.stderr
+    result = workspace.plain("main.cpp", *objects, "-o", "program", *options)
+    assert result.status == 0, result.stderr
+    names = [identities(workspace, name) for name in objects]
+    assert all(names)
+    for one in range(len(names)):
+        for other in range(one):
+            assert names[one].isdisjoint(names[other]), "two objects call their kernels the same"
+
+
+def identities(workspace: Workspace, name: str) -> set[str]:
+    """The module ids that an object's symbols and its device code hold."""
+    text = (workspace.directory / name).read_bytes()
+    registered = set(
+        re.findall(rb"__device_stub__ZN\d+_GLOBAL__N__([0-9a-f]{8}_\w+?)(?:6kernel|5typed)", text)
+    )
+    registered |= set(re.findall(rb"__fatbinwrap__([0-9a-f]{8}_\w+)", text))
+    registered |= set(re.findall(rb"_GLOBAL__N__([0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?:_\d+)?)[1-9]", text))
+    return {found.decode() for found in registered}
+
+
+@pytest.fixture
+def two_files(workspace: Workspace) -> Workspace:
+    for name in ("one", "two"):
+        workspace.write(f"{name}.cu", INTERNAL)
+    return workspace
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
+def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
+    for state in STATES:
+        if prepare(two_files, state):
+            compile_cached(two_files, *mode, "one.cu", "-o", "one.o")
+        for name in ("one", "two"):
+            compile_cached(two_files, *mode, f"{name}.cu", "-o", f"{name}.o")
+        link(two_files, ["one.o", "two.o"], mode)
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_one_file_compiled_to_two_outputs(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    workspace.write("a.cu", INTERNAL)
+    for state in STATES:
+        if prepare(workspace, state):
+            compile_cached(workspace, *mode, "a.cu", "-o", "second.o")
+        for name in ("first", "second"):
+            compile_cached(workspace, *mode, "a.cu", "-o", f"{name}.o")
+        link(workspace, ["first.o", "second.o"], mode)
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_one_file_in_two_configurations_moved_away_from_one_output(
+    workspace: Workspace, mode: tuple[str, ...]
+) -> None:
+    """By macros, by an included file, and by what an include directory holds, of the environment's, too."""
+    workspace.write("a.cu", "#include <config.h>\n" + INTERNAL)
+    for number in (1, 2):
+        workspace.write(f"config{number}/config.h", f"#define CONFIG {number}\n")
+        workspace.write(f"forced{number}.h", "")
+    configurations: list[tuple[str, ...]] = [
+        ("-Iconfig1",),
+        ("-Iconfig2",),
+        ("-Iconfig1", "-DVALUE=2"),
+        ("-Iconfig1", "-include", "forced1.h"),
+        ("-Iconfig1", "-include", "forced2.h"),
+    ]
+    environments: list[dict[str, str]] = [{}] * len(configurations)
+    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+        for number in (1, 2):
+            configurations.append(())
+            environments.append({name: f"config{number}"})
+    for state in STATES[:-1]:
+        prepare(workspace, state)
+        objects = []
+        for number, (options, variables) in enumerate(zip(configurations, environments, strict=True)):
+            compile_cached(workspace, *mode, "a.cu", *options, "-o", "a.o", **variables)
+            objects.append(f"{state}-{number}.o")
+            (workspace.directory / "a.o").rename(workspace.directory / objects[-1])
+        link(workspace, objects, mode)
+
+
+# What may change between two compiles to one name: the text of a file, or options.
+EDITS = {
+    "host code": ("a.cu", "static int unused_by_any() { return 1; }\n"),
+    "device code": ("a.cu", "#ifdef __CUDA_ARCH__\nstatic __device__ int more = 1;\n#endif\n"),
+    "an included header": ("own.h", "static const int other = 2;\n"),
+    "a header of one architecture": ("own.h", "#if __CUDA_ARCH__ == 900\nstruct Newer {};\n#endif\n"),
+}
+OPTIONS = {
+    "the standard": ["-std=c++20"],
+    "an option of ptxas": ["-maxrregcount=32"],
+    "an option of cicc": ["-use_fast_math"],
+    "an option of the host compiler": ["-Xcompiler=-O3"],
+    "a macro": ["-DVALUE=7"],
+    "the architectures": ["-gencode=arch=compute_100,code=sm_100"],
+}
+
+
+@pytest.mark.by_default("an included header--dc", "the standard--c")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+@pytest.mark.parametrize("change", [*EDITS, *OPTIONS])
+def test_one_file_changed_and_compiled_to_the_same_name(
+    workspace: Workspace, mode: tuple[str, ...], change: str
+) -> None:
+    """The first object is moved away; below a base directory, where an id may be relative."""
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory.parent)
+    name, more = EDITS.get(change, ("", ""))
+    both = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]
+    texts = {"a.cu": '#include "own.h"\n' + INTERNAL, "own.h": ""}
+    for state in STATES[:-1]:
+        prepare(workspace, state)
+        for number in (1, 2):
+            for file, text in texts.items():
+                workspace.write(file, text + (more if file == name and number == 2 else ""))
+            options = OPTIONS.get(change, []) if number == 2 else []
+            compile_cached(workspace, *mode, "a.cu", "-o", "a.o", *both, *options)
+            (workspace.directory / "a.o").rename(workspace.directory / f"{number}.o")
+        link(workspace, ["1.o", "2.o"], mode)
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_one_name_in_two_directories(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    """As a recursive make does it: the same words, in two working directories."""
+    for name in ("one", "two"):
+        workspace.write(f"{name}/a.cu", INTERNAL)
+    for state in STATES[:-1]:
+        prepare(workspace, state)
+        for name in ("one", "two"):
+            compile_cached(workspace, *mode, "a.cu", "-o", "a.o", cwd=workspace.directory / name)
+        link(workspace, ["one/a.o", "two/a.o"], mode)
+
+
+@pytest.mark.by_default("-c")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_an_architecture_more(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    """The stub registers names that every architecture's code must have, though one was there before."""
+    workspace.write("a.cu", INTERNAL)
+    old = ("-gencode=arch=compute_80,code=sm_80",)
+    both = (*old, "-gencode=arch=compute_90,code=sm_90")
+    for options in (old, both):
+        compile_cached(workspace, *mode, "a.cu", "-o", "a.o", *options)
+    assert len(identities(workspace, "a.o")) == 1
+    compile_cached(workspace, *mode, "a.cu", "-o", "b.o", *both)
+    link(workspace, ["a.o", "b.o"], mode)
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+def test_stub_and_device_code_agree(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    """What the host registers is what the device code holds, cold and warm."""
+    workspace.write("a.cu", INTERNAL)
+    for state in STATES[:-1]:
+        prepare(workspace, state)
+        compile_cached(workspace, *mode, "a.cu", "-o", "a.o")
+        text = (workspace.directory / "a.o").read_bytes()
+        found = set(re.findall(rb"_GLOBAL__N__([0-9a-f]{8}_4_a_cu_[0-9a-f]{8}(?:_\d+)?)(?=6kernel)", text))
+        assert len(found) == 1, found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES[:1], ids=" ".join)
+def test_two_files_with_thrust(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    cccl_of(workspace)
+    for name in ("one", "two"):
+        workspace.write(f"{name}.cu", THRUST)
+        compile_cached(workspace, *mode, f"{name}.cu", "-o", f"{name}.o")
+    link(workspace, ["one.o", "two.o"], mode)
+    first = (workspace.directory / "one.o").read_bytes()
+    check_hits(workspace, *mode, "one.cu", "-o", "one.o")
+    assert (workspace.directory / "one.o").read_bytes() == first
+
+
+def test_whole_and_relocatable_objects_share_nothing_that_differs(workspace: Workspace) -> None:
+    """In one cache, in both orders: each is what it is when it is alone."""
+    workspace.write("a.cu", "__device__ int twice(int x) { return 2 * x; }\n" + INTERNAL)
+    alone = {}
+    for mode in ("-c", "-dc"):
+        shutil.rmtree(workspace.cache, ignore_errors=True)
+        compile_cached(workspace, mode, "a.cu", "-o", "a.o")
+        alone[mode] = (workspace.directory / "a.o").read_bytes()
+    assert alone["-c"] != alone["-dc"]
+    for mode in ("-c", "-dc", "-c"):
+        compile_cached(workspace, mode, "a.cu", "-o", "a.o")
+        assert (workspace.directory / "a.o").read_bytes() == alone[mode]
+
+
+@pytest.mark.by_default("-dc")
+@pytest.mark.parametrize("mode", [*MODES, ("-ptx",), ("-cubin",)], ids=" ".join)
+def test_a_unit_without_external_definition_is_the_same_on_every_run(
+    workspace: Workspace, mode: tuple[str, ...]
+) -> None:
+    if mode == ("-ptx",) and cuda_release(workspace) < (13, 0):
+        pytest.skip("before CUDA 13, PTX made alone is named after a process, and is not cached")
+    workspace.write("a.cu", INTERNAL)
+    products = set()
+    for _ in range(2):
+        shutil.rmtree(workspace.cache, ignore_errors=True)
+        compile_cached(workspace, *mode, "a.cu", "-o", "a.o")
+        products.add((workspace.directory / "a.o").read_bytes())
+    check_hits(workspace, *mode, "a.cu", "-o", "a.o")
+    assert len(products | {(workspace.directory / "a.o").read_bytes()}) == 1

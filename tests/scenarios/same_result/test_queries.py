@@ -1,0 +1,475 @@
+"""Queries (-M, -E, --version) are answered as nvcc answers them, from a record where that is certain."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from nvccache.remote import uploads
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.like_plain import files_of, told
+from workspaces import OLD_ENOUGH, Counters, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+SOURCES = {
+    "a.cu": '#include "h.h"\n#if __has_include("maybe.h")\n#include "maybe.h"\n#endif\n'
+    "__global__ void k(int *x) { *x = VALUE; }\n",
+    "b.cu": '#include "deep/inner.h"\n__global__ void l() {}\n',
+    "plain.cpp": '#include "h.h"\nint value = VALUE;\n',
+    "loud.cu": '#warning "look here"\n__global__ void k() {}\n',
+    "include/h.h": "#define VALUE 1\n",
+    "include/deep/inner.h": '#include "../h.h"\n',
+    "include/deep/more.h": "struct More;\n",
+    "options.txt": "-DFROM_FILE\n",
+}
+# Of each the words, and the file that it writes, if it writes one.
+ANSWERED = {
+    "dependencies": ("-M a.cu", ""),
+    "dependencies without system headers": ("-MM a.cu", ""),
+    "dependencies to the file of a rule": ("-M -MF a.d a.cu", "a.d"),
+    "dependencies to a product": ("-MM -o a.d a.cu", "a.d"),
+    "dependencies to one of two files": ("-M -MF b.d -o a.d a.cu", "a.d"),
+    "dependencies to an object": ("-c -M a.cu -o a.o", "a.o"),
+    "dependencies of another target": ("-MM -MT other -MP a.cu", ""),
+    "dependencies below a directory": ("-MM -odir sub a.cu", ""),
+    "dependencies of several": ("-MM a.cu b.cu plain.cpp", ""),
+    "dependencies for several architectures": ("-M a.cu -gencode=arch=compute_80,code=sm_80 -arch=sm_90", ""),
+    "dependencies of C++": ("-M plain.cpp", ""),
+    "dependencies with a warning": ("-M loud.cu", ""),
+    "dependencies by an option file": ("-MM -optf options.txt a.cu", ""),
+    "dependencies and text": ("-E -MM a.cu", ""),
+    "text": ("-E a.cu", ""),
+    "text to a file": ("-E a.cu -o a.ii", "a.ii"),
+    "text of C++ for CUDA": ("-x cu -E plain.cpp", ""),
+    "text of C++": ("-E plain.cpp", ""),
+    "text of several": ("-E a.cu b.cu", ""),
+    "text without line markers": ("-E -Xcompiler -P a.cu", ""),
+    "macros": ("-E -Xcompiler -dM a.cu", ""),
+    "text with a warning": ("-E loud.cu", ""),
+    "version": ("--version", ""),
+    "version, in short, beside a compile": ("-V -c a.cu", ""),
+    "help": ("--help", ""),
+    "help, in short": ("-h", ""),
+    "virtual architectures": ("--list-gpu-arch", ""),
+    "real architectures": ("-code-ls", ""),
+}
+INCLUDED = ("-I", "first", "-I", "include")
+
+
+@pytest.fixture
+def inputs(workspace: Workspace) -> Workspace:
+    for name, text in SOURCES.items():
+        workspace.write(name, text)
+    (workspace.directory / "first").mkdir()
+    (workspace.directory / "sub").mkdir()
+    return workspace
+
+
+def twice_like_plain(inputs: Workspace, *argv: str) -> list[str]:
+    """The outcomes of a cold and a warm call, which do as plain nvcc does, whatever lay there before."""
+    before = files_of(inputs)
+    plain = inputs.plain(*argv)
+    expected = files_of(inputs)
+    outcomes = []
+    for _ in ("cold", "warm"):
+        for name in files_of(inputs).keys() - before.keys():
+            (inputs.directory / name).unlink()
+        result, counters = inputs.since(lambda: inputs.cached(*argv))
+        assert told(result) == told(plain)
+        assert files_of(inputs) == expected
+        outcomes.append(counters.outcome)
+    return outcomes
+
+
+@pytest.mark.by_default(
+    "dependencies",
+    "dependencies to the file of a rule",
+    "dependencies to one of two files",
+    "dependencies to an object",
+    "dependencies of several",
+    "dependencies with a warning",
+    "text",
+    "text to a file",
+    "text of C++",
+    "text with a warning",
+    "version",
+    "help",
+)
+@pytest.mark.parametrize("case", ANSWERED)
+def test_a_query_is_answered_as_nvcc_answers_it(inputs: Workspace, case: str) -> None:
+    argv, product = ANSWERED[case]
+    assert twice_like_plain(inputs, *argv.split(), *INCLUDED) == ["query_miss", "query_hit"]
+    assert not product or (inputs.directory / product).stat().st_size > 10
+
+
+@pytest.mark.by_default("-E missing.cu", "-MM -MF a.d missing.cu")
+@pytest.mark.parametrize(
+    "argv", ["-MM missing.cu", "-E missing.cu", "-M a.cu -DMORE -include nowhere.h", "-MM -MF a.d missing.cu"]
+)
+def test_a_query_that_fails_does_so_each_time(inputs: Workspace, argv: str) -> None:
+    assert twice_like_plain(inputs, *argv.split(), *INCLUDED) == ["failed", "failed"]
+
+
+@pytest.mark.by_default(
+    "-V -nonsense-information",
+    "-M -keep a.cu-preprocess_only",
+    "-MM -MG a.cu-unknown_option",
+)
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        ("-dryrun -c a.cu", "information"),
+        ("-V -nonsense", "information"),
+        ("-M -keep a.cu", "preprocess_only"),
+        ("-E -v a.cu", "verbose"),
+        ("-M -time times.csv a.cu", "time_report"),
+        ("-MM -MG a.cu", "unknown_option"),
+    ],
+)
+def test_what_a_record_cannot_say_is_left_to_nvcc(inputs: Workspace, argv: str, reason: str) -> None:
+    words = [*argv.split(), *INCLUDED]
+    result, counters = inputs.since(lambda: inputs.cached(*words))
+    assert counters.bypass_reasons == {reason: 1}
+    assert result.status == inputs.plain(*words).status
+
+
+def another_nvcc(inputs: Workspace) -> None:
+    """Another program under the name of nvcc."""
+    path = Path(inputs.nvcc)
+    path.write_text(path.read_text().replace('"$@"', '-include b.cu "$@"'))
+
+
+def append(name: str, text: str) -> Callable[[Workspace], None]:
+    def change(inputs: Workspace) -> None:
+        path = inputs.directory / name
+        path.write_text((path.read_text() if path.exists() else "") + text)
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Workspace], None]] = {
+    "an edited source": append("a.cu", '#include "b.cu"\n'),
+    "an edited header": append("include/h.h", '#include "deep/more.h"\n'),
+    "a header further up the search path": append("first/h.h", "#define VALUE 2\n"),
+    "a header that was looked for": append("include/maybe.h", "struct Maybe;\n"),
+    "another nvcc": another_nvcc,
+    "an option file": append("options.txt", "-include b.cu\n"),
+}
+VARIABLES = {
+    "CPATH": "elsewhere",
+    "NVCC_APPEND_FLAGS": "-DVALUE2=2 -include b.cu",
+    "NVCC_PREPEND_FLAGS": "-include b.cu",
+    "CPLUS_INCLUDE_PATH": "elsewhere",
+}
+ASKED = (("-MM",), ("-E",), ("-M", "-MF", "a.d"), ("-E", "-o", "a.ii"))
+
+
+def with_own_nvcc(inputs: Workspace) -> None:
+    """Have nvcc be a script that hands on its arguments."""
+    path = inputs.write("bin/nvcc", f'#!/bin/sh\nexec "{inputs.nvcc}" "$@"\n')
+    path.chmod(0o755)
+    inputs.nvcc = str(path)
+
+
+def like_plain(inputs: Workspace, *argv: str, **variables: str) -> Counters:
+    """What was counted for a call that does as plain nvcc does."""
+    plain = inputs.plain(*argv, **variables)
+    expected = files_of(inputs)
+    result, counters = inputs.since(lambda: inputs.cached(*argv, **variables))
+    assert told(result) == told(plain)
+    assert files_of(inputs) == expected
+    return counters
+
+
+@pytest.mark.by_default(
+    "an edited source--E",
+    "an edited header--MM",
+    "a header further up the search path--M -MF a.d",
+    "a header that was looked for--E -o a.ii",
+    "another nvcc--MM",
+    "an option file--E",
+)
+@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
+@pytest.mark.parametrize("case", CHANGES)
+def test_what_was_read_counts(inputs: Workspace, case: str, asked: tuple[str, ...]) -> None:
+    with_own_nvcc(inputs)
+    argv = [*asked, "a.cu", "-optf", "options.txt", *INCLUDED]
+    assert like_plain(inputs, *argv).outcome == "query_miss"
+    assert like_plain(inputs, *argv).outcome == "query_hit"
+    answer = inputs.plain("-E", *argv[len(asked) :])
+    CHANGES[case](inputs)
+    assert inputs.plain("-E", *argv[len(asked) :]) != answer
+    assert like_plain(inputs, *argv).outcome == "query_miss"
+    assert like_plain(inputs, *argv).outcome == "query_hit"
+
+
+@pytest.mark.by_default("CPATH", "NVCC_APPEND_FLAGS")
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_count(inputs: Workspace, name: str) -> None:
+    inputs.write("elsewhere/maybe.h", "struct Maybe;\n")
+    argv = ["-M", "a.cu", *INCLUDED]
+    for outcome in ("query_miss", "query_hit"):
+        assert like_plain(inputs, *argv).outcome == outcome
+    for outcome in ("query_miss", "query_hit"):
+        assert like_plain(inputs, *argv, **{name: VARIABLES[name]}).outcome == outcome
+    assert like_plain(inputs, *argv).outcome == "query_hit"
+
+
+def test_the_version_is_that_of_the_nvcc_that_is_there(inputs: Workspace) -> None:
+    with_own_nvcc(inputs)
+    for outcome in ("query_miss", "query_hit"):
+        assert like_plain(inputs, "--version").outcome == outcome
+    path = Path(inputs.nvcc)
+    path.write_text("#!/bin/sh\necho 'release 99.9'\n")
+    assert b"99.9" in inputs.cached("--version").stdout
+    assert b"99.9" in inputs.cached("--version").stdout
+
+
+def test_a_version_that_changes_meanwhile_is_not_believed(inputs: Workspace) -> None:
+    """An nvcc that is replaced while it answers; and one that has been just now."""
+    script = f"{inputs.directory}/bin/nvcc"
+    text = f"#!/bin/sh\n# old\nsed -i '2s/old/new/' {script}\nexec '{inputs.nvcc}' \"$@\"\n"
+    path = inputs.write("bin/nvcc", text)
+    path.chmod(0o755)
+    inputs.nvcc = str(path)
+    for _ in range(2):
+        path.write_text(text)
+        _, counters = inputs.since(lambda: inputs.cached("--version"))
+        assert counters.outcome == "bypass"
+        assert "# new" in path.read_text()
+
+
+def test_touched_files_are_compared_by_content(inputs: Workspace) -> None:
+    argv = ["-M", "a.cu", *INCLUDED]
+    inputs.cached(*argv)
+    os.utime(inputs.directory / "include/h.h")
+    assert like_plain(inputs, *argv).outcome == "query_hit"
+
+
+def test_each_name_of_an_output_is_a_call_of_its_own(inputs: Workspace) -> None:
+    """Unlike `-MT` of a compile, that of a query is in what it gives."""
+    for target in ("one", "two", "one"):
+        plain = inputs.plain("-MM", "-MT", target, "a.cu", *INCLUDED)
+        assert told(inputs.cached("-MM", "-MT", target, "a.cu", *INCLUDED)) == told(plain)
+        for directory in ("sub", "first"):
+            argv = ("-MM", "-odir", directory, "a.cu", *INCLUDED)
+            assert told(inputs.cached(*argv)) == told(inputs.plain(*argv))
+
+
+def test_a_file_that_is_there_is_written_into(inputs: Workspace) -> None:
+    argv = ["-MM", "-o", "a.d", "a.cu", *INCLUDED]
+    inputs.cached(*argv)
+    product = inputs.directory / "a.d"
+    expected = product.read_bytes()
+    product.write_bytes(b"x" * 100_000)
+    product.chmod(0o640)
+    os.link(product, inputs.directory / "b.d")
+    _, counters = inputs.since(lambda: inputs.cached(*argv))
+    assert counters.outcome == "query_hit"
+    assert product.read_bytes() == (inputs.directory / "b.d").read_bytes() == expected
+    assert product.stat().st_mode & 0o777 == 0o640
+
+
+UNRECORDED = {
+    "the time": ("-E clock.cu", "asks for the time"),
+    "names of temporary files": ("-M a.cu -Xcompiler -v", "its answer names temporary files"),
+    "a wrapper's report": ("-MM a.cu -ccbin {work}/reporting/g++", "writes"),
+    "a wrapper that looks for its product": ("-E a.cu -o a.ii -ccbin {work}/looking/g++", "files "),
+    "a wrapper that sets the mode": ("-E a.cu -o b.ii -ccbin {work}/hiding/g++", "the mode of"),
+}
+
+
+@pytest.mark.parametrize("case", UNRECORDED)
+def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, case: str) -> None:
+    inputs.write("clock.cu", "const char *now = __TIME__;\n")
+    host = shutil.which("g++")
+    texts = {
+        "reporting": f"echo called >> {inputs.directory}/report\n",
+        "hiding": "umask 077\n",
+        "looking": f"test -e {inputs.directory}/a.ii\n",
+    }
+    for name, text in texts.items():
+        inputs.write(f"{name}/g++", f'#!/bin/sh\n{text}exec {host} "$@"\n').chmod(0o755)
+    argv, reason = UNRECORDED[case]
+    words = [*argv.format(work=inputs.directory).split(), *INCLUDED]
+    for _ in range(2):
+        for name in ("report", "b.ii"):
+            (inputs.directory / name).unlink(missing_ok=True)
+        result, counters = inputs.since(lambda: inputs.cached(*words))
+        assert (result.status, counters.outcome) == (0, "query_miss"), result.stderr
+    explained = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()
+    assert reason in explained
+
+
+FOUND = ("query_miss", "query_hit")
+LEFT_ALONE = ("bypass", "bypass")
+SCRIPTS = {
+    "one that hands on its arguments": ('exec "{nvcc}" "$@"', FOUND),
+    "one that chooses by its arguments": ('test "$1" = -E; exec "{nvcc}" "$@"', FOUND),
+    "one that waits": ('"{nvcc}" "$@"', FOUND),
+    "one that looks for a terminal": (
+        'test -t 1 && export NVCC_PREPEND_FLAGS=-V\nexec "{nvcc}" "$@"',
+        LEFT_ALONE,
+    ),
+    "one that works on": ('"{nvcc}" "$@"; date', LEFT_ALONE),
+    "one that tells the time": ('date +%N; exec "{nvcc}" "$@"', LEFT_ALONE),
+}
+
+
+@pytest.mark.by_default(
+    "one that chooses by its arguments",
+    "one that looks for a terminal",
+    "one that tells the time",
+)
+@pytest.mark.parametrize("case", SCRIPTS)
+def test_an_nvcc_that_is_a_script(inputs: Workspace, case: str) -> None:
+    text, outcomes = SCRIPTS[case]
+    path = inputs.write("bin/nvcc", f"#!/bin/sh\n{text.format(nvcc=inputs.nvcc)}\n")
+    path.chmod(0o755)
+    inputs.nvcc = str(path)
+    for outcome in outcomes:
+        result, counters = inputs.since(lambda: inputs.cached("-M", "a.cu", *INCLUDED))
+        assert (result.status, counters.outcome) == (0, outcome)
+
+
+# What a shell is to do with a call, `{call}`; the status is told on standard error.
+ENDS = {
+    "a full device": "{call} > /dev/full; echo $? >&2",
+    "a closed descriptor": "{call} >&-; echo $? >&2",
+    "a closed descriptor of messages": "{call} 2>&- | cksum",
+    "a pipe that nobody reads": "(sleep 1.5; {call}; echo $? >&2) | true",
+    "a pipe that is read in part": "({call}; echo $? >&2) | head -c 100",
+    "a limit of size": "(ulimit -f 8; {call} > answer; echo $? >&2); cksum answer",
+    "a file that is appended to": "echo before > answer; {call} >> answer; cksum answer",
+    "one file with the messages": "{call} > answer 2>&1; cksum answer",
+    "nothing": "{call} > /dev/null 2>&1; echo $?",
+}
+
+
+@pytest.mark.by_default(
+    "a full device--M loud.cu",
+    "a closed descriptor--M loud.cu",
+    "a closed descriptor of messages--M loud.cu",
+    "a limit of size--M loud.cu",
+    "one file with the messages--M loud.cu",
+    "a full device--E a.cu",
+    "one file with the messages--E loud.cu",
+    "a pipe that nobody reads---version",
+    "a pipe that is read in part--E a.cu",
+    "a file that is appended to--E a.cu",
+    "nothing---version",
+)
+@pytest.mark.parametrize("argv", ["-E a.cu", "-M loud.cu", "-E loud.cu", "--version"])
+@pytest.mark.parametrize("case", ENDS)
+def test_an_answer_that_cannot_be_written_fails_as_nvcc_does(inputs: Workspace, case: str, argv: str) -> None:
+    inputs.write("a.cu", SOURCES["a.cu"] + "int filled[] = {\n" + "12345678,\n" * 50_000 + "};\n")
+    words = [*argv.split(), *INCLUDED]
+    if "part" in case and argv != "-E a.cu":
+        pytest.skip("what fits into a pipe ends as its reader is faster or not")
+    by_plain = [inputs.nvcc, *words]
+    by_cache = [str(launcher_of_tree()), *by_plain]
+    expected = shell(inputs, ENDS[case], by_plain)
+    time.sleep(OLD_ENOUGH)
+    assert shell(inputs, ENDS[case], by_cache) == expected
+    inputs.cached(*words)
+    assert inputs.since(lambda: inputs.cached(*words))[1].outcome == "query_hit"
+    assert shell(inputs, ENDS[case], by_cache) == expected
+
+
+def shell(inputs: Workspace, text: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+    words = " ".join(argv)
+    return told(inputs.run(["bash", "-c", text.format(call=words)]))
+
+
+@pytest.mark.parametrize("name", ["a", "loud"])
+def test_a_terminal_gets_what_nvcc_writes(inputs: Workspace, name: str) -> None:
+    argv = ["-M", f"{name}.cu", *INCLUDED]
+    by_cache = [sys.executable, "-m", "nvccache", inputs.nvcc, *argv]
+    expected = on_terminal(inputs, [inputs.nvcc, *argv])
+    assert f"{name}.o".encode() in expected
+    inputs.cached(*argv)
+    assert on_terminal(inputs, by_cache) == expected
+    assert inputs.counters().bypass_reasons == {"query_streams": 1}
+
+
+def on_terminal(inputs: Workspace, argv: list[str]) -> bytes:
+    """What a command writes to a terminal that is its standard output and error."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        argv, cwd=inputs.directory, env=inputs.environ, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as child:
+        os.close(theirs)
+        found = b""
+        try:
+            while part := os.read(ours, 1 << 16):
+                found += part
+        except OSError:  # the last writer has gone
+            pass
+        assert child.wait() == 0
+    os.close(ours)
+    return found
+
+
+def test_settings_hold_for_queries(inputs: Workspace) -> None:
+    argv = ["-M", "a.cu", *INCLUDED]
+
+    def outcome(**variables: str) -> str:
+        return like_plain(inputs, *argv, **variables).outcome
+
+    def count(name: str) -> dict[str, int]:
+        return like_plain(inputs, *argv, **{name: "1"}).calls
+
+    assert not any(count("NVCCACHE_DISABLE").values())
+    assert not any(count("NVCCACHE_READONLY").values())
+    assert outcome(NVCCACHE_OBSERVE="0") == "bypass"
+    assert outcome() == "query_miss"
+    assert outcome() == "query_hit"
+    assert outcome(NVCCACHE_RECACHE="1") == "query_miss"
+    assert not any(count("NVCCACHE_READONLY").values())
+
+
+def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
+    """The share of hits is that of compiles; what nvcc took is saved, and no more than that."""
+    inputs.cached("-M", "a.cu", *INCLUDED)
+    inputs.cached("-M", "a.cu", *INCLUDED)
+    for _ in range(2):
+        inputs.cached("--version")
+    text = inputs.run([sys.executable, "-m", "nvccache", "stats"]).stdout.decode()
+    assert re.search(r"^  query_hit +2 +50.0 %\n  query_miss +2 +50.0 %$", text, re.MULTILINE)
+    assert "% hits" not in text
+    said = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()
+    assert said == "`a.cu`: query hit, because nothing it depends on has changed\n"
+    append("include/h.h", "// more\n")(inputs)
+    inputs.cached("-M", "a.cu", *INCLUDED)
+    said = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
+    assert said == "`a.cu`: query miss, because `include/h.h` changed\n"
+
+
+def test_dependencies_do_not_hide_the_compile_of_a_source(inputs: Workspace) -> None:
+    inputs.cached("-c", "b.cu", *INCLUDED)
+    inputs.cached("-M", "b.cu", *INCLUDED)
+    said = inputs.run([sys.executable, "-m", "nvccache", "explain", "b.cu"]).stdout.decode()
+    assert said.startswith("`b.o`: miss")
+
+
+def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Path) -> None:
+    remote = {"NVCCACHE_REMOTE": f"file://{tmp_path}/remote,rw"}
+    argv = ["-M", "a.cu", *INCLUDED]
+    assert like_plain(inputs, *argv, **remote).outcome == "query_miss"
+    deadline = time.monotonic() + 60
+    while uploads.pending(str(inputs.cache)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    shutil.rmtree(inputs.cache)
+    assert like_plain(inputs, *argv, **remote).outcome == "query_hit"

@@ -1,0 +1,166 @@
+"""An nvcc that is found by a relative path names its headers by relative paths, and so do we.
+
+nvcc knows its toolkit by the name that it is called by: as typed, or made of an entry of PATH. That name
+comes back in dependency files, in `__FILE__`, in line tables and in diagnostics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways
+from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.rebuilds import HOST_OPTIONS, replace
+from workspaces import Result, Workspace
+
+# A header of the toolkit that is warned of, and whose name comes into code and into line tables.
+_HEADER = """\
+#warning "the toolkit said"
+static const char *const where = __FILE__;
+inline const char *whence() { return where; }
+__device__ inline float halved(float x) { return x / 2.5f; }
+"""
+_SOURCE = """\
+#include <where.h>
+__global__ void kernel(float *x) { *x = halved(*x); }
+const char *name() { kernel<<<1, 1>>>(nullptr); return whence(); }
+"""
+ELSEWHERE = "deep/er"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spelling:
+    """How nvcc is found from the working directory: the word typed, and what PATH begins with."""
+
+    typed: str
+    path: str = ""
+
+
+# `bin` in the working directory is a link, `here` is the directory of nvcc itself.
+SPELLINGS = {
+    "typed": Spelling("../toolkit/bin/nvcc"),
+    "typed with a detour": Spelling("./../toolkit//bin/../bin/nvcc"),
+    "typed through a link": Spelling("bin/nvcc"),
+    "an entry of PATH": Spelling("nvcc", "../toolkit/bin"),
+    "an entry with slashes behind it": Spelling("nvcc", "../toolkit/bin//"),
+    "an entry that is a link": Spelling("nvcc", "./bin"),
+    "an absolute entry with a slash behind it": Spelling("nvcc", "{toolkit}/bin/"),
+    "an absolute entry with a detour": Spelling("nvcc", "{work}/../toolkit/bin"),
+}
+
+
+@pytest.fixture
+def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
+    made = light_toolkit(workspace, tmp_path / "toolkit")
+    replace(made / "include/where.h", _HEADER, 0o644)
+    workspace.write("a.cu", _SOURCE)
+    (workspace.directory / "bin").symlink_to(made / "bin")
+    return made
+
+
+def _call(workspace: Workspace, toolkit: Path, spelling: Spelling) -> None:
+    """Have the workspace call nvcc so."""
+    workspace.nvcc = spelling.typed
+    entry = spelling.path.format(toolkit=toolkit, work=workspace.directory)
+    if entry:
+        workspace.environ["PATH"] = f"{entry}:{workspace.environ['PATH']}"
+
+
+@pytest.mark.by_default("an entry of PATH")
+@pytest.mark.parametrize("rule", SPELLINGS)
+def test_dependency_file_object_and_diagnostics_are_nvccs(
+    workspace: Workspace, toolkit: Path, rule: str
+) -> None:
+    """Cold; answered by the record; and by the stages alone."""
+    _call(workspace, toolkit, SPELLINGS[rule])
+    argv = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", "-MP", "-MT", "goal")
+    outcomes = []
+    for _ in range(2):
+        _, made, counters = both_ways(workspace, *argv)
+        outcomes.append(counters.outcome)
+    workspace.forget_calls()
+    _, again, counters = both_ways(workspace, *argv)
+    assert [*outcomes, counters.outcome] == ["miss", "direct_hit", "stage_hit"]
+    assert made == again
+    is_absolute = SPELLINGS[rule].path.startswith("{")
+    assert (b" /" in made["a.d"].replace(b" /usr/", b"")) == is_absolute
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("options", [("-MMD",), ("-MD", "-lineinfo"), ("-MD", "-G", "-dc")], ids=" ".join)
+def test_other_options(workspace: Workspace, toolkit: Path, options: Sequence[str]) -> None:
+    _call(workspace, toolkit, SPELLINGS["an entry of PATH"])
+    for _ in range(2):
+        both_ways(workspace, "-c", "a.cu", "-o", "a.o", *options)
+
+
+@pytest.mark.full
+def test_two_working_directories(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
+    """The same words find another toolkit from another directory, of another depth or of the same."""
+    other = tmp_path / "work/toolkit"
+    shutil.copytree(toolkit, other, symlinks=True)
+    replace(other / "include/where.h", _HEADER.replace("2.5f", "4.5f"), 0o644)
+    for directory in (ELSEWHERE, "same"):
+        shutil.copy(workspace.directory / "a.cu", workspace.write(f"{directory}/a.cu", ""))
+    shutil.copytree(toolkit, workspace.directory / "deep/toolkit", symlinks=True)
+    _call(workspace, toolkit, SPELLINGS["an entry of PATH"])
+    for _ in range(2):
+        for directory in (".", "same", ELSEWHERE):
+            both_ways(workspace, "-c", "a.cu", "-o", "a.o", "-MD", cwd=workspace.directory / directory)
+
+
+def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_told_apart(
+    workspace: Workspace, toolkit: Path, tmp_path: Path
+) -> None:
+    """Each brings its own, found by the same words."""
+    workspace.nvcc = "../toolkit/bin/nvcc"
+    base = {"NVCCACHE_BASE_DIR": str(workspace.directory)}
+    for name, number in (("one", "2.5f"), ("two", "4.5f"), ("three", "2.5f")):
+        shutil.copytree(toolkit, workspace.directory / name / "toolkit", symlinks=True)
+        header = workspace.directory / name / "toolkit/include/where.h"
+        replace(header, _HEADER.replace("2.5f", number), 0o644)
+        workspace.write(f"{name}/build/a.cu", _SOURCE)
+    outcomes = []
+    for name in ("one", "two", "three", "two"):
+        argv = ("-c", "a.cu", "-o", "a.o", "-MD")
+        _, _, counters = both_ways(workspace, *argv, cwd=workspace.directory / name / "build", **base)
+        outcomes.append(counters.outcome)
+    assert outcomes[1] != "direct_hit"
+    assert outcomes[3] == "direct_hit"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("entry", [".", ""])
+def test_nvcc_in_the_working_directory_itself(workspace: Workspace, toolkit: Path, entry: str) -> None:
+    """An empty entry of PATH means it, too; nvcc called by its bare name cannot find its toolkit then."""
+    _call(workspace, toolkit, Spelling("./nvcc"))
+    source = workspace.directory / "a.cu"
+    here = toolkit / "bin"
+    made: list[Result] = []
+    for word, path in (("./nvcc", "/usr/bin:/bin"), ("nvcc", f"{entry}:/usr/bin:/bin")):
+        workspace.nvcc = word
+        argv = ("-c", source, "-o", source.with_suffix(".o"), "-MD", *HOST_OPTIONS)
+        made.append(workspace.cached(*argv, cwd=here, PATH=path))
+        made.append(Result(0, source.with_suffix(".o").read_bytes(), source.with_suffix(".d").read_bytes()))
+        workspace.nvcc = "./nvcc"
+        assert workspace.plain(*argv, cwd=here, PATH=path).status == 0
+        assert source.with_suffix(".d").read_bytes() == made[-1].stderr
+    assert made[:2] == made[2:]
+
+
+def test_a_relative_setting_means_an_absolute_path(workspace: Workspace, toolkit: Path) -> None:
+    """A setting holds for calls from many directories."""
+    argv = ("-c", "a.cu", "-o", "a.o", "-MD", *HOST_OPTIONS)
+    shim = workspace.directory.parent / "shims"
+    assert workspace.run([sys.executable, "-m", "nvccache", "install", shim]).status == 0
+    assert workspace.run([shim / "nvcc", *argv], NVCCACHE_NVCC="../toolkit/bin/nvcc").status == 0
+    ours = (workspace.directory / "a.d").read_bytes()
+    workspace.nvcc = str(toolkit / "bin/nvcc")
+    assert workspace.plain(*argv).status == 0
+    assert (workspace.directory / "a.d").read_bytes() == ours

@@ -1,0 +1,228 @@
+"""Wrappers that leave, grow, lock or remove files beside the products, as plain nvcc has them do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    OLD_ENOUGH,
+    Call,
+    Case,
+    Change,
+    bench,
+    call,
+    check_both,
+    light,
+    made_by_cache,
+    made_by_plain,
+    set_up,
+)
+from scenarios.support.observed_wrappers import script
+from workspaces import Workspace
+
+__all__ = ["bench", "light"]
+
+SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
+WRAPPED = call("-ccbin {work}/wrapper")
+THREE = call(
+    line="-gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 "
+    "-gencode arch=compute_86,code=sm_86 -ccbin {work}/wrapper -c {work}/a.cu -o a.o",
+    makes=("a.o",),
+    NVCCACHE_JOBS="4",
+)
+BECOMES = 'exec "{g++}" "$@"'
+
+
+def with_two(decides: str, ends: str = "") -> str:
+    """A wrapper that compiles another value where something succeeds."""
+    return f'{decides} 2>/dev/null && {{ {ends or ":"}; set -- -DVALUE=2 "$@"; }}\n{BECOMES}'
+
+
+def in_python(decides: str) -> str:
+    begin = f"import os, sys\nargv = sys.argv[1:]\ntry:\n    {decides}\n    argv.insert(0, '-DVALUE=2')\n"
+    return begin + "except OSError: pass\nos.execv('{g++}', ['{g++}', *argv])\n"
+
+
+def entries(log: Path) -> int:
+    """The dependencies of how many compiles, or how many lines."""
+    return sum(not line.startswith(" ") for line in log.read_text().splitlines())
+
+
+@pytest.mark.by_default("log")
+@pytest.mark.parametrize(
+    "text", [f"echo x >> log\n{BECOMES}", f"export DEPENDENCIES_OUTPUT=log\n{BECOMES}"], ids=["log", "gcc"]
+)
+def test_what_a_call_makes_and_adds_to_is_whole_from_each(bench: Workspace, text: str) -> None:
+    """The first stage makes it, and the others append to it: none may be a hit beside one that runs."""
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    log = bench.directory / "log"
+    made_by_plain(bench, WRAPPED)
+    expected = entries(log)
+    assert expected > 2
+    for edit in ("", "", "// one\n", "int more() { return 5; }\n", ""):
+        bench.write("a.cu", (bench.directory / "a.cu").read_text() + edit)
+        time.sleep(OLD_ENOUGH)
+        for before in (0, expected):  # made, and then added to
+            if not before:
+                log.unlink()
+            made, outcome = made_by_cache(bench, WRAPPED)
+            assert entries(log) == before + (0 if outcome == "direct_hit" else expected), (edit, outcome)
+            time.sleep(OLD_ENOUGH)
+        kept = log.read_text()
+        assert made == made_by_plain(bench, WRAPPED)
+        log.write_text(kept)
+
+
+def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(bench: Workspace) -> None:
+    set_up(
+        bench,
+        Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(f"echo x >> log\n{BECOMES}"), call=COMMAND),
+    )
+    made_by_cache(bench, WRAPPED)
+    bench.write("a.cu", f"{SOURCE}// one\n")
+    time.sleep(OLD_ENOUGH)
+    _, counters = bench.since(lambda: made_by_cache(bench, WRAPPED))
+    assert counters.ran().keys().isdisjoint({"cicc", "ptxas"})
+
+
+def directory(bench: Workspace) -> None:
+    (bench.directory / "lock").mkdir()
+
+
+def file(bench: Workspace) -> None:
+    bench.write("lock", "")
+
+
+def link(bench: Workspace) -> None:
+    (bench.directory / "lock").symlink_to("nowhere")
+
+
+LOCKS: dict[str, tuple[str, str, Change]] = {
+    "mkdir": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", directory),
+    "mkdir, a link": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", link),
+    "ln": (with_two("ln a.cu lock", "rm lock"), "#!/bin/sh", file),
+    "ln -s": (with_two("ln -s a lock", "rm lock"), "#!/bin/sh", file),
+    "mkfifo": (with_two("mkfifo lock", "rm lock"), "#!/bin/sh", file),
+    "noclobber": (f"set -C\n{with_two('{ true > lock; }', 'rm lock')}", "#!/bin/sh", file),
+    "a test first": (with_two("[ ! -e lock ] && touch lock", "rm lock"), "#!/bin/sh", file),
+    "os.mkdir": (in_python("os.mkdir('lock'); os.rmdir('lock')"), "#!{python}", directory),
+    "os.symlink": (in_python("os.symlink('a', 'lock'); os.unlink('lock')"), "#!{python}", file),
+    "os.link": (in_python("os.link('a.cu', 'lock'); os.unlink('lock')"), "#!{python}", file),
+    "os.mknod": (in_python("os.mknod('lock'); os.unlink('lock')"), "#!{python}", file),
+    "O_EXCL": (
+        in_python("os.close(os.open('lock', os.O_CREAT | os.O_EXCL)); os.unlink('lock')"),
+        "#!{python}",
+        file,
+    ),
+}
+# Another link to the source changes that, and mkfifo of GNU asks for the file system.
+NOT_RECORDED = ("ln", "os.link", "mkfifo")
+
+
+@pytest.mark.by_default("mkdir", "mkdir, a link", "O_EXCL")
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_that_was_to_be_had(bench: Workspace, lock: str) -> None:
+    text, first, takes = LOCKS[lock]
+    prepare = script(text, "bin/wrapper", first)
+    files = {"a.cu": SOURCE, "a": ""}
+    which = call("-ccbin {work}/bin/wrapper")
+    check_both(
+        bench,
+        Case(change=takes, files=files, call=which, prepare=prepare, is_recorded=lock not in NOT_RECORDED),
+    )
+
+
+@pytest.mark.by_default("mkdir")
+@pytest.mark.parametrize("lock", [name for name in LOCKS if name != "mkdir, a link"])
+def test_a_lock_that_was_not(bench: Workspace, lock: str) -> None:
+    text, first, takes = LOCKS[lock]
+
+    def prepare(workspace: Workspace) -> None:
+        script(text, "bin/wrapper", first)(workspace)
+        takes(workspace)
+
+    def freed(workspace: Workspace) -> None:
+        path = workspace.directory / "lock"
+        path.rmdir() if path.is_dir() else path.unlink()
+
+    files = {"a.cu": SOURCE, "a": ""}
+    which = call("-ccbin {work}/bin/wrapper")
+    check_both(
+        bench, Case(change=freed, files=files, call=which, prepare=prepare, is_recorded=lock != "mkfifo")
+    )
+
+
+REMOVED = {
+    "os.unlink": in_python("os.unlink('flag')"),
+    "os.rename": in_python("os.rename('flag', 'other'); os.unlink('other')"),
+    "os.replace": in_python(
+        "os.stat('flag'); open('b', 'w').close(); os.replace('b', 'flag'); os.unlink('flag')"
+    ),
+    "emptied": in_python("os.stat('flag'); open('flag', 'w').close(); os.unlink('flag')"),
+}
+
+
+@pytest.mark.by_default("os.unlink", "os.replace")
+@pytest.mark.parametrize("how", REMOVED)
+def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how: str) -> None:
+    """The compile that found it tells nothing of one that does not."""
+    set_up(
+        bench,
+        Case(files={"a.cu": SOURCE}, prepare=script(REMOVED[how], "bin/wrapper", "#!{python}"), call=COMMAND),
+    )
+    which = call(line="-E -arch=sm_75 -ccbin {work}/bin/wrapper {work}/a.cu -o a.ii", makes=("a.ii",))
+    expected = made_by_plain(bench, which)
+    bench.write("flag", "x")
+    time.sleep(OLD_ENOUGH)
+    made_by_cache(bench, which)
+    assert not (bench.directory / "flag").exists()
+    for _ in range(2):
+        time.sleep(OLD_ENOUGH)
+        made, _ = made_by_cache(bench, which)
+        assert made == expected
+
+
+@pytest.mark.by_default("a lock")
+@pytest.mark.parametrize(
+    "text",
+    [
+        'mkdir busy || exit 9\n"{g++}" "$@"\nstatus=$?\nrmdir busy\nexit $status',
+        'echo "#define VALUE 3" > tmp.h\n"{g++}" -include ./tmp.h "$@"\nstatus=$?\nrm tmp.h\nexit $status',
+    ],
+    ids=["a lock", "a temporary file"],
+)
+def test_wrappers_that_use_one_file_run_in_turns(bench: Workspace, text: str) -> None:
+    """As nvcc runs them; other stages go on beside them."""
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    which: Call = THREE
+    for number in range(3):
+        made, _ = made_by_cache(bench, which)
+        assert made == made_by_plain(bench, which), made.stderr
+        bench.write("a.cu", f"{(bench.directory / 'a.cu').read_text()}int more_{number};\n")
+        time.sleep(OLD_ENOUGH)
+
+
+KEEPING = {
+    "known": 'exec "{g++}" -g "$@"',
+    "unknown": 'for word; do [ -s "$word" ] && echo x >> "$TMPDIR/log"; done\nexec "{g++}" -g "$@"',
+    "compressed": 'echo x >> "${TMPDIR:-/tmp}/log"\nexec "{g++}" -g -gz "$@"',
+}
+
+
+@pytest.mark.parametrize("what", KEEPING)
+def test_debug_information_names_the_intermediates_that_are_kept(bench: Workspace, what: str) -> None:
+    """Where they are for the user, as plain nvcc's, and in no directory of ours."""
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(KEEPING[what]), call=COMMAND))
+    options = ("-keep", "-ccbin", f"{bench.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
+    bench.environ["TMPDIR"] = str(bench.directory.parent)
+    assert bench.plain(*options).status == 0
+    expected = (bench.directory / "a.o").read_bytes()
+    for _ in range(2):
+        (bench.directory / "a.o").unlink()
+        assert bench.cached(*options).status == 0
+        assert (bench.directory / "a.o").read_bytes() == expected

@@ -1,0 +1,181 @@
+"""On a terminal diagnostics look as nvcc's do, coloured and folded, whoever looked before and where.
+
+Plain nvcc and nvccache each have a pseudo-terminal for their standard error. What the terminal is like is
+varied in each thing that the compilers go by, and each time the same sources are compiled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.rebuilds import HOST_OPTIONS
+from workspaces import OLD_ENOUGH, Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+# A warning of the preprocessor, of both front ends, of ptxas and of the host compiler.
+LOUD = (
+    '#warning "look here"\n'
+    "__global__ void k(int *p) { int unused; *p = 1; }\n"
+    "static int never(int a) { int b; return a; }\n"
+)
+WORDS = (*HOST_OPTIONS, "-arch=sm_80", "-Xcompiler", "-Wall", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
+COLOURED = {"TERM": "xterm-256color"}
+ESCAPE = b"\x1b["
+_MILLISECONDS = re.compile(rb"[0-9.]+ ms")
+
+
+def on_terminal(
+    workspace: Workspace,
+    argv: Sequence[str],
+    variables: dict[str, str],
+    columns: int = 80,
+) -> Result:
+    """Run a command whose standard error is a terminal so many columns wide."""
+    ours, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    told = bytearray()
+    reader = threading.Thread(target=_read_all, args=(ours, told))
+    with subprocess.Popen(
+        argv,
+        cwd=workspace.directory,
+        env={**workspace.environ, **variables},
+        stdin=terminal,  # gcc 12 asks it how wide lines may be, though it writes to the other
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+    ) as child:
+        os.close(terminal)
+        reader.start()
+        stdout, _ = child.communicate()
+    reader.join()
+    os.close(ours)
+    return Result(child.returncode, stdout, _MILLISECONDS.sub(b"# ms", bytes(told)))
+
+
+def _read_all(descriptor: int, told: bytearray) -> None:
+    while True:
+        try:
+            told += os.read(descriptor, 65536)
+        except OSError:
+            return
+
+
+@pytest.fixture
+def bench(workspace: Workspace) -> Workspace:
+    workspace.write("a.cu", LOUD)
+    for name in ("TERM", "COLORTERM", "COLUMNS", "GCC_COLORS", "NO_COLOR"):
+        workspace.environ.pop(name, None)
+    return workspace
+
+
+def compare(
+    workspace: Workspace, variables: dict[str, str], columns: int = 80, argv: Sequence[str] = WORDS
+) -> tuple[Result, str]:
+    """What nvccache says is what nvcc says; with it, what became of the call."""
+    plain = on_terminal(workspace, [workspace.nvcc, *argv], variables, columns)
+    (workspace.directory / "a.o").unlink(missing_ok=True)
+    time.sleep(OLD_ENOUGH)
+    launched = [str(launcher_of_tree()), workspace.nvcc, *argv]
+    cached, counters = workspace.since(lambda: on_terminal(workspace, launched, variables, columns))
+    assert cached == plain
+    assert (workspace.directory / "a.o").exists() == (plain.status == 0)
+    return cached, counters.outcome
+
+
+def test_colours_cold_and_warm(bench: Workspace) -> None:
+    found, outcome = compare(bench, COLOURED)
+    assert (found.stderr.count(ESCAPE) > 8, outcome) == (True, "miss")
+    assert compare(bench, COLOURED)[1] == "direct_hit"
+    bench.forget_calls()
+    assert compare(bench, COLOURED)[1] == "stage_hit"
+
+
+@pytest.mark.by_default("True")
+@pytest.mark.parametrize("first_on_terminal", [True, False])
+def test_a_pipe_and_a_terminal_do_not_share_diagnostics(bench: Workspace, first_on_terminal: bool) -> None:
+    plain = _MILLISECONDS.sub(b"", bench.plain(*WORDS).stderr)
+    for on_a_terminal in (first_on_terminal, not first_on_terminal, first_on_terminal):
+        if on_a_terminal:
+            assert compare(bench, COLOURED)[0].stderr.count(ESCAPE) > 8
+        else:
+            assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
+            bench.forget_calls()
+            assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
+
+
+@pytest.mark.full
+def test_a_touched_source(bench: Workspace) -> None:
+    """Without its replay record a call is answered by what it means."""
+    plain = _MILLISECONDS.sub(b"", bench.plain(*WORDS).stderr)
+    bench.cached(*WORDS)
+    os.utime(bench.directory / "a.cu")
+    assert compare(bench, COLOURED)[0].stderr.count(ESCAPE) > 8
+    os.utime(bench.directory / "a.cu")
+    assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
+    os.utime(bench.directory / "a.cu")
+    assert compare(bench, COLOURED)[1] == "direct_hit"
+
+
+@pytest.mark.full
+def test_without_diagnostics_they_share_everything(bench: Workspace) -> None:
+    bench.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
+    argv = (*HOST_OPTIONS, "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
+    assert compare(bench, COLOURED, argv=argv)[1] == "miss"
+    _, counters = bench.since(lambda: bench.cached(*argv, **COLOURED))
+    assert counters.outcome == "direct_hit"
+    bench.forget_calls()
+    _, counters = bench.since(lambda: bench.cached(*argv, **COLOURED))
+    assert counters.outcome == "stage_hit"
+    assert compare(bench, COLOURED, argv=argv)[1] == "direct_hit"
+
+
+@pytest.mark.by_default("colours")
+@pytest.mark.parametrize(
+    "variables",
+    [{"TERM": "dumb"}, {}, {**COLOURED, "GCC_COLORS": "warning=34"}, {**COLOURED, "NOCOLOR": "1"}],
+    ids=["dumb", "unknown", "colours", "none"],
+)
+def test_what_the_terminal_understands(bench: Workspace, variables: dict[str, str]) -> None:
+    compare(bench, COLOURED)
+    compare(bench, variables)
+    bench.forget_calls()
+    assert compare(bench, variables)[1] == "stage_hit"
+
+
+def test_how_wide_it_is(bench: Workspace) -> None:
+    bench.write("a.cu", f"/* {'far ' * 30}*/ {LOUD}")
+    said = {columns: compare(bench, COLOURED, columns)[0].stderr for columns in (80, 40, 0)}
+    assert len(set(said.values())) > 1
+    assert {columns: compare(bench, COLOURED, columns) for columns in said} == {
+        columns: (Result(0, b"", text), "direct_hit") for columns, text in said.items()
+    }
+
+
+@pytest.mark.full
+def test_errors(bench: Workspace) -> None:
+    bench.write("a.cu", LOUD + "int wrong = no_such_name;\n")
+    assert compare(bench, COLOURED)[1] == "failed"
+
+
+@pytest.mark.full
+def test_line_ends_are_not_doubled(bench: Workspace) -> None:
+    found, _ = compare(bench, COLOURED)
+    assert b"\r\r" not in found.stderr
+
+
+def test_a_bypass_has_the_terminal_itself(bench: Workspace) -> None:
+    found, outcome = compare(bench, COLOURED, argv=(*WORDS, "-objtemp"))
+    assert (found.stderr.count(ESCAPE) > 8, outcome) == (True, "bypass")

@@ -1,0 +1,187 @@
+"""A CUDA release that we do not know: what its nvcc says it would do is not what any known one says.
+
+A toolkit of links has an nvcc that alters the transcript of the real one, and does what it says there
+(other_nvcc.py). Whatever it is, nvccache makes what that nvcc makes by itself: cold, warm, after edits of
+device and of host code, and when they are taken back.
+
+Some of the cases run by default, all of them with --every-case.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from scenarios.same_result import other_nvcc
+from scenarios.same_result.other_nvcc import ALTERATIONS, TOOLS
+from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.light_toolkit import BIN, light_toolkit
+from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, replace
+from workspaces import Result, Workspace
+
+__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+
+SOURCE = """
+#ifdef __CUDA_ARCH__
+#define VALUE DEVICE
+#else
+#define VALUE 0
+#endif
+__global__ void kernel(float *v) { v[threadIdx.x] = v[threadIdx.x] * VALUE / 3.5f; }
+int launch(float *v) { int unused; kernel<<<1, 32>>>(v); return HOST; }
+"""
+STATES = ((1, 1), (1, 1), (2, 1), (2, 2), (1, 1))  # of device and host code, one compile after the other
+# What becomes of the second compile; a stage hit where nothing is said here.
+WARM = {
+    "cicc renamed": "partial_hit",  # the stub names our directory
+    "all tools renamed": "miss",
+    "an argument that names a file": "partial_hit",  # which may be read or written
+    "an argument that names an intermediate": "unexplained",
+    "names elsewhere": "unexplained",
+    "a stage that reads what nobody reads": "unexplained",
+    "a stage that fails": "failed",
+    "a stage that is not there": "missing_program",
+    "a check by ptxas": "partial_hit",
+    "a variable between commands": "missing_program",
+    "an unknown kind of line": "missing_program",
+    "an unknown kind of line, to a file": "shell_expansion",
+    "a mark of progress": "missing_program",
+    "a word of the shell": "missing_program",
+    "an assignment before a command": "missing_program",
+    "two commands in a line": "shell_expansion",
+    "a redirection": "shell_expansion",
+    "messages between commands": "unexplained",
+}
+# Tools that no known release has; `$1` is the first file.
+PROGRAMS = {
+    "nvopt": 'sed "s/^\\.version/\\/\\/ optimised\\n.version/" "$1" >"$1.tmp" && mv "$1.tmp" "${2:-$1}"',
+    "nvtext": 'sed "s/return 1;/return 11;/" "$1" >"$1.tmp" && mv "$1.tmp" "$1"',
+    "nvsign": 'echo optimised >>"$1"',
+    "nvpeek": 'wc -c <"$1" >&2',
+    "nvreport": 'wc -c <"$1" >"$2"',
+    "nvtalk": "echo said on stdout; echo said on stderr >&2",
+    "nvfail": "echo nvfail: no such luck >&2; exit 3",
+    "nvpp": f'exec {HOST_COMPILER} -D__CUDA_ARCH_LIST__=800 -D__CUDACC__ -D__NVCC__ "$@"',
+}
+# The options that only these releases have are taken by all tools; ptxas heeds a variable, too.
+TOOL = """#!/bin/sh
+for word do
+  shift
+  case $word in --new-report=*) echo 7 >"${{word#*=}}" ;; --new-*) ;; *) set -- "$@" "$word" ;; esac
+done
+{before}
+exec "{real}" "$@"
+"""
+OWN_OPTIONS = {"ptxas": 'set -- "$@" $NEW_MODE'}
+
+
+def other_release(workspace: Workspace, directory: Path, alteration: str) -> Path:
+    """A toolkit whose nvcc is altered; makes the workspace use it."""
+    toolkit = light_toolkit(workspace, directory / "toolkit")
+    (toolkit / "bin/real-nvcc").symlink_to((toolkit / "bin/nvcc").resolve())
+    program = (sys.executable, "-I", other_nvcc.__file__, f"{toolkit}/bin/real-nvcc", alteration)
+    compile_launcher(toolkit / "bin/nvcc", program)
+    for name, text in PROGRAMS.items():
+        replace(toolkit / "bin" / name, f"#!/bin/sh\n{text}\n")
+    for name in TOOLS:
+        path = toolkit / BIN[name]
+        real = path.resolve()
+        replace(path, TOOL.format(real=real, before=OWN_OPTIONS.get(name, "")))
+        path.with_name(name.rstrip("+") + "-next").symlink_to(path)
+    return toolkit
+
+
+def compile_launcher(path: Path, argv: Sequence[str]) -> None:
+    """Put a compiled program there that becomes another: a script that does so would be no nvcc."""
+    words = "".join(f"{json.dumps(word)}, " for word in argv)
+    text = f"""#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {{
+  char *all[4096] = {{{words}}};
+  memcpy(all + {len(argv)}, argv + 1, argc * sizeof *argv);
+  execv(all[0], all);
+  return 99;
+}}
+"""
+    path.unlink()
+    subprocess.run(["gcc", "-x", "c", "-", "-o", path], input=text.encode(), check=True)
+
+
+def compile_both(workspace: Workspace, *argv: str, **variables: str) -> tuple[Result, object]:
+    """By the other nvcc and through the cache: everything is the same."""
+    line = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80", *HOST_OPTIONS, *argv)
+    plain = workspace.plain(*line, **variables)
+    expected = taken(workspace)
+    found, counters = workspace.since(lambda: workspace.cached(*line, **variables))
+    assert found == plain
+    assert taken(workspace) == expected
+    assert not counters.calls["fault"]
+    return found, counters
+
+
+def taken(workspace: Workspace) -> Mapping[str, bytes]:
+    """The files that a compile has made, which are gone then."""
+    made = [path for path in workspace.directory.iterdir() if path.name != "a.cu"]
+    files = {path.name: path.read_bytes() for path in made}
+    for path in made:
+        path.unlink()
+    return files
+
+
+@pytest.mark.by_default("all tools renamed", "an unknown kind of line")
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Path, alteration: str) -> None:
+    """When all is as it was its own tools change, as in an update."""
+    toolkit = other_release(workspace, tmp_path, alteration)
+    own = tmp_path / "temporary"
+    own.mkdir()
+    outcomes = []
+    for device, host in STATES:
+        workspace.write("a.cu", SOURCE.replace("DEVICE", f"{device}.5f").replace("HOST", str(host)))
+        _, counters = compile_both(workspace, OTHER_TEMPORARY=str(own))
+        outcomes.append(next(iter(counters.bypass_reasons), counters.outcome))
+    expected = WARM.get(alteration, "stage_hit")
+    assert outcomes[1] == outcomes[-1] == expected, outcomes
+    for name, text in PROGRAMS.items():
+        updated = text.replace("optimised", "optimised again").replace("return 11", "return 12")
+        replace(toolkit / "bin" / name, f"#!/bin/sh\n{updated}\n")
+    compile_both(workspace, OTHER_TEMPORARY=str(own), OTHER_MODE="-O0")
+    assert not list(own.iterdir())
+
+
+@pytest.mark.full
+@pytest.mark.full
+def test_what_the_assembler_reads_behind_a_preprocessor_of_its_own(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """No pass tells of it."""
+    other_release(workspace, tmp_path, "a preprocessor of its own")
+    workspace.write("a.cu", 'asm(".data\\n.incbin \\"../blob\\"\\n");\n')
+    for blob in ("one", "one", "two"):
+        (tmp_path / "blob").write_text(blob)
+        compile_both(workspace)
+
+
+def test_a_front_end_that_knows_no_seed(workspace: Workspace, tmp_path: Path) -> None:
+    """nvcc itself does not give the option."""
+    toolkit = other_release(workspace, tmp_path, "nothing")
+    real = (toolkit / "bin/cudafe++").read_text()
+    knows = 'case "$*" in *--frandom-seed*) echo "invalid option: --frandom-seed" >&2; exit 4 ;; esac\n'
+    replace(toolkit / "bin/cudafe++", real.replace("#!/bin/sh\n", f"#!/bin/sh\n{knows}"))
+    workspace.write("a.cu", SOURCE.replace("DEVICE", "2.5f").replace("HOST", "1"))
+    for _ in ("cold", "warm"):
+        compile_both(workspace)
+
+
+@pytest.mark.full
+def test_an_option_of_its_own_is_left_to_it(workspace: Workspace, tmp_path: Path) -> None:
+    other_release(workspace, tmp_path, "nothing")
+    workspace.write("a.cu", SOURCE.replace("DEVICE", "2.5f").replace("HOST", "1"))
+    _, counters = compile_both(workspace, "--new-thing=3")
+    assert counters.bypass_reasons == {"unknown_option": 1}
+    assert workspace.cached("--version") == workspace.plain("--version")

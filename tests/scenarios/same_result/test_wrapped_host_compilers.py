@@ -1,0 +1,250 @@
+"""Host compilers behind something that looks at the path of the object, or has more written beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from scenarios.support.cases import (
+    COMMAND,
+    KERNEL,
+    Case,
+    Change,
+    bench,
+    call,
+    check_both,
+    each,
+    light,
+    made_by_cache,
+    made_by_plain,
+    set_up,
+    write,
+)
+from scenarios.support.observed_wrappers import compiled_chooser, script
+from workspaces import Counters, Workspace
+
+__all__ = ["bench", "light"]
+
+SOURCE = KERNEL.replace("VALUE", "1")
+MORE, OTHER = "-fpatchable-function-entry=2", "-fpatchable-function-entry=3"
+WRAPPED = "-ccbin {work}/wrapper"
+HERE = call(WRAPPED)
+DEBUG = call(WRAPPED, line="-c a.cu -o debug/a.o", makes=("debug/a.o",))
+INNER = 'case "$*" in *debug/*) set -- {more} "$@" ;; esac\nexec "{g++}" "$@"'
+BECOMES = 'exec "{g++}" $V "$@"'
+LOOP = """
+output= before=
+for word in "$@"; do
+  if [ "$before" = -o ]; then output=$word; fi
+  before=$word
+done
+"""
+PYTHON = """
+import os, sys
+output = sys.argv[sys.argv.index("-o") + 1] if "-o" in sys.argv else ""
+more = ["{more}"] if os.path.dirname(output) == "debug" else []
+os.execv("{g++}", ["{g++}", *more, *sys.argv[1:]])
+"""
+
+
+def chooses(text: str, first: str = "#!/bin/sh", name: str = "wrapper") -> Callable[[str], Change]:
+    """A script that adds an option, `{more}` in its text, to the compile of `debug/a.o`."""
+    return lambda option: script(text.replace("{more}", option), name, first)
+
+
+def chooses_behind_another(option: str) -> Change:
+    return each(script('exec {work}/inner "$@"'), chooses(INNER, name="inner")(option))
+
+
+def is_compiled(option: str) -> Change:
+    return lambda workspace: compiled_chooser(workspace, option)
+
+
+FROM_PROC = 'if tr "\\0" " " < /proc/$$/cmdline | grep -q " debug/"; then V={more}; fi\n'
+CHOOSERS = {
+    "a pattern of all its arguments": chooses(INNER),
+    "the word behind -o": chooses(LOOP + 'if [ "$output" = debug/a.o ]; then V={more}; fi\n' + BECOMES),
+    "the last word, in bash": chooses(
+        "if [[ ${@: -1} == debug/* ]]; then V={more}; fi\n" + BECOMES, first="#!/bin/bash"
+    ),
+    "a relative path": chooses(LOOP + "case $output in [!/]*/*) V={more} ;; esac\n" + BECOMES),
+    "whether its directory has a file": chooses(
+        LOOP + 'if [ -e "$(dirname "$output")/flags" ]; then V={more}; fi\n' + BECOMES
+    ),
+    "what another program finds": chooses(
+        'if echo "$*" | grep -q " debug/"; then V={more}; fi\n"{g++}" $V "$@"'
+    ),
+    "its command line in /proc": chooses(FROM_PROC + BECOMES),
+    "a script behind one that hands on all": chooses_behind_another,
+    "a function of its own": chooses(
+        "choose() { case $2 in debug/*) V={more} ;; esac; }\n"
+        'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then choose "$1" "$2"; fi; all="$all $1"; shift; done\n'
+        'exec "{g++}" $V $all'
+    ),
+    "Python": chooses(PYTHON, first="#!{python}"),
+    "a compiled one": is_compiled,
+}
+# Python takes chance for its hashes, and what it reads of the kernel is nobody's to record.
+UNDECIDED = ("Python", "its command line in /proc")
+
+
+@pytest.mark.by_default("the word behind -o", "a script behind one that hands on all")
+@pytest.mark.parametrize("what", CHOOSERS)
+def test_a_wrapper_chooses_options_by_the_path_of_the_object(bench: Workspace, what: str) -> None:
+    files = {"a.cu": SOURCE, "debug/flags": ""}
+    is_recorded = None if what in UNDECIDED else True
+    check_both(
+        bench,
+        Case(
+            change=None,
+            files=files,
+            call=HERE,
+            then=DEBUG,
+            prepare=CHOOSERS[what](MORE),
+            is_recorded=is_recorded,
+        ),
+    )
+    plain, debug = (made_by_plain(bench, which).files for which in (HERE, DEBUG))
+    assert plain["a.o"] != debug["debug/a.o"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("what", CHOOSERS)
+def test_such_a_wrapper_is_edited(bench: Workspace, what: str) -> None:
+    files = {"a.cu": SOURCE, "debug/flags": ""}
+    check_both(
+        bench,
+        Case(
+            change=CHOOSERS[what](OTHER),
+            files=files,
+            call=DEBUG,
+            then=None,
+            prepare=CHOOSERS[what](MORE),
+            is_recorded=None,
+        ),
+    )
+
+
+# What is added to the host compile, and what that writes beside the object.
+BESIDE = {
+    "coverage": ("--coverage", {"a.gcno"}),
+    "split debug information": ("-g -gsplit-dwarf", {"a.dwo"}),
+    "the use of the stack": ("-fstack-usage", {"a.su"}),
+    "temporary files": ("-save-temps=obj", {"a.s"}),
+    "a dependency file": ("-MMD", {"a.d"}),
+}
+ADDS = {
+    "a script": 'exec "{g++}" %s "$@"',
+    "a script that heeds its arguments": 'case " $* " in *" -c "*) set -- %s "$@" ;; esac\nexec "{g++}" "$@"',
+}
+LINE = call(WRAPPED, line="-c a.cu -o out/a.o", makes=("out/a.o",))
+
+
+def compiled_anew(workspace: Workspace, *, cached: bool = True) -> tuple[set[str], bytes, Counters]:
+    """What lies in `out`, the object and what was counted after a compile into the empty directory."""
+    out = workspace.directory / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    run = workspace.cached if cached else workspace.plain
+    result, counters = workspace.since(lambda: run(*LINE.argv(workspace)))
+    assert result.status == 0, result.stderr
+    return {path.name for path in out.iterdir()}, (out / "a.o").read_bytes(), counters
+
+
+@pytest.mark.by_default("a script-coverage", "a script-the use of the stack")
+@pytest.mark.parametrize("what", BESIDE)
+@pytest.mark.parametrize("adds", ADDS)
+def test_a_wrapper_has_more_written_beside_the_object(bench: Workspace, adds: str, what: str) -> None:
+    options, beside = BESIDE[what]
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(ADDS[adds] % options), call=COMMAND))
+    expected, _, _ = compiled_anew(bench, cached=False)
+    assert beside <= expected
+    for _ in range(3):
+        found, image, counters = compiled_anew(bench)
+        assert beside <= found
+        assert b"product-" not in image
+        assert counters.outcome in ("miss", "partial_hit"), "what lies beside is in no record"
+    assert counters.ran() == {"host_compile": 1}, "what comes before it is cached, and it runs once"
+    write("a.cu", SOURCE.replace("return 1", "return 2"))(bench)
+    assert beside <= compiled_anew(bench)[0]
+
+
+@pytest.mark.full
+@pytest.mark.by_default("hands on")
+@pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
+def test_a_wrapper_sets_the_mode_of_the_object(bench: Workspace, how: str) -> None:
+    text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    for cached in (False, True, True):
+        compiled_anew(bench, cached=cached)
+        assert (bench.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_wrapper_looks_whether_there_is_an_object(bench: Workspace) -> None:
+    text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    for command in (bench.plain, bench.cached, bench.cached):
+        images = []
+        (bench.directory / "a.o").unlink(missing_ok=True)
+        for _ in range(2):
+            assert command(*HERE.argv(bench)).status == 0
+            images.append((bench.directory / "a.o").read_bytes())
+        assert images[0] != images[1]
+
+
+def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) -> None:
+    text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
+    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    for _ in range(2):
+        found, _, _ = compiled_anew(bench)
+        assert found == {"a.o", "a.log"}
+        assert (bench.directory / "out/a.log").read_text() == "out/a.o\n"
+
+
+@pytest.mark.full
+def test_a_wrapper_has_objects_name_their_path_and_directory(bench: Workspace) -> None:
+    """Of one source, which the passes and the module id know by one path."""
+    set_up(
+        bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"'), call=COMMAND)
+    )
+    which = call(WRAPPED, line="-c {work}/a.cu -o out/a.o")
+    for name in ("one", "one", "two", "two"):
+        directory = bench.directory / name
+        (directory / "out").mkdir(parents=True, exist_ok=True)
+        (directory / "out/a.o").unlink(missing_ok=True)
+        assert bench.cached(*which.argv(bench), cwd=directory).status == 0
+        assert f"{directory.resolve()}/out/a.gcda".encode() in (directory / "out/a.o").read_bytes()
+
+
+@pytest.mark.full
+def test_a_compressed_name_of_the_scratch_directory_is_not_kept(bench: Workspace) -> None:
+    set_up(
+        bench,
+        Case(
+            files={"a.cu": SOURCE},
+            prepare=script(f": >> noted\n{BECOMES.replace('$V', '-g -gz')}"),
+            call=COMMAND,
+        ),
+    )
+    bench.write("noted", "")  # which it writes to, so that it is not rehearsed
+    for _ in range(2):
+        _, image, counters = compiled_anew(bench)
+        assert b"nvccache" not in image, "it is not compressed here"
+        assert counters.ran()["host_compile"] == 1
+
+
+@pytest.mark.full
+def test_a_wrapper_sees_the_path_where_nothing_is_observed(bench: Workspace) -> None:
+    which = dataclasses.replace(DEBUG, variables={"NVCCACHE_OBSERVE": "0"})
+    set_up(
+        bench,
+        Case(
+            files={"a.cu": SOURCE, "debug/flags": ""},
+            prepare=CHOOSERS["the word behind -o"](MORE),
+            call=COMMAND,
+        ),
+    )
+    assert made_by_cache(bench, which)[0] == made_by_plain(bench, which)

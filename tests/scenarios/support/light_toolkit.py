@@ -1,0 +1,105 @@
+"""A toolkit with the real tools and next to no headers, so that a compile costs a tenth of a second.
+
+Its tools can be replaced by scripts that wait for something, fail or hang, and then become the real one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, replace, toolkit_of
+from workspaces import Workspace
+
+# What a stub needs of cuda_runtime.h. The macro keeps the internal headers from warning.
+_RUNTIME = """#pragma once
+#define __CUDA_INCLUDE_COMPILER_INTERNAL_HEADERS__
+#include "crt/host_config.h"
+#include "builtin_types.h"
+#include "crt/host_defines.h"
+#include "device_launch_parameters.h"
+#include <stddef.h>
+#include <stdlib.h>
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define cudaLaunchKernel cudaLaunchKernel_ptsz
+#endif
+extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = 0);
+extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
+extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+#if __CUDACC_VER_MAJOR__ >= 12
+extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
+extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaStream_t);
+static inline cudaError_t __cudaLaunchKernel_helper(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                                    void **arguments, size_t bytes, cudaStream_t stream) {
+  return __cudaLaunchKernel(kernel, grid, block, arguments, bytes, stream);
+}
+#endif
+"""
+BIN = {
+    "cicc": "nvvm/bin/cicc",
+    "cudafe++": "bin/cudafe++",
+    "ptxas": "bin/ptxas",
+    "fatbinary": "bin/fatbinary",
+}
+
+_SUFFICES: dict[str, bool] = {}  # nvcc -> whether it compiles with these headers, which one test finds out
+
+
+def light_toolkit(workspace: Workspace, destination: Path) -> Path:
+    """Make the workspace use such a toolkit; the whole one where its headers are of another kind."""
+    whole = workspace.nvcc
+    toolkit = copy_toolkit(workspace, destination)
+    replace(toolkit / "include/cuda_runtime.h", _RUNTIME, 0o644)
+    replace(toolkit / "include/crt/common_functions.h", "", 0o644)
+    if whole not in _SUFFICES:
+        _SUFFICES[whole] = _compiles(workspace)
+    if not _SUFFICES[whole]:
+        workspace.nvcc = whole
+        toolkit = copy_toolkit(workspace, destination.with_name(f"{destination.name}-whole"))
+    return toolkit
+
+
+def _compiles(workspace: Workspace) -> bool:
+    probe = workspace.write("probe.cu", SOURCE)
+    done = workspace.plain("-c", probe.name, "-o", "probe.o", *HOST_OPTIONS)
+    for name in ("probe.cu", "probe.o"):
+        (workspace.directory / name).unlink(missing_ok=True)
+    return done.status == 0
+
+
+def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
+    """Make it the one that a shell finds, too, with all that a link needs."""
+    original = toolkit_of(workspace)
+    made = light_toolkit(workspace, destination)
+    for folder in (".", "bin", "nvvm"):
+        for child in (original / folder).iterdir():
+            if child.name != "targets" and not (made / folder / child.name).exists():
+                (made / folder / child.name).symlink_to(child.resolve())
+    for target in (original / "targets").glob("*"):  # where some installations have their headers
+        (made / "targets" / target.name).mkdir(parents=True)
+        for child in target.iterdir():
+            real = made / "include" if child.name == "include" else child.resolve()
+            (made / "targets" / target.name / child.name).symlink_to(real)
+    workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
+
+
+def precede(toolkit: Path, tool: str, commands: str) -> None:
+    """Have a tool run shell commands first; it then becomes the real one, as the same process."""
+    path = toolkit / BIN[tool]
+    real = path.resolve()
+    replace(path, f'#!/bin/sh\n{commands}\nexec "{real}" "$@"\n')
+
+
+def barrier(directory: Path, count: int) -> str:
+    """Shell commands that wait until as many processes have come to the same place, and fail if in vain."""
+    directory.mkdir()
+    return (
+        f': > "{directory}/$$"; n=0\n'
+        f'until [ "$(ls "{directory}" | wc -l)" -ge {count} ]; do\n'
+        "  sleep 0.05; n=$((n + 1)); [ $n -lt 600 ] || { echo waited in vain >&2; exit 97; }\n"
+        "done"
+    )
+
+
+def architectures(*numbers: int) -> list[str]:
+    """The options for these real architectures."""
+    return [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]

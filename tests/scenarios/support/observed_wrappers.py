@@ -1,0 +1,109 @@
+"""Host compilers that start another: scripts of all kinds, and a compiled one as MPI libraries have it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.cases import Change
+from scenarios.support.rebuilds import HOST_COMPILER, replace
+from workspaces import Workspace
+
+# It adds what a file beside it and variables say, and becomes the real compiler.
+_COMPILED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *arguments[4096];
+static int count;
+
+static void add_words(char *text) {
+  for (char *word = strtok(text, " \n"); word; word = strtok(NULL, " \n")) arguments[count++] = word;
+}
+
+int main(int argc, char **argv) {
+  static char path[4096], text[4096], more[4096];
+  const char *compiler = getenv("WRAPPED_CXX"), *options = getenv("WRAPPED_FLAGS");
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
+  if (length < 0) return 98;
+  strcpy(path + length, "-data.txt");
+  arguments[count++] = (char *)(compiler ? compiler : REAL);
+  FILE *data = fopen(path, "r");
+  if (data) {
+    text[fread(text, 1, sizeof text - 1, data)] = 0;
+    fclose(data);
+    add_words(text);
+  }
+  if (options) add_words(strncpy(more, options, sizeof more - 1));
+  for (int i = 1; i < argc; i++) arguments[count++] = argv[i];
+  execvp(arguments[0], arguments);
+  return 99;
+}
+"""
+
+
+# It adds an option where the object lies in a certain directory.
+_CHOOSER = r"""
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+  static char *arguments[4096] = {REAL};
+  int count = 1;
+  for (int i = 1; i < argc; i++) {
+    arguments[count++] = argv[i];
+    if (!strcmp(argv[i - 1], "-o") && !strncmp(argv[i], "debug/", 6)) arguments[count++] = OPTION;
+  }
+  execv(REAL, arguments);
+  return 99;
+}
+"""
+
+
+def compiled_chooser(workspace: Workspace, option: str) -> None:
+    """Put a compiled wrapper there that adds an option where the object lies in `debug`."""
+    path = workspace.directory / "wrapper"
+    source = path.with_name("chooser.cpp")
+    source.write_text(_CHOOSER)
+    macros = [f'-DREAL="{shutil.which(HOST_COMPILER)}"', f'-DOPTION="{option}"']
+    argv = [HOST_COMPILER, "-w", "-fpermissive", *macros, str(source), "-o", f"{path}.new"]
+    subprocess.run(argv, check=True)
+    Path(f"{path}.new").replace(path)
+    source.unlink()
+
+
+def compiled_wrapper(path: Path, *options: str) -> None:
+    """Put a compiled wrapper there; `-static` is one of the options it may be built with."""
+    source = path.with_name(f"{path.name}.cpp")
+    source.write_text(_COMPILED)
+    real = f'-DREAL="{shutil.which(HOST_COMPILER)}"'
+    argv = [HOST_COMPILER, "-O1", "-w", real, *options, str(source), "-o", f"{path}.new"]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    if done.returncode and "-static" in options:
+        pytest.skip(f"nothing static can be linked here: {done.stderr.decode()}")
+    assert done.returncode == 0, done.stderr
+    Path(f"{path}.new").replace(path)
+    source.unlink()
+
+
+def compiled(*options: str) -> Change:
+    return lambda workspace: compiled_wrapper(workspace.directory / "wrapper", *options)
+
+
+def script(text: str, name: str = "wrapper", first: str = "#!/bin/sh") -> Change:
+    """Put a script there; `{g++}`, `{work}` and `{python}` in it stand for what they say."""
+
+    def apply(workspace: Workspace) -> None:
+        filled = f"{first}\n{text}\n".replace("{g++}", str(shutil.which(HOST_COMPILER)))
+        filled = filled.replace("{work}", str(workspace.directory)).replace("{python}", sys.executable)
+        path = workspace.directory / name
+        path.parent.mkdir(exist_ok=True)
+        replace(path, filled)
+
+    return apply

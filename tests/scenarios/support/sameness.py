@@ -1,0 +1,126 @@
+"""Whether what nvccache left and said is what plain nvcc did.
+
+Compared are the exit status, standard output, standard error, and the files afterwards: which there are,
+their modes, links, contents, and whether they were written at all. What plain nvcc makes differently on
+every run, since it names its temporary files in it, is compared with `nvcc -keep`, which does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+from scenarios.support.bench import TEMPORARY, Bench, File, Run
+
+_NVVM_CONTAINER = b"\xed\x43\x4e\x7f"  # the beginning of OptiX-IR
+_COVERAGE_NOTES, _STAMP = b"oncg", 16  # the beginning, and where a checksum ends
+_DATA_OF_PTX = re.compile(rb"(?m)^\s*\.b(8|16|32|64) .*$")
+_FATBIN = b"\x50\xed\x55\xba"  # the beginning of such a file
+_MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
+_MODULE_ID = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
+_TIME_AND_PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+")
+
+
+def _plain_text(text: bytes, bench: Bench) -> bytes:
+    """Diagnostics without what differs from one plain run to the next."""
+    text = TEMPORARY.sub(b"", text.replace(os.fsencode(bench.temporary) + b"/tmpxft_", b"tmpxft_"))
+    return _MILLISECONDS.sub(b"Compile time = # ms", text)
+
+
+def assert_same_streams(plain: Run, cached: Run, bench: Bench) -> None:
+    heads = _ids_with_process(plain.stderr)  # ptxas tells which functions it compiles
+    assert _plain_text(_without_ends(cached.stderr, heads), bench) == _plain_text(
+        _without_ends(plain.stderr, heads), bench
+    )
+    assert cached.status == plain.status
+    assert _plain_text(cached.stdout, bench) == _plain_text(plain.stdout, bench)
+
+
+def assert_same_files(plain: Run, cached: Run, bench: Bench) -> None:
+    assert list(cached.files) == list(plain.files)
+    assert set(cached.temporary) <= set(plain.temporary)
+    kept: Run | None = None
+    for name, expected in plain.files.items():
+        found = cached.files[name]
+        assert _without_content(found) == _without_content(expected), name
+        if name in bench.line.timings:
+            # A trace leaves out what took little time, so that only a table can be compared.
+            if not name.endswith(".json"):
+                assert _without_numbers(found.content) == _without_numbers(expected.content)
+            continue
+        wanted = expected.content
+        if TEMPORARY.search(wanted) and not TEMPORARY.search(found.content):
+            kept = kept or bench.reference()
+            wanted = kept.files[name].content
+        assert_same_content(found.content, wanted, name, bench, is_left_to_nvcc=plain.status != 0)
+
+
+def _without_content(file: File) -> File:
+    return dataclasses.replace(file, content=b"")
+
+
+def _without_numbers(content: bytes) -> bytes:
+    """A table of times without them."""
+    return re.sub(rb"[0-9.]+", b"#", TEMPORARY.sub(b"", content))
+
+
+def assert_same_content(
+    found: bytes, wanted: bytes, name: str, bench: Bench, is_left_to_nvcc: bool = False
+) -> None:
+    found, wanted = TEMPORARY.sub(b"", found), TEMPORARY.sub(b"", wanted)
+    if found == wanted:
+        return
+    heads = _ids_with_process(wanted)
+    if not heads and wanted.startswith(_NVVM_CONTAINER):  # an id does not show in it
+        again = TEMPORARY.sub(b"", bench.plain().files[name].content)
+        assert again != wanted, f"{name} differs"
+        return
+    assert heads, f"{name} differs"
+    may_hold_process = bench.warm == "miss" or is_left_to_nvcc
+    assert may_hold_process or not _ids_with_process(found), f"{name} has a process id in it"
+    assert _lines_without_ends(_readable(found, bench), heads) == _lines_without_ends(
+        _readable(wanted, bench), heads
+    ), name
+
+
+def _ids_with_process(content: bytes) -> list[bytes]:
+    """The module ids made of time and process, without these."""
+    ends = (match.end() + int(match[1][-3:]) for match in _MODULE_ID.finditer(content))
+    starts = (match.start() for match in _MODULE_ID.finditer(content))
+    return sorted(
+        {content[s:e] for s, e in zip(starts, ends, strict=True) if _TIME_AND_PROCESS.match(content, e)}
+    )
+
+
+def _lines_without_ends(text: bytes, heads: list[bytes]) -> list[bytes]:
+    """The lines of a text, in any order, without what the last part of a module id decides.
+
+    The debug information of PTX spells names letter by letter, and tells how long all that is.
+    """
+    text = _DATA_OF_PTX.sub(b"", text)
+    return sorted(_without_ends(text, heads).splitlines())
+
+
+def _without_ends(text: bytes, heads: list[bytes]) -> bytes:
+    """A text without the last parts of these module ids, and the lengths in mangled names that hold them."""
+    for head in heads:
+        text = re.sub(re.escape(head) + rb"_[0-9a-f]{8}(_\d+)?", head, text)
+        text = re.sub(rb"\w*" + re.escape(head) + rb"\w*", lambda name: re.sub(rb"\d", b"", name[0]), text)
+    return text
+
+
+def _readable(content: bytes, bench: Bench) -> bytes:
+    """What an object holds, as far as the length of the module id does not show in it."""
+    if content.startswith(_COVERAGE_NOTES):  # which hold checksums of names
+        return b"\n".join(re.findall(rb"[ -~]{6,}", content[_STAMP:]))
+    if not content.startswith((b"\x7fELF", _FATBIN)):
+        return content
+    path = bench.directory.parent / "object"
+    path.write_bytes(content)
+    dumps = [["nm", "--format=just-symbols"], ["objdump", "-d"]]
+    cuobjdump = Path(bench.workspace.nvcc).with_name("cuobjdump")
+    if cuobjdump.exists():
+        dumps.append([str(cuobjdump), "-ptx", "-sass"])
+    return b"".join(bench.workspace.run([*argv, path]).stdout for argv in dumps)
