@@ -3,8 +3,8 @@
 An object of nvcc holds device code in sections of its own, and host code that an edit changes more often. So
 that such an edit does not link, or with -dlto compile, all device code again, files are known here by those
 sections alone. Found by linking objects whose other sections were overwritten: the same cubin and the same
-registration file came out (CUDA 11.8 to 13.5, tests/scenarios/same_result/test_device_links.py). 13.5 also looks whether
-the relocations of other sections are sound, and makes nothing of them.
+registration file came out (CUDA 11.8 to 13.5, tests/scenarios/same_result/test_device_links.py). 13.5 also
+looks whether the relocations of other sections are sound, and makes nothing of them.
 """
 
 from __future__ import annotations
