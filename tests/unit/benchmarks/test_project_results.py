@@ -64,7 +64,10 @@ def test_the_document_holds_all_of_it(measured):
 
 def test_the_picture_has_the_median_of_the_projects(measured):
     other = Measured({REWORDED: {"nvcc": Outcome([1.0], [1.0]), "nvccache": Outcome([0.1], [0.1])}})
-    found = results.groups([measured, other])
+    other.units[REWORDED] = ["a.cu"]
+    found = results.groups(
+        [results.document({}, {"thing": measured}), results.document({}, {"other": other})]
+    )
     assert found[REWORDED]["nvccache"] == pytest.approx(0.2)
     assert found[REWORDED]["nvcc"] == 1.0
 
