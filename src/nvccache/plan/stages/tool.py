@@ -1,7 +1,7 @@
 """What a tool is: all that the rest of the program needs to know of one kind of stage.
 
 What a single command line says is in its Grammar; what holds for every command of the tool is here. Knows no
-tool. What does not fit together is found by check.py, in the tests.
+tool. What does not fit together is found by the tests (tool_checks.py).
 """
 
 from __future__ import annotations

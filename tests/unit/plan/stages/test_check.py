@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import tool_checks as check
 from made_up_tool import TOOL
 
 from hand_made_plans import LINK, PIPELINE, planned
 from nvccache.plan import stage_key, stages
-from nvccache.plan.stages import check
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.plan.stages.tool import TAGS
 from nvccache.store.store import Store

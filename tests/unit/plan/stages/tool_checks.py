@@ -1,4 +1,4 @@
-"""Whether the descriptions of tools fit together: asked by the tests, so that no user's build has to."""
+"""Whether the descriptions of tools fit together."""
 
 from __future__ import annotations
 
