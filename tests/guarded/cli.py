@@ -160,8 +160,8 @@ GUARDS = [
     Guard(
         "settings: switches in doubt",
         "src/nvccache/config.py",
-        'value = name in _ON_IN_DOUBT if kind == "switch" else',
-        "value =",
+        "value = value if row.if_wrong is None else row.if_wrong",
+        "pass",
         "test_config.py",
         "when_in_doubt",
     ),
