@@ -89,7 +89,8 @@ def _line_by_line(path: str, text: str, settings: Collection[str]) -> tuple[Foun
             continue
         for name, value in [] if is_of_table else values.items():
             if name in found:
-                problems.append((name, where, f"sets `{name}` for the second time", ""))
+                known_name = name if name in settings else ""
+                problems.append((known_name, where, f"sets `{name}` for the second time", ""))
             else:
                 found[name] = number, value
     known, others = _known(path, found, settings)

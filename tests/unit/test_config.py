@@ -253,6 +253,16 @@ def test_a_setting_in_the_file_twice_is_named(environ, write_file):
     assert said == ["`FILE` line 3: sets `max_size` for the second time; the other value is in force"]
 
 
+def test_a_name_that_is_none_in_the_file_twice_is_named(environ, write_file):
+    write_file("jobs = 2\nnone_of_ours = 1\nnone_of_ours = 2\n")
+    settings, said = problems_of(environ)
+    assert (settings.jobs, settings.wrong_settings) == (2, "file,unknown")
+    assert said == [
+        "`FILE` line 3: sets `none_of_ours` for the second time",
+        "`FILE` line 2: there is no setting `none_of_ours`",
+    ]
+
+
 def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
     write_file('\n# sizes\n  max_size = "ten"\n"jobs"= true\nlog = 5\nbase_dir="relative"\n')
     settings, said = problems_of(environ)
