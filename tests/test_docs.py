@@ -37,6 +37,7 @@ def test_generated_pages_are_fresh(generator):
 
 
 def test_texts_of_the_generator_fit_the_code(generator):
+    assert set(generator.setting_texts()) == set(config.SETTINGS)
     assert set(generator.STAGE_TEXTS) == set(stages.counted())
     assert {row.parse for row in config.SETTINGS.values()} == set(generator.KIND_TEXTS)
 

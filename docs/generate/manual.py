@@ -49,9 +49,10 @@ def page() -> str:
         assert command is not None
         lines += _command(name, command)
     lines += [".SH ENVIRONMENT", *_paragraphs("Each can be set in the settings file, too, see `FILES`.")]
+    texts = reference.setting_texts()
     for name, row in config.SETTINGS.items():
         # A manual page has no links: what they are called is left.
-        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", row.text)
+        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", texts[name])
         text = f"{unlinked} In the file: `{name}`."
         lines += [".TP", f".B {_escaped(row.variable)}", *_paragraphs(text)]
     lines += [".SH FILES", ".TP", ".I ~/.config/nvccache/config.toml"]

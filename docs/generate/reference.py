@@ -6,6 +6,8 @@ python docs/generate/reference.py --check    fail if one of them is stale
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 import re
 import sys
@@ -190,10 +192,26 @@ def setting_page() -> str:
         "| variable | in the file | value | default | meaning |",
         "|---|---|---|---|---|",
     ]
+    texts = setting_texts()
     for name, row in config.SETTINGS.items():
         value = KIND_TEXTS[row.parse]
-        lines.append(f"| `{row.variable}` | `{name}` | {value} | {default_text(row)} | {row.text} |")
+        lines.append(f"| `{row.variable}` | `{name}` | {value} | {default_text(row)} | {texts[name]} |")
     return "\n".join(lines) + "\n" + remote_section() + WRONG_TEXT
+
+
+def setting_texts() -> dict[str, str]:
+    """Setting -> its meaning, from the text below its row."""
+    with open(config.__file__, encoding="utf-8") as stream:
+        (table,) = [
+            each
+            for each in ast.parse(stream.read()).body
+            if isinstance(each, ast.ClassDef) and each.name == "Config"
+        ]
+    texts = {}
+    for row, below in itertools.pairwise(table.body):
+        if isinstance(row, ast.AnnAssign) and isinstance(below, ast.Expr):
+            texts[ast.unparse(row.target)] = " ".join(ast.literal_eval(below.value).split())
+    return texts
 
 
 def default_text(row: config.Setting) -> str:

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
+    from nvccache.settings_file import Problem
+
     T = TypeVar("T")
     Parser = Callable[[object, Mapping[str, str], bool], T]  # may raise ConfigError
 
 PREFIX = "NVCCACHE_"
-UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
+FILE = "file"  # where a value came from
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
 OFF = ("0", "false", "no", "off")
@@ -32,18 +34,6 @@ _SHORTEST_TIMEOUT, _MOST_SECONDS = 0.01, 3600
 
 class ConfigError(ValueError):
     """A setting has a value that cannot be used; the message is a clause for the user."""
-
-
-class Problem:
-    """One setting that is wrong."""
-
-    __slots__ = ("setting", "text", "where", "word")
-
-    def __init__(self, setting: str, where: str, text: str, word: str = "") -> None:
-        self.setting = setting  # its name, UNKNOWN or FILE
-        self.where = where  # a variable, or a file's line
-        self.text = text
-        self.word = word  # the name that is none
 
 
 def home_of(environ: Mapping[str, str]) -> str:
@@ -206,9 +196,9 @@ SETTINGS: dict[str, Setting] = {}  # the table, in the order of the reference; `
 
 
 class Setting:
-    """A row of the table: all that is known of one setting."""
+    """A row of the table."""
 
-    __slots__ = ("default", "if_wrong", "parse", "shown_default", "text", "variable")
+    __slots__ = ("default", "if_wrong", "parse", "shown_default", "variable")
 
     variable: str
 
@@ -216,13 +206,11 @@ class Setting:
         self,
         parse: Parser[object],
         default: object,
-        text: str,
         if_wrong: object = None,
         shown_default: str = "",
     ) -> None:
         self.parse = parse  # also says which values there are, see KIND_TEXTS of docs/generate/reference.py
         self.default = default  # its value, or a function that finds it in the environment
-        self.text = text  # of the reference and the manual page
         self.if_wrong = if_wrong  # in force in place of a value that is wrong; None: the default
         self.shown_default = shown_default  # in the reference, where the value does not say it
 
@@ -236,7 +224,6 @@ if TYPE_CHECKING:
     def setting(
         parse: Parser[T],
         default: T | Callable[[Mapping[str, str]], T],
-        text: str,
         if_wrong: T | None = None,
         shown_default: str = "",
     ) -> T: ...
@@ -248,112 +235,64 @@ else:
 class Config:
     """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
 
-    Each row is `name: type = setting(parser, default, text of the reference)`, in the order of the reference;
-    an object of this class has the value under the name.
+    Each row is `name: type = setting(parser, default)`, in the order of the reference, with its text of the
+    reference below, which is not compiled and costs a hit nothing. An object has the value under the name.
+    `dir` is empty where there is no home directory and nothing says where else the cache should be.
     """
 
-    # Empty where there is no home directory and nothing says where else the cache should be.
     dir: str = setting(
-        as_path,
-        default_cache_dir,
-        "Where the cache is. Any number of processes may use it at the same time.",
-        shown_default="`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",
+        as_path, default_cache_dir, shown_default="`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`"
     )
-    max_size: int = setting(
-        as_size,
-        10 * 1024**3,
-        "How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` "
-        "is no limit. What was used least recently goes first. A number without a unit means bytes, "
-        "and must be at least `1048576`: a smaller one has most likely lost its unit.",
-        shown_default="`10G`",
-    )
-    umask: int | None = setting(
-        as_mask,
-        None,  # that of the process
-        "The file mode creation mask of the cache, in octal digits: `002` for a cache that a group "
-        "shares, `000` for one of the whole machine. By default the mask of the process, or, in a "
-        "directory that others may write to, what that directory permits. It does not apply to "
-        "products.",
-    )
-    base_dir: str = setting(
-        as_path,
-        "",
-        "A directory whose checkouts share what holds a module id, too: it tells the way from the "
-        "working directory to the source then. What holds no path is shared without it.",
-    )
-    nvcc: str = setting(
-        as_program,
-        "",
-        "The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By "
-        "default the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is "
-        "given.",
-    )
-    jobs: int = setting(
-        as_count,
-        0,
-        "How many tools the calls of this user run at once on this machine, beyond one for each call. By "
-        "default one for each core.",
-    )
-    log: str = setting(
-        as_path,
-        "",
-        "A file to which every call appends what it did; only its owner can read it. By default there is "
-        "no log. Values of macros are left out.",
-    )
-    stats_dir: str = setting(
-        as_path,
-        "",
-        "Where calls are counted, if not in the cache: with `readonly`, or to add up several "
-        "caches. `stats` and `explain` read there.",
-    )
-    # Whoever sets `disable` or `readonly` wants less done than usual, also by a word that is not understood.
-    disable: bool = setting(as_switch, False, "Run nvcc and do nothing else.", if_wrong=True)
-    readonly: bool = setting(
-        as_switch,
-        False,
-        "Use the cache, but change nothing in it: calls are counted in `stats_dir`, or not at all.",
-        if_wrong=True,
-    )
-    recache: bool = setting(as_switch, False, "Run every stage, and store its result anew.")
-    strict: bool = setting(
-        as_switch,
-        False,
-        "Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests.",
-    )
-    observe: bool = setting(
-        as_switch,
-        True,
-        "Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it "
-        "there are no direct hits.",
-        if_wrong=False,
-    )
-    remote: str = setting(  # it may have passwords in it
-        as_remotes,
-        "",
-        "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
-        "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
-    )
-    remote_timeout: float = setting(
-        as_timeout, 2.0, "How long a call waits for remotes in all, before it goes on without them."
-    )
-    executor: str = setting(
-        as_executor,
-        "",
-        "Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, "
-        "`grpcs://…` or `prefix:WORDS`; see [remote execution](../how-to/remote-execution.md).",
-    )
-    executor_dir: str = setting(
-        as_path,
-        "",
-        "A directory that all machines see under this name, for the files of stages that a `prefix:` runs.",
-    )
-    executor_jobs: int = setting(
-        as_count,
-        0,  # the executor's own default
-        "How many stages of this user may be on other machines at once.",
-        shown_default="`64`",
-    )
-    executor_min_seconds: float = setting(as_seconds, 1.0, "A stage that is expected to take less runs here.")
+    """Where the cache is. Any number of processes may use it at the same time."""
+    max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
+    """How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` is no
+    limit. What was used least recently goes first. A number without a unit means bytes, and must be at
+    least `1048576`: a smaller one has most likely lost its unit."""
+    umask: int | None = setting(as_mask, None)  # None: that of the process
+    """The file mode creation mask of the cache, in octal digits: `002` for a cache that a group shares,
+    `000` for one of the whole machine. By default the mask of the process, or, in a directory that others
+    may write to, what that directory permits. It does not apply to products."""
+    base_dir: str = setting(as_path, "")
+    """A directory whose checkouts share what holds a module id, too: it tells the way from the working
+    directory to the source then. What holds no path is shared without it."""
+    nvcc: str = setting(as_program, "")
+    """The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By default the
+    first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is given."""
+    jobs: int = setting(as_count, 0)
+    """How many tools the calls of this user run at once on this machine, beyond one for each call. By
+    default one for each core."""
+    log: str = setting(as_path, "")
+    """A file to which every call appends what it did; only its owner can read it. By default there is no
+    log. Values of macros are left out."""
+    stats_dir: str = setting(as_path, "")
+    """Where calls are counted, if not in the cache: with `readonly`, or to add up several caches. `stats`
+    and `explain` read there."""
+    # Whoever sets these two wants less done than usual, also by a word that is not understood.
+    disable: bool = setting(as_switch, False, if_wrong=True)
+    """Run nvcc and do nothing else."""
+    readonly: bool = setting(as_switch, False, if_wrong=True)
+    """Use the cache, but change nothing in it: calls are counted in `stats_dir`, or not at all."""
+    recache: bool = setting(as_switch, False)
+    """Run every stage, and store its result anew."""
+    strict: bool = setting(as_switch, False)
+    """Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests."""
+    observe: bool = setting(as_switch, True, if_wrong=False)
+    """Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it there are
+    no direct hits."""
+    remote: str = setting(as_remotes, "")  # it may have passwords in it
+    """Caches that are asked after the local one, which goes first: one or more URLs, separated by blanks,
+    the first asked first. A URL with `,rw` behind it is written to as well; see below."""
+    remote_timeout: float = setting(as_timeout, 2.0)
+    """How long a call waits for remotes in all, before it goes on without them."""
+    executor: str = setting(as_executor, "")
+    """Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, `grpcs://…` or
+    `prefix:WORDS`; see [remote execution](../how-to/remote-execution.md)."""
+    executor_dir: str = setting(as_path, "")
+    """A directory that all machines see under this name, for the files of stages that a `prefix:` runs."""
+    executor_jobs: int = setting(as_count, 0, shown_default="`64`")  # 0: the executor's own default
+    """How many stages of this user may be on other machines at once."""
+    executor_min_seconds: float = setting(as_seconds, 1.0)
+    """A stage that is expected to take less runs here."""
 
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]
@@ -378,6 +317,7 @@ def load(environ: Mapping[str, str]) -> Config:
     config = Config()
     file = config_file(environ)
     from_file, problems = _read_file(file)
+    wrong: list[tuple[str, str, str, str]] = []
     origins: dict[str, str] = {}
     variables = [variable for variable in environ if variable.startswith(PREFIX)]
     values = vars(config)
@@ -396,13 +336,19 @@ def load(environ: Mapping[str, str]) -> Config:
             try:
                 value = row.parse(raw, environ, origin == FILE)
             except ConfigError as error:
-                problems.append(Problem(name, where, str(error)))
+                wrong.append((name, where, str(error), ""))
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong
         values[name] = value
         origins[name] = origin
-    for variable in variables:
-        problems.append(Problem(UNKNOWN, f"`{variable}`", "there is no such setting", variable))
+    if wrong or variables:
+        from nvccache import settings_file
+
+        wrong += [
+            (settings_file.UNKNOWN, f"`{variable}`", "there is no such setting", variable)
+            for variable in variables
+        ]
+        problems += [settings_file.Problem(*each) for each in wrong]
     config.origins, config.problems = origins, problems
     return config
 
@@ -416,7 +362,4 @@ def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]
         return {}, []
     from nvccache import settings_file
 
-    found, wrong = settings_file.read(path, SETTINGS)
-    return found, [
-        Problem(name or (UNKNOWN if word else FILE), where, text, word) for name, where, text, word in wrong
-    ]
+    return settings_file.read(path, SETTINGS)

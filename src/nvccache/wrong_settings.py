@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from nvccache.config import FILE, PREFIX, SETTINGS, UNKNOWN, Config, Problem, as_remotes
+from nvccache.config import PREFIX, SETTINGS, Config, as_remotes
+from nvccache.settings_file import FILE, UNKNOWN, Problem
 
 _ALIKE = 0.7
 
