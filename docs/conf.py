@@ -70,6 +70,7 @@ NAVIGATION = {
         "CONTRIBUTING",
         "development/architecture",
         "development/adding-a-tool",
+        "development/adding-a-setting",
         "development/testing",
         "development/decisions/index",
         "development/glossary",

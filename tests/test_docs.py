@@ -37,9 +37,9 @@ def test_generated_pages_are_fresh(generator):
 
 
 def test_texts_of_the_generator_fit_the_code(generator):
-    assert set(generator.SETTING_TEXTS) == set(config.SETTINGS)
+    assert set(generator.setting_texts()) == set(config.SETTINGS)
     assert set(generator.STAGE_TEXTS) == set(stages.counted())
-    assert {kind for _, kind in config.SETTINGS.values()} == set(generator.KIND_TEXTS)
+    assert {row.parse for row in config.SETTINGS.values()} == set(generator.KIND_TEXTS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -47,7 +47,7 @@ def test_every_command_has_a_section(name):
     assert f"\n## nvccache {name}\n" in read("docs", "reference", "commands.md")
 
 
-@pytest.mark.parametrize("variable", [variable for variable, _ in config.SETTINGS.values()])
+@pytest.mark.parametrize("variable", [row.variable for row in config.SETTINGS.values()])
 def test_every_setting_is_described(variable):
     assert f"\n| `{variable}` |" in read("docs", "reference", "settings.md")
 

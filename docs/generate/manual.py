@@ -49,11 +49,12 @@ def page() -> str:
         assert command is not None
         lines += _command(name, command)
     lines += [".SH ENVIRONMENT", *_paragraphs("Each can be set in the settings file, too, see `FILES`.")]
-    for name, (variable, _) in config.SETTINGS.items():
+    texts = reference.setting_texts()
+    for name, row in config.SETTINGS.items():
         # A manual page has no links: what they are called is left.
-        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", reference.SETTING_TEXTS[name])
+        unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", texts[name])
         text = f"{unlinked} In the file: `{name}`."
-        lines += [".TP", f".B {_escaped(variable)}", *_paragraphs(text)]
+        lines += [".TP", f".B {_escaped(row.variable)}", *_paragraphs(text)]
     lines += [".SH FILES", ".TP", ".I ~/.config/nvccache/config.toml"]
     lines += _paragraphs('The settings, as in `max_size = "20G"`; `nvccache config` shows and changes them.')
     lines += [".TP", ".I ~/.cache/nvccache", "The cache, unless a setting names another directory."]

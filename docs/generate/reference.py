@@ -6,67 +6,24 @@ python docs/generate/reference.py --check    fail if one of them is stale
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 import re
 import sys
 
 import click
 
-from nvccache import config, outcomes
+from nvccache import config, outcomes, remote_url
 from nvccache.cli.ending import STATUSES
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
-from nvccache.remote import url
 from nvccache.remote_execution import faults
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reference")
 NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads instead. -->\n"
 
-SETTING_TEXTS = {
-    "dir": "Where the cache is. Any number of processes may use it at the same time.",
-    "max_size": "How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` "
-    "is no limit. What was used least recently goes first. A number without a unit means bytes, "
-    "and must be at least `1048576`: a smaller one has most likely lost its unit.",
-    "umask": "The file mode creation mask of the cache, in octal digits: `002` for a cache that a group "
-    "shares, `000` for one of the whole machine. By default the mask of the process, or, in a "
-    "directory that others may write to, what that directory permits. It does not apply to "
-    "products.",
-    "base_dir": "A directory whose checkouts share what holds a module id, too: it tells the way from the "
-    "working directory to the source then. What holds no path is shared without it.",
-    "nvcc": "The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By "
-    "default the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is "
-    "given.",
-    "jobs": "How many tools the calls of this user run at once on this machine, beyond one for each call. By "
-    "default one for each core.",
-    "log": "A file to which every call appends what it did; only its owner can read it. By default there is "
-    "no log. Values of macros are left out.",
-    "stats_dir": "Where calls are counted, if not in the cache: with `readonly`, or to add up several "
-    "caches. `stats` and `explain` read there.",
-    "disable": "Run nvcc and do nothing else.",
-    "readonly": "Use the cache, but change nothing in it: calls are counted in `stats_dir`, or not at all.",
-    "recache": "Run every stage, and store its result anew.",
-    "strict": "Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests.",
-    "observe": "Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it "
-    "there are no direct hits.",
-    "remote": "Caches that are asked after the local one, which goes first: one or more URLs, separated by "
-    "blanks, the first asked first. A URL with `,rw` behind it is written to as well; see below.",
-    "executor": "Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, "
-    "`grpcs://…` or `prefix:WORDS`; see [remote execution](../how-to/remote-execution.md).",
-    "executor_dir": "A directory that all machines see under this name, for the files of stages that a "
-    "`prefix:` runs.",
-    "executor_jobs": "How many stages of this user may be on other machines at once.",
-    "executor_min_seconds": "A stage that is expected to take less runs here.",
-    "remote_timeout": "How long a call waits for remotes in all, before it goes on without them.",
-}
-DEFAULT_TEXTS = {
-    "dir": "`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`",
-    "max_size": "`10G`",
-    "observe": "on",
-    "remote_timeout": "`2`",
-    "executor_jobs": "`64`",
-    "executor_min_seconds": "`1`",
-}
 REMOTE_TEXT = (
     "`NVCCACHE_REMOTE` is one URL or more, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. The local",
     "cache goes first, then all remotes at once; of those that have an entry the first in order counts. What",
@@ -125,15 +82,16 @@ switches, `disable` and `readonly` count as on if their value is not understood;
   `no_cache_directory`. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
 """
 KIND_TEXTS = {
-    "path": "path",
-    "size": "size",
-    "count": "number",
-    "mask": "octal digits; in the file between quotation marks",
-    "switch": "`1` or `0`; in the file `true` or `false`",
-    "remotes": "URLs",
-    "seconds": "seconds",
-    "least": "seconds, also `0`",
-    "executor": "URL or words",
+    config.as_path: "path",
+    config.as_program: "path",
+    config.as_size: "size",
+    config.as_count: "number",
+    config.as_mask: "octal digits; in the file between quotation marks",
+    config.as_switch: "`1` or `0`; in the file `true` or `false`",
+    config.as_remotes: "URLs",
+    config.as_timeout: "seconds",
+    config.as_seconds: "seconds, also `0`",
+    config.as_executor: "URL or words",
 }
 STAGE_TEXTS = {
     "host_preprocess": "the host compiler's preprocessor, for host code",
@@ -234,16 +192,38 @@ def setting_page() -> str:
         "| variable | in the file | value | default | meaning |",
         "|---|---|---|---|---|",
     ]
-    for name, (variable, kind) in config.SETTINGS.items():
-        default = DEFAULT_TEXTS.get(name, "off" if kind == "switch" else "none")
-        lines.append(f"| `{variable}` | `{name}` | {KIND_TEXTS[kind]} | {default} | {SETTING_TEXTS[name]} |")
+    texts = setting_texts()
+    for name, row in config.SETTINGS.items():
+        value = KIND_TEXTS[row.parse]
+        lines.append(f"| `{row.variable}` | `{name}` | {value} | {default_text(row)} | {texts[name]} |")
     return "\n".join(lines) + "\n" + remote_section() + WRONG_TEXT
+
+
+def setting_texts() -> dict[str, str]:
+    """Setting -> its meaning, from the text below its row."""
+    with open(config.__file__, encoding="utf-8") as stream:
+        (table,) = [
+            each
+            for each in ast.parse(stream.read()).body
+            if isinstance(each, ast.ClassDef) and each.name == "Config"
+        ]
+    texts = {}
+    for row, below in itertools.pairwise(table.body):
+        if isinstance(row, ast.AnnAssign) and isinstance(below, ast.Expr):
+            texts[ast.unparse(row.target)] = " ".join(ast.literal_eval(below.value).split())
+    return texts
+
+
+def default_text(row: config.Setting) -> str:
+    if row.shown_default or isinstance(row.default, bool):
+        return row.shown_default or ("on" if row.default else "off")
+    return f"`{row.default:g}`" if row.default else "none"
 
 
 def remote_section() -> str:
     """What NVCCACHE_REMOTE may say, scheme by scheme."""
     rows = []
-    for name, scheme in url.SCHEMES.items():
+    for name, scheme in remote_url.SCHEMES.items():
         options = ", ".join(f"`{option}`" for option in scheme.options)
         rows.append(f"| `{scheme.example}` | {options or 'none'} | {REMOTE_CREDENTIALS[name]} |")
     lines = [

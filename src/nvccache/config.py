@@ -1,10 +1,11 @@
 """The settings of one call: environment first, then the user's configuration file, then defaults.
 
-Owns the names, values and defaults of every setting. Part of the hot path. A file in a checkout is never
-read: a checkout must not steer the cache. A setting that is wrong costs only itself: its default is in
-force, and what is wrong with it stands in `problems`, for the log, for the commands and to be counted. The
-directories follow the XDG base directory rules, as platformdirs gives them on Linux; platformdirs
-itself would cost 14 ms on every hit, so a test compares the two instead.
+Owns the table of settings, which is the body of `Config`: a setting is one row there, and the variable, the
+line of the file, `nvccache config` and the pages of the reference follow from it. Part of the hot path. A
+file in a checkout is never read: a checkout must not steer the cache. A setting that is wrong costs only
+itself: its default is in force, and what is wrong with it stands in `problems`, for the log, for the
+commands and to be counted. The directories follow the XDG base directory rules, as platformdirs gives them
+on Linux; platformdirs itself would cost 14 ms on every hit, so a test compares the two instead.
 """
 
 from __future__ import annotations
@@ -13,131 +14,26 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
-DEFAULT_MAX_SIZE = 10 * 1024**3
-DEFAULT_REMOTE_TIMEOUT = 2.0
-DEFAULT_MIN_SECONDS = 1.0
+    from nvccache.settings_file import Problem
+
+    T = TypeVar("T")
+    Parser = Callable[[object, Mapping[str, str], bool], T]  # may raise ConfigError
+
 PREFIX = "NVCCACHE_"
-UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
+FILE = "file"  # where a value came from
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
-_FALSE = ("", "0", "false", "no", "off")
-_TRUE = ("1", "true", "yes", "on")
-# Whoever sets one of these wants less done than usual: a word that is not understood means that, too.
-_ON_IN_DOUBT = ("disable", "readonly")
-_ON_BY_DEFAULT = ("observe",)
+OFF = ("0", "false", "no", "off")
+ON = ("1", "true", "yes", "on")
 _MOST_DIGITS = 6  # of a number of jobs
-_LEAST_SECONDS, _MOST_SECONDS = 0.01, 3600
-
-# setting -> (environment variable, kind); kinds: path, size, count, mask, switch, remotes, seconds,
-# executor, least (seconds, also none)
-SETTINGS = {
-    "dir": ("NVCCACHE_DIR", "path"),
-    "max_size": ("NVCCACHE_MAX_SIZE", "size"),
-    "umask": ("NVCCACHE_UMASK", "mask"),
-    "base_dir": ("NVCCACHE_BASE_DIR", "path"),
-    "nvcc": ("NVCCACHE_NVCC", "path"),
-    "jobs": ("NVCCACHE_JOBS", "count"),
-    "log": ("NVCCACHE_LOG", "path"),
-    "stats_dir": ("NVCCACHE_STATS_DIR", "path"),
-    "disable": ("NVCCACHE_DISABLE", "switch"),
-    "readonly": ("NVCCACHE_READONLY", "switch"),
-    "recache": ("NVCCACHE_RECACHE", "switch"),
-    "strict": ("NVCCACHE_STRICT", "switch"),
-    "observe": ("NVCCACHE_OBSERVE", "switch"),
-    "remote": ("NVCCACHE_REMOTE", "remotes"),
-    "remote_timeout": ("NVCCACHE_REMOTE_TIMEOUT", "seconds"),
-    "executor": ("NVCCACHE_EXECUTOR", "executor"),
-    "executor_dir": ("NVCCACHE_EXECUTOR_DIR", "path"),
-    "executor_jobs": ("NVCCACHE_EXECUTOR_JOBS", "count"),
-    "executor_min_seconds": ("NVCCACHE_EXECUTOR_MIN_SECONDS", "least"),
-}
-_VARIABLES = frozenset([variable for variable, _ in SETTINGS.values()])
+_SHORTEST_TIMEOUT, _MOST_SECONDS = 0.01, 3600
 
 
 class ConfigError(ValueError):
     """A setting has a value that cannot be used; the message is a clause for the user."""
-
-
-class Problem:
-    """One setting that is wrong. `setting` is its name, UNKNOWN or FILE; `where` is a variable or a file's
-    line; `word` is the name that is none."""
-
-    __slots__ = ("setting", "text", "where", "word")
-
-    def __init__(self, setting: str, where: str, text: str, word: str = "") -> None:
-        self.setting = setting
-        self.where = where
-        self.text = text
-        self.word = word
-
-
-class Config:
-    """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
-
-    `dir` is empty where there is no home directory and nothing says where else the cache should be.
-    """
-
-    __slots__ = (
-        "base_dir",
-        "dir",
-        "disable",
-        "executor",
-        "executor_dir",
-        "executor_jobs",
-        "executor_min_seconds",
-        "jobs",
-        "log",
-        "max_size",
-        "nvcc",
-        "observe",
-        "origins",
-        "problems",
-        "readonly",
-        "recache",
-        "remote",
-        "remote_timeout",
-        "stats_dir",
-        "strict",
-        "umask",
-    )
-
-    dir: str
-    max_size: int
-    umask: int | None  # None: that of the process
-    base_dir: str
-    nvcc: str  # or a name to look for on PATH
-    jobs: int
-    log: str
-    stats_dir: str
-    disable: bool
-    readonly: bool
-    recache: bool
-    strict: bool
-    observe: bool
-    remote: str  # remote/url.py reads it; it may have passwords in it
-    remote_timeout: float  # seconds
-    executor: str  # remote_execution/endpoint.py reads it
-    executor_dir: str
-    executor_jobs: int  # 0 where it is not set
-    executor_min_seconds: float
-    origins: dict[str, str]  # setting -> "default", "file" or the environment variable
-    problems: list[Problem]
-
-    @property
-    def journal_root(self) -> str:
-        """The directory that has the journal; empty where calls are counted nowhere."""
-        return self.stats_dir or self.dir
-
-    @property
-    def counts_calls(self) -> bool:
-        return bool(self.stats_dir or (self.dir and not self.readonly))
-
-    @property
-    def wrong_settings(self) -> str:
-        """The names of what is wrong, as the journal has them."""
-        return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
 
 
 def home_of(environ: Mapping[str, str]) -> str:
@@ -192,91 +88,93 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
-def load(environ: Mapping[str, str]) -> Config:
-    """The settings in force; never raises for what a user has set."""
-    config = Config()
-    config.origins = {}
-    path = config_file(environ)
-    from_file, config.problems = _read_file(path)
-    for name, (variable, kind) in SETTINGS.items():
-        raw: object = None
-        origin = where = "default"
-        line = 0
-        if variable in environ:
-            raw, origin, where = environ[variable], variable, f"`{variable}`"
-        elif name in from_file:
-            line, raw = from_file[name]
-            origin, where = FILE, f"`{path}` line {line}"
-        try:
-            value = _value(name, kind, raw, environ, bool(line))
-        except ConfigError as error:
-            config.problems.append(Problem(name, where, str(error)))
-            origin = "default"
-            value = name in _ON_IN_DOUBT if kind == "switch" else _default(name, kind, environ)
-        config.origins[name] = origin
-        setattr(config, name, value)
-    for variable in environ:
-        if variable.startswith(PREFIX) and variable not in _VARIABLES:
-            config.problems.append(Problem(UNKNOWN, f"`{variable}`", "there is no such setting", variable))
-    return config
+def as_switch(raw: object, environ: Mapping[str, str], is_in_file: bool) -> bool:
+    text = _text(raw)
+    word = text.strip().lower()
+    if word not in ON and word not in OFF:
+        raise ConfigError(f"`{text}` is neither on (`1`, `true`) nor off (`0`, `false`)")
+    return word in ON
 
 
-def _default(name: str, kind: str, environ: Mapping[str, str]) -> object:
-    if name == "dir":
-        return default_cache_dir(environ)
-    if kind == "switch":
-        return name in _ON_BY_DEFAULT
-    defaults = {"size": DEFAULT_MAX_SIZE, "count": 0, "mask": None, "seconds": DEFAULT_REMOTE_TIMEOUT}
-    defaults["least"] = DEFAULT_MIN_SECONDS
-    return defaults.get(kind, "")
+def as_size(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
+    return parse_size(_text(raw))
 
 
-def _value(name: str, kind: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> object:
-    """What a setting is worth; raises ConfigError."""
-    if raw is None or (isinstance(raw, str) and not raw.strip()):
-        return _default(name, kind, environ)
+def as_count(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
+    text = _text(raw)
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise ConfigError(f"`{text}` is not a number of jobs")
+    return int(text)
+
+
+def as_seconds(raw: object, environ: Mapping[str, str], is_in_file: bool, least: float = 0) -> float:
+    text = _text(raw)
     try:
-        text = str(raw)
-    except ValueError:  # Python writes no number of thousands of digits, which TOML can give in hexadecimal
-        raise ConfigError("it has too many digits") from None
-    if kind == "path":
-        return _path(name, raw, environ, is_in_file)
-    if kind == "switch":
-        word = text.strip().lower()
-        if word not in _FALSE and word not in _TRUE:
-            raise ConfigError(f"`{text}` is neither on (`1`, `true`) nor off (`0`, `false`)")
-        return word in _TRUE
-    if kind == "size":
-        return parse_size(text)
-    if kind == "remotes":
-        return _remotes(raw)
-    if kind == "executor":
-        return _executor(raw)
-    if kind in ("seconds", "least"):
-        return _seconds(text, _LEAST_SECONDS if kind == "seconds" else 0)
-    if kind == "count":
-        if not text.isdecimal() or len(text) > _MOST_DIGITS:
-            raise ConfigError(f"`{text}` is not a number of jobs")
-        return int(text)
-    return _mask(raw)
+        time = float(text)
+        if not least <= time <= _MOST_SECONDS:  # also refuses nan
+            raise ValueError
+    except ValueError:
+        raise ConfigError(f"`{text}` is not a number of seconds from {least} to {_MOST_SECONDS}") from None
+    return time
 
 
-def _remotes(raw: object) -> str:
-    """The text of a setting that names remotes; raises ConfigError, without what may be a password."""
-    from nvccache.remote import url
+def as_timeout(raw: object, environ: Mapping[str, str], is_in_file: bool) -> float:
+    return as_seconds(raw, environ, is_in_file, _SHORTEST_TIMEOUT)
+
+
+def as_mask(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
+    """A file mode creation mask. A number in TOML has lost its zeros, and so its base."""
+    digits = raw.strip().removeprefix("0o") if isinstance(raw, str) else ""
+    if not digits or len(digits) > 4 or digits.strip("01234567"):
+        raise ConfigError(f'`{_text(raw)}` is not a mask in octal digits such as "002" or "077"')
+    if int(digits, 8) & 0o7700:
+        raise ConfigError(f"`{raw}` would keep the cache from its owner")
+    return int(digits, 8)
+
+
+def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
+    """An absolute path."""
+    if not isinstance(raw, str) or "\0" in raw:
+        raise ConfigError(f"`{_text(raw)}` is not a path")
+    whole = raw
+    if raw.startswith("~"):
+        user, slash, below = raw.partition("/")
+        home = home_of(environ) if user == "~" else os.path.expanduser(user)
+        if not home.startswith("/"):
+            raise ConfigError(f"`{raw}`: that home directory is not known")
+        whole = home + slash + below
+    elif is_in_file and not raw.startswith("/"):
+        raise ConfigError(
+            f"`{raw}` is not a path from the root or from `~`: each directory would have its own"
+        )
+    try:
+        return os.path.abspath(whole)
+    except OSError as error:
+        raise ConfigError(f"`{raw}` counts from the working directory: {error.strerror}") from None
+
+
+def as_program(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
+    """A name to look for on PATH, or an absolute path."""
+    is_name = isinstance(raw, str) and "/" not in raw and "\0" not in raw
+    return str(raw) if is_name else as_path(raw, environ, is_in_file)
+
+
+def as_remotes(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
+    """The text, which may have passwords in it."""
+    from nvccache import remote_url
 
     if not isinstance(raw, str):
         raise ConfigError("it is not a text of URLs")
     try:
-        url.parse(raw)
-    except url.RemoteUrlError as error:
+        remote_url.parse(raw)
+    except remote_url.RemoteUrlError as error:
         raise ConfigError(str(error)) from None
     return raw
 
 
-def _executor(raw: object) -> str:
-    """The text of a setting that names an executor; raises ConfigError, without what may be secret."""
-    from nvccache.remote_execution import endpoint
+def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
+    """The text."""
+    from nvccache import endpoint
 
     if not isinstance(raw, str):
         raise ConfigError("it is not a text")
@@ -287,49 +185,172 @@ def _executor(raw: object) -> str:
     return raw
 
 
-def _seconds(text: str, least: float) -> float:
-    """A time in seconds; raises ConfigError."""
+def _text(raw: object) -> str:
     try:
-        seconds = float(text)
-        if not least <= seconds <= _MOST_SECONDS:  # also refuses nan
-            raise ValueError
-    except ValueError:
-        raise ConfigError(f"`{text}` is not a number of seconds from {least} to {_MOST_SECONDS}") from None
-    return seconds
+        return str(raw)
+    except ValueError:  # Python writes no number of thousands of digits, which TOML can give in hexadecimal
+        raise ConfigError("it has too many digits") from None
 
 
-def _mask(raw: object) -> int:
-    """A file mode creation mask; raises ConfigError. A number in TOML has lost its zeros, and so its base."""
-    digits = raw.strip().removeprefix("0o") if isinstance(raw, str) else ""
-    if not digits or len(digits) > 4 or digits.strip("01234567"):
-        raise ConfigError(f'`{raw}` is not a mask in octal digits such as "002" or "077"')
-    if int(digits, 8) & 0o7700:
-        raise ConfigError(f"`{raw}` would keep the cache from its owner")
-    return int(digits, 8)
+SETTINGS: dict[str, Setting] = {}  # the table, in the order of the reference; `Config` fills it
 
 
-def _path(name: str, raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
-    """An absolute path, or a name of nvcc; raises ConfigError."""
-    if not isinstance(raw, str) or "\0" in raw:
-        raise ConfigError(f"`{raw}` is not a path")
-    if name == "nvcc" and "/" not in raw:
-        return raw  # a name to look for on PATH
-    path = raw
-    if path.startswith("~"):
-        home = (
-            home_of(environ) if path.partition("/")[0] == "~" else os.path.expanduser(path.partition("/")[0])
-        )
-        if not home.startswith("/"):
-            raise ConfigError(f"`{raw}`: that home directory is not known")
-        path = home + path[len(path.partition("/")[0]) :]
-    elif is_in_file and not path.startswith("/"):
-        raise ConfigError(
-            f"`{raw}` is not a path from the root or from `~`: each directory would have its own"
-        )
-    try:
-        return os.path.abspath(path)
-    except OSError as error:
-        raise ConfigError(f"`{raw}` counts from the working directory: {error.strerror}") from None
+class Setting:
+    """A row of the table."""
+
+    __slots__ = ("default", "if_wrong", "parse", "shown_default", "variable")
+
+    variable: str
+
+    def __init__(
+        self,
+        parse: Parser[object],
+        default: object,
+        if_wrong: object = None,
+        shown_default: str = "",
+    ) -> None:
+        self.parse = parse  # also says which values there are, see KIND_TEXTS of docs/generate/reference.py
+        self.default = default  # its value, or a function that finds it in the environment
+        self.if_wrong = if_wrong  # in force in place of a value that is wrong; None: the default
+        self.shown_default = shown_default  # in the reference, where the value does not say it
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.variable = PREFIX + name.upper()
+        SETTINGS[name] = self
+
+
+if TYPE_CHECKING:
+    # To a type checker, a row is the value that a `Config` has in its place.
+    def setting(
+        parse: Parser[T],
+        default: T | Callable[[Mapping[str, str]], T],
+        if_wrong: T | None = None,
+        shown_default: str = "",
+    ) -> T: ...
+
+else:
+    setting = Setting
+
+
+class Config:
+    """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
+
+    Each row is `name: type = setting(parser, default)`, in the order of the reference, with its text of the
+    reference below, which is not compiled and costs a hit nothing. An object has the value under the name.
+    `dir` is empty where there is no home directory and nothing says where else the cache should be.
+    """
+
+    dir: str = setting(
+        as_path, default_cache_dir, shown_default="`$XDG_CACHE_HOME/nvccache`, else `~/.cache/nvccache`"
+    )
+    """Where the cache is. Any number of processes may use it at the same time."""
+    max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
+    """How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` is no
+    limit. What was used least recently goes first. A number without a unit means bytes, and must be at
+    least `1048576`: a smaller one has most likely lost its unit."""
+    umask: int | None = setting(as_mask, None)  # None: that of the process
+    """The file mode creation mask of the cache, in octal digits: `002` for a cache that a group shares,
+    `000` for one of the whole machine. By default the mask of the process, or, in a directory that others
+    may write to, what that directory permits. It does not apply to products."""
+    base_dir: str = setting(as_path, "")
+    """A directory whose checkouts share what holds a module id, too: it tells the way from the working
+    directory to the source then. What holds no path is shared without it."""
+    nvcc: str = setting(as_program, "")
+    """The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By default the
+    first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is given."""
+    jobs: int = setting(as_count, 0)
+    """How many tools the calls of this user run at once on this machine, beyond one for each call. By
+    default one for each core."""
+    log: str = setting(as_path, "")
+    """A file to which every call appends what it did; only its owner can read it. By default there is no
+    log. Values of macros are left out."""
+    stats_dir: str = setting(as_path, "")
+    """Where calls are counted, if not in the cache: with `readonly`, or to add up several caches. `stats`
+    and `explain` read there."""
+    # Whoever sets these two wants less done than usual, also by a word that is not understood.
+    disable: bool = setting(as_switch, False, if_wrong=True)
+    """Run nvcc and do nothing else."""
+    readonly: bool = setting(as_switch, False, if_wrong=True)
+    """Use the cache, but change nothing in it: calls are counted in `stats_dir`, or not at all."""
+    recache: bool = setting(as_switch, False)
+    """Run every stage, and store its result anew."""
+    strict: bool = setting(as_switch, False)
+    """Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests."""
+    observe: bool = setting(as_switch, True, if_wrong=False)
+    """Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it there are
+    no direct hits."""
+    remote: str = setting(as_remotes, "")  # it may have passwords in it
+    """Caches that are asked after the local one, which goes first: one or more URLs, separated by blanks,
+    the first asked first. A URL with `,rw` behind it is written to as well; see below."""
+    remote_timeout: float = setting(as_timeout, 2.0)
+    """How long a call waits for remotes in all, before it goes on without them."""
+    executor: str = setting(as_executor, "")
+    """Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, `grpcs://…` or
+    `prefix:WORDS`; see [remote execution](../how-to/remote-execution.md)."""
+    executor_dir: str = setting(as_path, "")
+    """A directory that all machines see under this name, for the files of stages that a `prefix:` runs."""
+    executor_jobs: int = setting(as_count, 0, shown_default="`64`")  # 0: the executor's own default
+    """How many stages of this user may be on other machines at once."""
+    executor_min_seconds: float = setting(as_seconds, 1.0)
+    """A stage that is expected to take less runs here."""
+
+    origins: dict[str, str]  # setting -> "default", "file" or the environment variable
+    problems: list[Problem]
+
+    @property
+    def journal_root(self) -> str:
+        """The directory that has the journal; empty where calls are counted nowhere."""
+        return self.stats_dir or self.dir
+
+    @property
+    def counts_calls(self) -> bool:
+        return bool(self.stats_dir or (self.dir and not self.readonly))
+
+    @property
+    def wrong_settings(self) -> str:
+        """The names of what is wrong, as the journal has them."""
+        return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
+
+
+def load(environ: Mapping[str, str]) -> Config:
+    """The settings in force; never raises for what a user has set."""
+    config = Config()
+    file = config_file(environ)
+    from_file, problems = _read_file(file)
+    wrong: list[tuple[str, str, str, str]] = []
+    origins: dict[str, str] = {}
+    variables = [variable for variable in environ if variable.startswith(PREFIX)]
+    values = vars(config)
+    for name, row in SETTINGS.items():
+        raw: object = None
+        where = ""
+        origin = "default"
+        if row.variable in variables:
+            variables.remove(row.variable)
+            raw, origin, where = environ[row.variable], row.variable, f"`{row.variable}`"
+        elif name in from_file:
+            line, raw = from_file[name]
+            origin, where = FILE, f"`{file}` line {line}"
+        value = row.default(environ) if callable(row.default) else row.default
+        if raw is not None and not (isinstance(raw, str) and not raw.strip()):
+            try:
+                value = row.parse(raw, environ, origin == FILE)
+            except ConfigError as error:
+                wrong.append((name, where, str(error), ""))
+                origin = "default"
+                value = value if row.if_wrong is None else row.if_wrong
+        values[name] = value
+        origins[name] = origin
+    if wrong or variables:
+        from nvccache import settings_file
+
+        wrong += [
+            (settings_file.UNKNOWN, f"`{variable}`", "there is no such setting", variable)
+            for variable in variables
+        ]
+        problems += [settings_file.Problem(*each) for each in wrong]
+    config.origins, config.problems = origins, problems
+    return config
 
 
 def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]:
@@ -341,7 +362,4 @@ def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]
         return {}, []
     from nvccache import settings_file
 
-    found, wrong = settings_file.read(path, SETTINGS)
-    return found, [
-        Problem(name or (UNKNOWN if word else FILE), where, text, word) for name, where, text, word in wrong
-    ]
+    return settings_file.read(path, SETTINGS)

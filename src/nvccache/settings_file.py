@@ -1,32 +1,37 @@
 """The user's settings file: which settings it has, on which lines, and what is wrong with it.
 
-Loaded only where there is such a file. One bad line does not cost the others: what TOML rejects as a whole
-is read line by line, as every setting stands on a line of its own.
+Loaded only where there is such a file, or a setting that is wrong. One bad line does not cost the others:
+what TOML rejects as a whole is read line by line, as every setting stands on a line of its own.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-
+    from typing import Any
 
 _LARGEST = 1 << 20  # bytes
-_NAME = re.compile(r"""\s*["']?([^"'=\s\[\].]*)""")
+_NAME = r"""\s*["']?([^"'=\s\[\].]*)"""
+UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
 
 Found = dict[str, tuple[int, object]]
-# The setting, empty for the whole file and for an unknown name; where; what is wrong; the unknown name.
-Problem = tuple[str, str, str, str]
+
+
+class Problem:
+    """One setting that is wrong."""
+
+    __slots__ = ("setting", "text", "where", "word")
+
+    def __init__(self, setting: str, where: str, text: str, word: str = "") -> None:
+        self.setting = setting  # its name, UNKNOWN or FILE
+        self.where = where  # a variable, or a file's line
+        self.text = text
+        self.word = word  # the name that is none
 
 
 def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
@@ -34,11 +39,11 @@ def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     try:
         text = _content(path).decode("utf-8-sig")
     except OSError as error:
-        return {}, [("", f"`{path}`", f"cannot be read: {error.strerror}", "")]
+        return {}, [Problem(FILE, f"`{path}`", f"cannot be read: {error.strerror}")]
     except UnicodeDecodeError as error:
-        return {}, [("", f"`{path}`", f"is not a text in UTF-8: {error.reason}", "")]
+        return {}, [Problem(FILE, f"`{path}`", f"is not a text in UTF-8: {error.reason}")]
     try:
-        values = tomllib.loads(text)
+        values = _parsed(text)
     except (ValueError, RecursionError):  # which is also what Python says of a number with very many digits
         return _line_by_line(path, text, settings)
     lines = text.splitlines()
@@ -61,11 +66,27 @@ def _content(path: str) -> bytes:
     return content
 
 
+def _parsed(text: str) -> dict[str, Any]:
+    """Raises ValueError and RecursionError."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
+
+
+def _name_in(line: str) -> str:
+    """What stands where a line of TOML has a name; may be empty."""
+    import re
+
+    match = re.match(_NAME, line)
+    return match[1] if match else ""
+
+
 def _line_of(name: str, lines: list[str]) -> int:
     """The line on which a setting or a table stands, counted from one."""
     for number, line in enumerate(lines, 1):
-        match = _NAME.match(line.lstrip(" \t["))
-        if match and match[1] == name:
+        if _name_in(line.lstrip(" \t[")) == name:
             return number
     return 1
 
@@ -80,16 +101,16 @@ def _line_by_line(path: str, text: str, settings: Collection[str]) -> tuple[Foun
         is_of_table = is_in_table and not is_head
         is_in_table = is_in_table or is_head
         try:
-            values = tomllib.loads(line)
+            values = _parsed(line)
         except (ValueError, RecursionError):
-            match = _NAME.match(line)
-            is_setting = match and match[1] in settings and not is_in_table
-            name = match[1] if match and is_setting else ""
-            problems.append((name, where, 'is no line of TOML such as `max_size = "10G"`', ""))
+            name = _name_in(line)
+            of = name if name in settings and not is_in_table else FILE
+            problems.append(Problem(of, where, 'is no line of TOML such as `max_size = "10G"`'))
             continue
         for name, value in [] if is_of_table else values.items():
             if name in found:
-                problems.append((name, where, f"sets `{name}` for the second time", ""))
+                of = name if name in settings else FILE
+                problems.append(Problem(of, where, f"sets `{name}` for the second time"))
             else:
                 found[name] = number, value
     known, others = _known(path, found, settings)
@@ -99,6 +120,7 @@ def _line_by_line(path: str, text: str, settings: Collection[str]) -> tuple[Foun
 def _known(path: str, found: Found, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     unknown = [(line, name) for name, (line, _) in found.items() if name not in settings]
     problems = [
-        ("", f"`{path}` line {line}", f"there is no setting `{name}`", name) for line, name in sorted(unknown)
+        Problem(UNKNOWN, f"`{path}` line {line}", f"there is no setting `{name}`", name)
+        for line, name in sorted(unknown)
     ]
     return {name: value for name, value in found.items() if name in settings}, problems

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from nvccache.config import FILE, PREFIX, SETTINGS, UNKNOWN, Config, Problem
+from nvccache.config import PREFIX, SETTINGS, Config, as_remotes
+from nvccache.settings_file import FILE, UNKNOWN, Problem
 
 _ALIKE = 0.7
 
@@ -30,7 +31,7 @@ def _instead(config: Config, name: str) -> str:
         return "the other value is in force"
     if isinstance(value, bool):
         return "it counts as on" if value else "it counts as off"
-    return "no remote is asked" if name == "remote" else "the default is in force"
+    return "no remote is asked" if SETTINGS[name].parse is as_remotes else "the default is in force"
 
 
 def nearest(word: str) -> str:
@@ -38,4 +39,4 @@ def nearest(word: str) -> str:
     found = difflib.get_close_matches(word.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
     if not found:
         return ""
-    return SETTINGS[found[0]][0] if word.startswith(PREFIX) else found[0]
+    return SETTINGS[found[0]].variable if word.startswith(PREFIX) else found[0]

@@ -29,7 +29,8 @@ from pathlib import Path
 
 from executor_simulation import Machines, Stage, simulate
 
-from nvccache.remote_execution import endpoint, shipped
+from nvccache import endpoint
+from nvccache.remote_execution import shipped
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.work import PLACE, Work
 from nvccache.store import events

@@ -12,6 +12,8 @@ import pytest
 from nvccache import config, wrong_settings
 from nvccache.config import ConfigError
 
+DEFAULT_SIZE = 10 * 1024**3
+
 
 @pytest.fixture
 def home(tmp_path):
@@ -61,14 +63,14 @@ def test_defaults(environ, home):
 
 @pytest.mark.parametrize("value", ["", " ", "\t"])
 def test_an_empty_value_is_none(environ, home, value):
-    settings = config.load({**environ, **{variable: value for variable, _ in config.SETTINGS.values()}})
+    settings = config.load({**environ, **{row.variable: value for row in config.SETTINGS.values()}})
     assert settings.problems == []
-    assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", config.DEFAULT_MAX_SIZE)
+    assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", DEFAULT_SIZE)
 
 
-def test_every_setting_has_a_slot_and_a_variable_of_ours():
-    assert set(config.Config.__slots__) == {*config.SETTINGS, "origins", "problems"}
-    assert all(variable == f"NVCCACHE_{name.upper()}" for name, (variable, _) in config.SETTINGS.items())
+def test_every_setting_has_a_value_and_a_variable_of_ours(environ):
+    assert set(vars(config.load(environ))) == {*config.SETTINGS, "origins", "problems"}
+    assert all(row.variable == f"NVCCACHE_{name.upper()}" for name, row in config.SETTINGS.items())
 
 
 def test_environment_goes_before_the_file_and_the_file_before_defaults(environ, write_file):
@@ -126,7 +128,8 @@ def test_switches(environ, value, on):
     assert config.load({**environ, "NVCCACHE_OBSERVE": value}).observe is (on or not value)
 
 
-DEFAULTS = {"dir": None, "max_size": config.DEFAULT_MAX_SIZE, "jobs": 0, "umask": None}
+PATHS = (config.as_path, config.as_program)
+DEFAULTS = {"dir": None, "max_size": DEFAULT_SIZE, "jobs": 0, "umask": None}
 WRONG = [
     ("max_size", "ten"), ("max_size", "5"), ("max_size", "-1"), ("max_size", "1e999"),
     ("jobs", "-1"), ("jobs", "two"), ("jobs", "1.5"), ("jobs", "9" * 5000),
@@ -138,9 +141,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
-    variable = config.SETTINGS[name][0]
+    variable = config.SETTINGS[name].variable
     settings = config.load({**environ, "NVCCACHE_BASE_DIR": "/base", variable: value})
-    default = DEFAULTS.get(name, "" if config.SETTINGS[name][1] == "path" else False)
+    default = DEFAULTS.get(name, "" if config.SETTINGS[name].parse in PATHS else False)
     assert getattr(settings, name) == (f"{home}/.cache/nvccache" if name == "dir" else default)
     assert settings.origins[name] == "default"
     assert settings.base_dir == "/base"
@@ -153,7 +156,7 @@ def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
 @pytest.mark.parametrize("value", ["maybe", "2", "yes please"])
 def test_whoever_wants_less_done_gets_that_when_in_doubt(environ, write_file, name, value):
     for settings in (
-        config.load({**environ, config.SETTINGS[name][0]: value}),
+        config.load({**environ, config.SETTINGS[name].variable: value}),
         (write_file(f'{name} = "{value}"\n'), config.load(environ))[1],
     ):
         assert getattr(settings, name) is True
@@ -238,7 +241,7 @@ def test_a_number_of_thousands_of_digits_costs_only_itself(environ, write_file, 
 def test_settings_in_a_table_of_a_broken_file_are_none_of_ours(environ, write_file, head):
     write_file(f'readonly = true\n= broken\n{head}\nmax_size = "1G"\nlog = [\n')
     settings, said = problems_of(environ)
-    assert (settings.readonly, settings.max_size, settings.log) == (True, config.DEFAULT_MAX_SIZE, "")
+    assert (settings.readonly, settings.max_size, settings.log) == (True, DEFAULT_SIZE, "")
     assert [text.partition(":")[0] for text in said if "no line of TOML" in text][:1] == ["`FILE` line 2"]
     assert set(settings.wrong_settings.split(",")) <= {"file", "unknown"}
 
@@ -248,6 +251,16 @@ def test_a_setting_in_the_file_twice_is_named(environ, write_file):
     settings, said = problems_of(environ)
     assert (settings.max_size, settings.jobs) == (2**30, 2)
     assert said == ["`FILE` line 3: sets `max_size` for the second time; the other value is in force"]
+
+
+def test_a_name_that_is_none_in_the_file_twice_is_named(environ, write_file):
+    write_file("jobs = 2\nnone_of_ours = 1\nnone_of_ours = 2\n")
+    settings, said = problems_of(environ)
+    assert (settings.jobs, settings.wrong_settings) == (2, "file,unknown")
+    assert said == [
+        "`FILE` line 3: sets `none_of_ours` for the second time",
+        "`FILE` line 2: there is no setting `none_of_ours`",
+    ]
 
 
 def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
@@ -260,7 +273,7 @@ def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
 def test_a_name_in_the_file_that_is_none_is_named_with_what_was_meant(environ, write_file):
     write_file('jobs = 2\nmax_sise = "1G"\n[table]\nlog = "/x"\n')
     settings, said = problems_of(environ)
-    assert (settings.jobs, settings.max_size, settings.log) == (2, config.DEFAULT_MAX_SIZE, "")
+    assert (settings.jobs, settings.max_size, settings.log) == (2, DEFAULT_SIZE, "")
     assert said == [
         "`FILE` line 2: there is no setting `max_sise`; did you mean `max_size`?",
         "`FILE` line 3: there is no setting `table`",
@@ -293,7 +306,7 @@ def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
     os.makedirs(os.path.dirname(path))
     put(path)
     settings, said = problems_of(environ)
-    assert settings.max_size == config.DEFAULT_MAX_SIZE
+    assert settings.max_size == DEFAULT_SIZE
     assert said[0].startswith("`FILE`: cannot be read")
 
 
@@ -343,9 +356,9 @@ def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    paths = {variable: "sub/x" for variable, kind in config.SETTINGS.values() if kind == "path"}
-    settings = config.load({**environ, **paths})
-    assert settings.wrong_settings == "base_dir,dir,executor_dir,log,nvcc,stats_dir"
-    for name, (_, kind) in config.SETTINGS.items():
-        if kind == "path":
-            assert getattr(settings, name) == "" or os.path.isabs(getattr(settings, name))
+    paths = {name: row.variable for name, row in config.SETTINGS.items() if row.parse in PATHS}
+    settings = config.load({**environ, **dict.fromkeys(paths.values(), "sub/x")})
+    assert {"dir", "nvcc", "log"} <= paths.keys()
+    assert settings.wrong_settings == ",".join(sorted(paths))
+    for name in paths:
+        assert getattr(settings, name) == "" or os.path.isabs(getattr(settings, name))

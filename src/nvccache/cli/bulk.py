@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from nvccache.remote.service import Service
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
     Item = TypeVar("Item")
 

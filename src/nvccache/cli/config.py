@@ -17,7 +17,7 @@ from nvccache.escaping import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.config import Config
+    from nvccache.config import Config, Setting
 
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True, no_args_is_help=False)
@@ -111,16 +111,16 @@ def _in_file(path: str, name: str) -> object:
 
 
 def _warn_of_variable(name: str) -> None:
-    variable, _ = settings.SETTINGS[name]
+    variable = settings.SETTINGS[name].variable
     if variable in os.environ:
         warn(f"`{variable}` is set in the environment, which goes first")
 
 
 def _document(loaded: Config, path: str) -> dict[str, object]:
     shown = {}
-    for name, (variable, _) in settings.SETTINGS.items():
+    for name, row in settings.SETTINGS.items():
         value = _jsonable(name, getattr(loaded, name))
-        shown[name] = {"value": value, "origin": loaded.origins[name], "variable": variable}
+        shown[name] = {"value": value, "origin": loaded.origins[name], "variable": row.variable}
     problems = [{"setting": each.setting, "where": each.where, "text": each.text} for each in loaded.problems]
     return {
         "settings": shown,
@@ -140,23 +140,23 @@ def _show(loaded: Config) -> None:
     rows = [
         (
             name,
-            printable(_words(kind, our_settings.shown(name, getattr(loaded, name)))),
+            printable(_words(row, our_settings.shown(name, getattr(loaded, name)))),
             loaded.origins[name] + (", since what is set is wrong" if name in wrong else ""),
         )
-        for name, (_, kind) in settings.SETTINGS.items()
+        for name, row in settings.SETTINGS.items()
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, value, origin in rows:
         say(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}")
 
 
-def _words(kind: str, value: object) -> str:
+def _words(row: Setting, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if kind == "size" and isinstance(value, int):
+    if row.parse is settings.as_size and isinstance(value, int):
         return size_words(value) if value else "no limit"
-    if kind == "mask" and isinstance(value, int):
+    if row.parse is settings.as_mask and isinstance(value, int):
         return f"{value:03o}"
-    if kind in ("seconds", "least"):
+    if isinstance(value, float):
         return f"{value:g} s"
     return str(value or "-")

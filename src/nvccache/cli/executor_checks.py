@@ -8,13 +8,13 @@ import shutil
 import tempfile
 import time
 
-from nvccache import config
+from nvccache import config, endpoint
 from nvccache.cli import adding
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.since import moment
 from nvccache.real_nvcc import is_program
 from nvccache.remote.breaker import LONGEST, Breaker
-from nvccache.remote_execution import endpoint, faults, prefix, shipped
+from nvccache.remote_execution import faults, prefix, shipped
 from nvccache.remote_execution.client import Client
 from nvccache.remote_execution.executor import BREAKER
 from nvccache.remote_execution.faults import AwayError
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nvccache.config import Config
+    from nvccache.endpoint import Endpoint
     from nvccache.remote.breaker import Outage
-    from nvccache.remote_execution.endpoint import Endpoint
 
 _TOPIC = "executor"
 _ADVICE = {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from nvccache.config import Config
+    from nvccache.settings_file import Problem
 
 _LINE = re.compile(r"` line (\d+)$")
 OTHER_CACHES = ("ccache", "sccache")
@@ -35,7 +36,7 @@ def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Findin
             yield Finding(ODD, "settings", text, (detail,), (named, "unset NVCCACHE_DIR"))
 
 
-def _mend(problem: config.Problem) -> str:
+def _mend(problem: Problem) -> str:
     if problem.where.startswith("`NVCCACHE_"):
         return f"unset {shlex.quote(problem.where.strip('`'))}"
     line = _LINE.search(problem.where)

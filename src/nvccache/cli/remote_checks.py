@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from nvccache import remote_url
 from nvccache.cli import remote_status, remotes
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words
-from nvccache.remote import url
 from nvccache.store import directory
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
     if not settings.remote:
         return
     root = directory.of(settings)
-    for remote in url.parse(settings.remote):
+    for remote in remote_url.parse(settings.remote):
         status = remote_status.of(remote, root)
         yield _of_service(status)
         if remote.is_writable and not settings.readonly:

@@ -18,7 +18,7 @@ from nvccache.remote.service_error import ServiceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
 _NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is ours
 

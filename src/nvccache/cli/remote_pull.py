@@ -20,7 +20,7 @@ from nvccache.store.store import Store
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.cli.remotes import Chosen
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
 
 @click.command()

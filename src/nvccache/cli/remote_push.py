@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nvccache.cli.remotes import Chosen
     from nvccache.remote.service import Service
     from nvccache.remote.uploads import Item
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
 _LOCK_SECONDS = 660.0  # an uploader that lives ends sooner
 

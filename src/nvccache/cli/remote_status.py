@@ -17,7 +17,7 @@ from nvccache.remote.service_error import ServiceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
     from nvccache.store.directory import Directory
 
 _SECONDS = 5.0  # for an answer: a compile does not wait that long

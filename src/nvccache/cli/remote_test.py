@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nvccache.remote.service import Service
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
     from nvccache.store.directory import Directory
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
+from nvccache import remote_url
 from nvccache.cli import adding
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure
-from nvccache.remote import url
 from nvccache.store import directory as directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.remote.service import Service
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
     from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
@@ -84,7 +84,7 @@ def load() -> Chosen:
         raise Failure("no remote is set", HINT)
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
-    return Chosen(settings, url.parse(settings.remote))
+    return Chosen(settings, remote_url.parse(settings.remote))
 
 
 def service(remote: Remote, seconds: float = _SECONDS) -> Service:

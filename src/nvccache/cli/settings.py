@@ -32,8 +32,8 @@ def why_not_counted(settings: Config) -> str:
 
 def shown(name: str, value: object) -> object:
     """The value of a setting as it may be shown: a URL without its password."""
-    if name == "remote" and value:
-        from nvccache.remote import url
+    if config.SETTINGS[name].parse is config.as_remotes and value:
+        from nvccache import remote_url
 
-        return url.masked(str(value))
+        return remote_url.masked(str(value))
     return value

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import tomlkit
 
 _LARGEST = 1 << 20  # characters
-_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def change(path: str, name: str, value: str | None) -> bool:
@@ -107,11 +106,11 @@ def _parsed(path: str) -> tomlkit.TOMLDocument:
 
 def _typed(name: str, value: str) -> str | int | bool:
     """The value as TOML should have it; one that is wrong stays a word, and is refused by `_check`."""
-    kind = config.SETTINGS[name][1]
+    parse = config.SETTINGS[name].parse
     word = value.strip().lower()
-    if kind == "switch" and word in (*_ON, *_OFF):
-        return word in _ON
-    if kind == "count" and word.isdecimal() and len(word) < 10:
+    if parse is config.as_switch and word in (*config.ON, *config.OFF):
+        return word in config.ON
+    if parse is config.as_count and word.isdecimal() and len(word) < 10:
         return int(word)
     return value
 

@@ -147,7 +147,7 @@ def _calls(calls: dict[str, int]) -> list[str]:
 
 
 def _wrong_settings() -> dict[str, str]:
-    instead = {name: f"`{variable}` had a default's value" for name, (variable, _) in config.SETTINGS.items()}
+    instead = {name: f"`{row.variable}` had a default's value" for name, row in config.SETTINGS.items()}
     return {**instead, **outcomes.WRONG_SETTINGS}
 
 

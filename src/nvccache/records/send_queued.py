@@ -11,9 +11,9 @@ import contextlib
 import os
 import sys
 
-from nvccache import config
+from nvccache import config, remote_url
 from nvccache.records.transfer import Transfer
-from nvccache.remote import uploader, url
+from nvccache.remote import uploader
 from nvccache.store import directory
 from nvccache.store.directory import StoreError
 from nvccache.store.store import Store
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     root = directory.of(settings)
     transfer = Transfer(Store(root, is_readonly=True))
     with contextlib.suppress(OSError, StoreError):
-        uploader.serve(root, url.parse(settings.remote), transfer, os.environ, settings.log)
+        uploader.serve(root, remote_url.parse(settings.remote), transfer, os.environ, settings.log)
 
 
 if __name__ == "__main__":

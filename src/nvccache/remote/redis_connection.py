@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping, Sequence
 
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
     Command = tuple[bytes, ...]
     Reply = object  # bytes, int, a list of these, Refusal, or None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from nvccache.remote.redis_connection import Command, Reply
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
 _AT_ONCE = 1000  # names of a part of a list
 _LONGEST_IDLE = 1 << 32  # seconds

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, TypeVar
 
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
     Result = TypeVar("Result")
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
     Options = dict[str, str]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nvccache.config import Config
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
 _THREADS = 8  # in all
 _MOMENT = 0.1  # seconds for which a remote is waited for that comes before one that has answered
@@ -350,7 +350,7 @@ class Tier:
 
 def of(config: Config, environ: Mapping[str, str], say: Callable[[str], None] | None = None) -> Tier | None:
     """The remotes that the settings name; None where there are none."""
-    from nvccache.remote import url
+    from nvccache import remote_url
 
-    remotes = url.parse(config.remote)
+    remotes = remote_url.parse(config.remote)
     return Tier(remotes, environ, config.remote_timeout, say) if remotes else None

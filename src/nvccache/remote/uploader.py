@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from nvccache.remote.uploads import Item
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
     from nvccache.store.directory import Directory
 
     Tell = Callable[[int, int], None]

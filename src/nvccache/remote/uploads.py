@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nvccache.config import Config
-    from nvccache.remote.url import Remote
+    from nvccache.remote_url import Remote
 
     Item = tuple[str, str]  # bucket and key
 
@@ -80,9 +80,9 @@ class State:
 
 def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
     """Have what a call has published sent to every remote that is written to, and wait for nobody."""
-    from nvccache.remote import url
+    from nvccache import remote_url
 
-    remotes = url.parse(config.remote)
+    remotes = remote_url.parse(config.remote)
     root = directories.of(config)
     if enqueue(root, remotes, items):
         ensure_running(root, remotes, environ, config.log)

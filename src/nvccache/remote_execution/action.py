@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import platform
 
+from nvccache.endpoint import WORKER
 from nvccache.remote_execution import messages
 from nvccache.remote_execution.client import Blob
-from nvccache.remote_execution.endpoint import WORKER
 from nvccache.remote_execution.work import PLACE
 from nvccache.values import dataclass
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from nvccache.remote_execution.endpoint import Endpoint
+    from nvccache.endpoint import Endpoint
     from nvccache.remote_execution.work import Work
 
 # What a worker that has the tools itself says of them: the SHA-256 of each.

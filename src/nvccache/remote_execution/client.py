@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from nvccache.remote_execution.endpoint import Endpoint
+    from nvccache.endpoint import Endpoint
 
     Digest = tuple[str, int]  # SHA-256 and size
 

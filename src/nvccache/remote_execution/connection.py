@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from nvccache.remote_execution.endpoint import Endpoint
+    from nvccache.endpoint import Endpoint
 
 _PREFIX = "/build.bazel.remote.execution.v2."
 _loading = threading.Lock()

@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from nvccache.endpoint import Endpoint
     from nvccache.remote_execution.action import Described
-    from nvccache.remote_execution.endpoint import Endpoint
     from nvccache.remote_execution.work import Work
 
 OTHER_CLASS, CANNOT_RUN = 97, 98  # as worker/class_check.c ends

@@ -6,10 +6,10 @@ one for an engine that is left alone (remote/breaker.py).
 
 from __future__ import annotations
 
-from nvccache import log
+from nvccache import endpoint, log
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import endpoint, expectations, faults, work
+from nvccache.remote_execution import expectations, faults, work
 from nvccache.remote_execution.losses import Losses
 from nvccache.values import dataclass
 

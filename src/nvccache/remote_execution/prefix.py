@@ -33,8 +33,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nvccache.endpoint import Endpoint
     from nvccache.machine.process import Handle
-    from nvccache.remote_execution.endpoint import Endpoint
     from nvccache.remote_execution.shipped import ShippedTool
     from nvccache.remote_execution.work import Work
     from nvccache.store.store import Store

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.remote import uploads, url
+from nvccache import remote_url
+from nvccache.remote import uploads
 from nvccache.store.directory import Directory
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from support import servers_redis
@@ -89,7 +90,7 @@ def test_an_uploader_that_is_killed_loses_nothing(workspace: Workspace, silent: 
     workspace.write("a.cu", SOURCE)
     remote = f"redis://127.0.0.1:{silent}?prefix=k{silent},rw"
     workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_REMOTE_TIMEOUT="0.2")
-    (parsed,) = url.parse(remote)
+    (parsed,) = remote_url.parse(remote)
     root = Directory(str(workspace.cache))
     (name, _), *_ = uploads.pending(root, parsed.identity)
     items = uploads.read(root, name)

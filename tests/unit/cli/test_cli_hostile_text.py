@@ -11,11 +11,11 @@ import os
 import pytest
 
 from made_events import event
-from nvccache import config, outcomes
+from nvccache import config, outcomes, remote_url
 from nvccache.cli.names import COMMANDS
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
-from nvccache.remote import uploads, url
+from nvccache.remote import uploads
 from nvccache.store import event_line
 from nvccache.store.event_line import RemoteUse
 from nvccache.store.store import Store
@@ -101,7 +101,7 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
     state = uploads.State()
     state.fail(HOSTILE, HOSTILE)
-    uploads.write_state(cache.directory, url.parse(os.environ["NVCCACHE_REMOTE"])[0].identity, state)
+    uploads.write_state(cache.directory, remote_url.parse(os.environ["NVCCACHE_REMOTE"])[0].identity, state)
     path = config.config_file(os.environ)
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:

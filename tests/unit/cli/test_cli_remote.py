@@ -9,10 +9,11 @@ import time
 
 import pytest
 
+from nvccache import remote_url
 from nvccache.cli import bulk, remote_prune, remotes
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
-from nvccache.remote import breaker, envelope, service_error, uploads, url
+from nvccache.remote import breaker, envelope, service_error, uploads
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.store import store
@@ -41,7 +42,7 @@ def cache(cache_dir):
 @pytest.fixture
 def queued(cache):
     def queue():
-        (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+        (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
         assert uploads.enqueue(cache.directory, [remote], [item for item, _ in Transfer(cache).items()])
 
     return queue
@@ -103,7 +104,7 @@ def test_the_status_says_how_fast_it_answers_and_what_is_there(nvccache, far, ca
 
 
 def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch):
-    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     breaker.Breaker(remote.identity).trip("timeout", "no answer in time")
     fail("bad_credentials", "has")(monkeypatch)
     result = nvccache("remote", "status")
@@ -193,7 +194,7 @@ def test_a_right_that_is_missing_is_named(nvccache, far, monkeypatch, method, st
 @pytest.mark.parametrize(("rights", "is_left_for_writing"), [("", True), (",rw", False)])
 def test_what_passes_is_left_alone_no_longer(nvccache, far, cache, monkeypatch, rights, is_left_for_writing):
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{rights}")
-    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     state = uploads.State()
     state.refused_until = time.time() + 300
     uploads.write_state(cache.directory, remote.identity, state)
@@ -207,7 +208,7 @@ def test_what_passes_is_left_alone_no_longer(nvccache, far, cache, monkeypatch, 
 
 @pytest.mark.parametrize(("method", "is_left"), [("get", [True, True]), ("put", [False, True])])
 def test_what_does_not_pass_is_left_alone_on(nvccache, far, monkeypatch, method, is_left):
-    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
     for each in breakers:
         each.trip("unreachable", "no connection")
@@ -263,7 +264,7 @@ def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monk
 
 def test_push_heeds_no_outage(nvccache, far, cache, queued):
     """Whoever asks wants to know now."""
-    (remote,) = url.parse(os.environ["NVCCACHE_REMOTE"])
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     breaker.Breaker(remote.identity).trip("timeout", "no answer in time")
     queued()
     assert nvccache("remote", "push").exit_code == 0

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from made_events import event
-from nvccache import __version__, outcomes
+from nvccache import __version__, endpoint, outcomes, remote_url
 from nvccache.machine import slots
-from nvccache.remote import uploads, url
+from nvccache.remote import uploads
 from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import endpoint, faults
+from nvccache.remote_execution import faults
 from nvccache.remote_execution.executor import BREAKER
 from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store
@@ -273,7 +273,7 @@ def used_remote(cache_dir):
     second = event(outcomes.STAGE_HIT, remote=event_line.RemoteUse(2, 2, 1024, 0.5, ("timeout", "tls")))
     for call in (first, second):
         event_line.append(cache_dir, call)
-    (remote,) = url.parse("file:///nowhere,rw")
+    (remote,) = remote_url.parse("file:///nowhere,rw")
     uploads.enqueue(cache_dir, [remote], [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
     state = uploads.State()
     state.sent, state.bytes, state.dropped = 7, 4096, 1

@@ -13,12 +13,12 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 
 import fake_engine
 from fake_engine import FakeEngine
-from nvccache import config
+from nvccache import config, endpoint
 from nvccache.cli import adding, executor_checks, path_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import connection, endpoint, faults, shipped
+from nvccache.remote_execution import connection, faults, shipped
 from nvccache.remote_execution.executor import BREAKER
 from nvccache.remote_execution.faults import AwayError
 from unprivileged import read_only

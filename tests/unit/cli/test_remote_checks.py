@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from nvccache import config
+from nvccache import config, remote_url
 from nvccache.cli import adding, remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
-from nvccache.remote import breaker, uploads, url
+from nvccache.remote import breaker, uploads
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.store.directory import Directory
@@ -21,7 +21,7 @@ def far(tmp_path, monkeypatch, cache_dir):
     monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
     (tmp_path / "far").mkdir()
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
-    return url.parse(os.environ["NVCCACHE_REMOTE"])[0]
+    return remote_url.parse(os.environ["NVCCACHE_REMOTE"])[0]
 
 
 def found():

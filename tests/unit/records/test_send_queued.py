@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+from nvccache import remote_url
 from nvccache.records.transfer import Transfer
-from nvccache.remote import uploads, url
+from nvccache.remote import uploads
 from nvccache.store.store import Store
 
 
@@ -21,7 +22,7 @@ def test_what_a_call_has_made_gets_to_the_remote_by_itself(toolkit, tmp_path):
     toolkit.compile()
     cache = toolkit.store()
     text = f"file://{tmp_path}/far,rw"
-    remotes = url.parse(text)
+    remotes = remote_url.parse(text)
     items = [item for item, _ in Transfer(cache).items()]
     assert uploads.enqueue(cache.directory, remotes, items)
     environ = {**os.environ, "NVCCACHE_REMOTE": text, "NVCCACHE_DIR": "elsewhere"}
@@ -51,7 +52,7 @@ def test_a_cache_that_is_only_read_sends_nothing(toolkit, tmp_path, monkeypatch)
     toolkit.compile()
     cache = toolkit.store()
     text = f"file://{tmp_path}/far,rw"
-    uploads.enqueue(cache.directory, url.parse(text), [item for item, _ in Transfer(cache).items()])
+    uploads.enqueue(cache.directory, remote_url.parse(text), [item for item, _ in Transfer(cache).items()])
     monkeypatch.setattr(os, "nice", lambda _: 0)
     monkeypatch.setattr(send_queued.uploader, "_LINGER_SECONDS", 0.0)
     monkeypatch.setenv("NVCCACHE_REMOTE", text)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.remote import client_limits, url
+from nvccache import remote_url
+from nvccache.remote import client_limits
 from nvccache.remote.deadline import Pool
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import OwnLimitError
@@ -21,11 +22,11 @@ KEY = "ab" * 32
 NOBODY = {"HOME": "/nonexistent"}
 _ASK = """
 import os, resource, sys
-from nvccache.remote import url
+from nvccache import remote_url
 from nvccache.remote.tier import Tier
 import nvccache.remote.service, nvccache.remote.client_limits
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + int(sys.argv[2]),) * 2)
-asked = Tier(url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print, sys.argv[1])
+asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print, sys.argv[1])
 print(asked.get("blob", "ab" * 32, 1000), flush=True)
 os._exit(0)
 """
@@ -49,12 +50,12 @@ def test_few_descriptors_are_no_panic_on_standard_error(tmp_path: Path, more: in
 def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(OwnLimitError, match="no further thread"):
-        Service(url.parse("http://127.0.0.1:1")[0], NOBODY)
+        Service(remote_url.parse("http://127.0.0.1:1")[0], NOBODY)
 
 
 def test_a_tier_without_threads_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    asked = Tier(url.parse(f"file://{tmp_path}"), NOBODY, 5.0, None, str(tmp_path))
+    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NOBODY, 5.0, None, str(tmp_path))
     assert asked.get("blob", KEY, 1000) is None
     assert not asked.has("blob", KEY)
     assert asked.waited < 1.0

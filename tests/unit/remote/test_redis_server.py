@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from nvccache.remote import url
+from nvccache import remote_url
 from nvccache.remote.redis_server import RedisServer
 from nvccache.remote.service_error import OwnLimitError, ServiceError
 
@@ -33,7 +33,7 @@ class Fake:
 
     def server(self, user: str = "", query: str = "", timeout: float = 0.3) -> RedisServer:
         port = self._listener.getsockname()[1]
-        return RedisServer(url.parse(f"redis://{user}127.0.0.1:{port}/{query}")[0], {}, timeout)
+        return RedisServer(remote_url.parse(f"redis://{user}127.0.0.1:{port}/{query}")[0], {}, timeout)
 
     def close(self) -> None:
         for each in [self._listener, *self._open]:
@@ -186,7 +186,7 @@ def test_a_time_that_cannot_be_is_none(fake: Callable[..., Fake], idle: bytes) -
 
 
 def test_a_name_of_a_host_that_is_none() -> None:
-    server = RedisServer(url.parse(f"redis://{'a' * 70}.example")[0], {}, 1)
+    server = RedisServer(remote_url.parse(f"redis://{'a' * 70}.example")[0], {}, 1)
     assert word_of(server) == "unreachable"
 
 

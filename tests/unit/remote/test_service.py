@@ -13,8 +13,8 @@ import pytest
 
 import faulty_server
 from faulty_server import FaultyServer, says
-from nvccache import outcomes
-from nvccache.remote import service_error, service_options, url
+from nvccache import outcomes, remote_url
+from nvccache.remote import service_error, service_options
 from nvccache.remote.service import Service, ServiceError
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
@@ -26,7 +26,7 @@ MOST = 100_000
 
 def service(server: FaultyServer, kind: str = "http", timeout: float = 0.5) -> Service:
     text = f"{server.url}/p" if kind == "http" else f"s3://b/p?endpoint={server.url}"
-    return Service(url.parse(text)[0], NOBODY, timeout)
+    return Service(remote_url.parse(text)[0], NOBODY, timeout)
 
 
 def s3_error(status: int, code: str) -> faulty_server.Answer:
@@ -45,7 +45,7 @@ def test_credentials_are_for_the_host_of_the_url_alone() -> None:
     with FaultyServer(says(200, b"content")) as elsewhere:
         with FaultyServer(faulty_server.leads_to(f"http://localhost:{elsewhere.port}/x")) as server:
             text = server.url.replace("http://", "http://user:password@")
-            assert Service(url.parse(f"{text}/p")[0], NOBODY, 0.5).get(NAME, MOST) == b"content"
+            assert Service(remote_url.parse(f"{text}/p")[0], NOBODY, 0.5).get(NAME, MOST) == b"content"
         (first,), (second,) = server.requests, elsewhere.requests
         assert "authorization: Basic" in first and "authorization" not in second.lower()
 
@@ -141,7 +141,7 @@ def test_nobody_listens() -> None:
     for text in (f"{server.url}/p", f"redis://127.0.0.1:{server.port}"):
         began = time.monotonic()
         with pytest.raises(ServiceError) as raised:
-            Service(url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+            Service(remote_url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
         assert raised.value.word == "unreachable"
         assert time.monotonic() - began < 2
 
@@ -160,7 +160,7 @@ def test_no_encryption() -> None:
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(ServiceError) as raised:
             text = f"https://127.0.0.1:{listener.getsockname()[1]}/p"
-            Service(url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+            Service(remote_url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
         for connection in connections:
             connection.close()
     assert raised.value.word == "tls"
@@ -180,7 +180,7 @@ def test_body_without_end_is_given_up_at_what_is_allowed() -> None:
 
 def test_redis_that_is_none() -> None:
     with FaultyServer(faulty_server.writes_garbage) as server, pytest.raises(ServiceError):
-        Service(url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
+        Service(remote_url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
 
 
 def test_password_of_the_url_and_of_netrc(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_password_of_the_url_and_of_netrc(tmp_path: Path) -> None:
     (tmp_path / ".netrc").chmod(0o600)
     with FaultyServer(says(200, b"x")) as server:
         text = f"http://you:OTHER@127.0.0.1:{server.port}/p"
-        Service(url.parse(text)[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
-        Service(url.parse(f"{server.url}/p")[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
+        Service(remote_url.parse(text)[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
+        Service(remote_url.parse(f"{server.url}/p")[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
         sent = [base64.b64encode(words).decode() for words in (b"you:OTHER", b"me:SECRET")]
         assert [each in request for each, request in zip(sent, server.requests, strict=True)] == [True, True]
 
@@ -198,7 +198,7 @@ def test_refusal_with_a_password_is_no_absence() -> None:
     with FaultyServer(says(403)) as server:
         text = f"http://you:OTHER@127.0.0.1:{server.port}/p"
         with pytest.raises(ServiceError) as raised:
-            Service(url.parse(text)[0], NOBODY).get(NAME, MOST)
+            Service(remote_url.parse(text)[0], NOBODY).get(NAME, MOST)
     assert raised.value.word == "denied"
 
 
@@ -216,7 +216,7 @@ def test_refusal_with_a_password_is_no_absence() -> None:
 def test_bucket_is_asked_without_a_signature_where_there_is_none(
     environ: dict[str, str], query: str, is_signed: bool
 ) -> None:
-    _, options = service_options.of_reader(url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
+    _, options = service_options.of_reader(remote_url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
     assert ("skip_signature" not in options) == is_signed
     assert ("disable_ec2_metadata" in options) == ("ec2" not in query)
 
@@ -227,14 +227,14 @@ def test_credentials_in_files_of_the_tools(tmp_path: Path) -> None:
         ("s3://b", ".aws/credentials"),
         ("gs://b", ".config/gcloud/application_default_credentials.json"),
     ):
-        assert "skip_signature" in service_options.of_reader(url.parse(text)[0], environ)[1]
+        assert "skip_signature" in service_options.of_reader(remote_url.parse(text)[0], environ)[1]
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
-        assert "skip_signature" not in service_options.of_reader(url.parse(text)[0], environ)[1]
+        assert "skip_signature" not in service_options.of_reader(remote_url.parse(text)[0], environ)[1]
 
 
 def test_credentials_in_variables() -> None:
-    remote = url.parse("azblob://c?account=a")[0]
+    remote = remote_url.parse("azblob://c?account=a")[0]
     key = {"AZURE_STORAGE_KEY": "k"}
     assert service_options.of_reader(remote, key)[1]["account_key"] == "k"
     token = {"AZURE_STORAGE_SAS_TOKEN": "?t"}
@@ -247,9 +247,9 @@ def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
     monkeypatch.setitem(sys.modules, "opendal", None)
     with pytest.raises(ServiceError) as raised:
-        Service(url.parse("s3://b")[0], NOBODY)
+        Service(remote_url.parse("s3://b")[0], NOBODY)
     assert raised.value.word == "not_installed"
-    assert Service(url.parse(f"file://{tmp_path}/x")[0], NOBODY).get(NAME, 1) is None
+    assert Service(remote_url.parse(f"file://{tmp_path}/x")[0], NOBODY).get(NAME, 1) is None
 
 
 def test_webdav_server_that_wants_folders_made() -> None:
@@ -262,5 +262,5 @@ def test_webdav_server_that_wants_folders_made() -> None:
             says(404 if request.startswith("PROPFIND") else 201)(connection)
 
     with FaultyServer(answers) as server:
-        Service(url.parse(f"{server.url}/p,rw")[0], NOBODY).put("1/ab/x", b"")
+        Service(remote_url.parse(f"{server.url}/p,rw")[0], NOBODY).put("1/ab/x", b"")
         assert server.requests[-1].startswith("PUT")

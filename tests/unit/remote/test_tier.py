@@ -13,8 +13,8 @@ import pytest
 
 import faulty_server
 from faulty_server import FaultyServer, says
-from nvccache import config
-from nvccache.remote import envelope, tier, url
+from nvccache import config, remote_url
+from nvccache.remote import envelope, tier
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.remote.tier import Tier
@@ -41,7 +41,7 @@ class Place:
         SharedDirectory(place.removeprefix("file://")).put(envelope.name_of("blob", key), content)
 
     def tier(self, text: str, timeout: float = 0.5) -> Tier:
-        return Tier(url.parse(text), NOBODY, timeout, self.said.append, str(self.folder / "pool"))
+        return Tier(remote_url.parse(text), NOBODY, timeout, self.said.append, str(self.folder / "pool"))
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
         assert 0.4 < time.monotonic() - began < 1.5
         assert 0.4 < asked.waited < 1
         assert asked.counts[0].faults.keys() == {"timeout"}
-        outage = Breaker(url.parse(text)[0].identity, str(place.folder / "pool")).outage()
+        outage = Breaker(remote_url.parse(text)[0].identity, str(place.folder / "pool")).outage()
         assert outage is not None
         assert outage.word == "timeout"
         began = time.monotonic()
@@ -169,7 +169,7 @@ def test_absence_is_no_fault_and_bad_credentials_are(place: Place) -> None:
 
 
 def test_remote_that_is_back_is_asked_by_all(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    identity = url.parse(place.one)[0].identity
+    identity = remote_url.parse(place.one)[0].identity
     pool = str(place.folder / "pool")
     Breaker(identity, pool).trip("timeout", "")
     assert not place.tier(place.one).has("blob", KEYS[0])
@@ -202,9 +202,9 @@ def test_what_the_settings_name(place: Place) -> None:
 PROGRAM = """
 import sys
 import threading
-from nvccache.remote import url
+from nvccache import remote_url
 from nvccache.remote.tier import Tier
-asked = Tier(url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
+asked = Tier(remote_url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
 asked.prefetch([("blob", "%064x" % number, 1000) for number in range(20)])
 print("asking", flush=True)
 asked.get("blob", "%064x" % 0, 1000)
@@ -235,7 +235,7 @@ def test_interrupt_is_heard_while_waiting() -> None:
 
 def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
     with FaultyServer(faulty_server.is_silent) as server:
-        asked = Tier(url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
+        asked = Tier(remote_url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
         began = time.monotonic()
         threading.Timer(0.2, asked.close).start()
         assert asked.get("blob", KEYS[0], 1000) is None

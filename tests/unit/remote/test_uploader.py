@@ -8,9 +8,10 @@ import time
 
 import pytest
 
+from nvccache import remote_url
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
-from nvccache.remote import breaker, envelope, uploader, uploads, url
+from nvccache.remote import breaker, envelope, uploader, uploads
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
 from nvccache.store import store
@@ -57,7 +58,7 @@ def far(monkeypatch, tmp_path):
 
 @pytest.fixture
 def remote():
-    (made,) = url.parse("redis://nowhere:1,rw")
+    (made,) = remote_url.parse("redis://nowhere:1,rw")
     return made
 
 
@@ -301,7 +302,7 @@ def test_two_do_not_send_the_same(put, cache, remote, far, monkeypatch):
 
 def test_the_log_says_what_was_sent_and_no_password(put, cache, far, tmp_path, monkeypatch):
     monkeypatch.setattr(uploader, "_LINGER_SECONDS", 0.0)
-    (remote,) = url.parse("redis://me:sesame@nowhere:1,rw")
+    (remote,) = remote_url.parse("redis://me:sesame@nowhere:1,rw")
     cache.add_blob(keys.digest_bytes(BLOB), BLOB, compress=False)
     uploads.enqueue(cache.directory, [remote], [(store.BLOB, keys.digest_bytes(BLOB))])
     far.fault = ServiceError("full")
@@ -314,7 +315,7 @@ def test_the_log_says_what_was_sent_and_no_password(put, cache, far, tmp_path, m
 
 def test_a_directory_gets_what_another_machine_can_take(put, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
-    (remote,) = url.parse(f"file://{tmp_path}/shared,rw")
+    (remote,) = remote_url.parse(f"file://{tmp_path}/shared,rw")
     items = [(store.BLOB, keys.digest_bytes(content)) for content in (BLOB, LARGE)]
     put(BLOB, LARGE)
     uploads.enqueue(cache.directory, [remote], items)

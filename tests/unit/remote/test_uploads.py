@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from nvccache import remote_url
 from nvccache.machine import detached
-from nvccache.remote import breaker, uploads, url
+from nvccache.remote import breaker, uploads
 from nvccache.store import layout
 from nvccache.store.directory import Directory
 
@@ -27,7 +28,7 @@ def directory(root):
 
 @pytest.fixture
 def remotes(tmp_path):
-    return url.parse(f"file://{tmp_path}/one,rw file://{tmp_path}/two")
+    return remote_url.parse(f"file://{tmp_path}/one,rw file://{tmp_path}/two")
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_the_oldest_comes_first(directory, remotes):
 
 def _enqueue_many(path, text, start):
     for number in range(start, start + 50):
-        uploads.enqueue(path, url.parse(text), [("blob-v1", f"{number:064x}")])
+        uploads.enqueue(path, remote_url.parse(text), [("blob-v1", f"{number:064x}")])
 
 
 def test_processes_at_once_lose_nothing(directory, remotes, tmp_path):

@@ -52,7 +52,7 @@ def engine(certificates: Path, tmp_path: Path) -> Iterator[FakeEngine]:
 
 
 ASKING = """import sys
-from nvccache.remote_execution import endpoint
+from nvccache import endpoint
 from nvccache.remote_execution.client import Client
 from nvccache.remote_execution.faults import AwayError
 try:

@@ -18,7 +18,8 @@ from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 import fake_engine
 from fake_engine import FakeEngine
-from nvccache.remote_execution import client, endpoint, faults, messages
+from nvccache import endpoint
+from nvccache.remote_execution import client, faults, messages
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import CameBack, Work

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nvccache import endpoint
 from nvccache.machine import slots
-from nvccache.remote_execution import endpoint, executor, faults
+from nvccache.remote_execution import executor, faults
 from nvccache.remote_execution.executor import Executor, Settings
 from nvccache.remote_execution.losses import Losses
 from nvccache.store.store import Store

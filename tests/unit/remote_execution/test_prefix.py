@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from remote_execution.sent_work import NEEDS_CHECK, copying, sorting
 
+from nvccache import endpoint
 from nvccache.machine.process import Handle
-from nvccache.remote_execution import endpoint, faults
+from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.prefix import LauncherTry
 from nvccache.remote_execution.work import PLACE, CameBack, Work

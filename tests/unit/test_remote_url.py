@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache import config, wrong_settings
-from nvccache.remote import url
+from nvccache import config, remote_url, wrong_settings
 
 
-def only(text: str) -> url.Remote:
-    (remote,) = url.parse(text)
+def only(text: str) -> remote_url.Remote:
+    (remote,) = remote_url.parse(text)
     return remote
 
 
 def test_nothing() -> None:
-    assert url.parse(" \t") == []
+    assert remote_url.parse(" \t") == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_place(text: str, host: str, port: int, path: str) -> None:
 
 
 def test_several_in_order_and_their_rights() -> None:
-    first, second = url.parse("  s3://pr/x,rw\ts3://main ")
+    first, second = remote_url.parse("  s3://pr/x,rw\ts3://main ")
     assert (first.host, first.is_writable) == ("pr", True)
     assert (second.host, second.is_writable) == ("main", False)
 
@@ -121,7 +120,7 @@ def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) 
     assert sentence.startswith("`NVCCACHE_REMOTE`: ")
     assert sentence.endswith("; no remote is asked")
     assert "SECRET" not in sentence
-    assert "SECRET" not in url.masked(text)
+    assert "SECRET" not in remote_url.masked(text)
     assert settings.wrong_settings == "remote"
 
 
@@ -134,8 +133,8 @@ def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) 
     ],
 )
 def test_what_is_wrong_is_told_with_what_would_be_right(text: str, clause: str) -> None:
-    with pytest.raises(url.RemoteUrlError) as raised:
-        url.parse(text)
+    with pytest.raises(remote_url.RemoteUrlError) as raised:
+        remote_url.parse(text)
     assert str(raised.value) == clause
 
 

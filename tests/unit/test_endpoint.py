@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache import config
-from nvccache.remote_execution import endpoint
-from nvccache.remote_execution.endpoint import EndpointError
+from nvccache import config, endpoint
+from nvccache.endpoint import EndpointError
 
 
 def test_an_engine_has_host_port_and_options() -> None:
