@@ -85,7 +85,10 @@ def _names() -> list[str]:
         "CGROUPS": cgroups.MOUNT,
         "OWN_CGROUP": cgroups.OWN,
     }
+    gaps = {f"GAP_{name.upper()}": ord(letter) for name, letter in event_line.GAPS.items()}
     numbers = {
+        **gaps,
+        "GAP": ord(event_line.GAP),
         "KEY_LENGTH": keys.LENGTH,
         "LARGEST_RECORD": store.LARGEST_RECORD,
         "BLOB_SUMMED_FROM": store.SUMMED_FROM,

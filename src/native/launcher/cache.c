@@ -138,6 +138,7 @@ static int is_sound(struct record *record, uint64_t size)
     }
     record->strings = section(record, IN_STRINGS, &record->strings_size);
     return record->strings_size && !record->strings[0] && !record->strings[record->strings_size - 1] &&
+           (uint64_t)head->event + head->event_size < record->strings_size &&
            (uint64_t)head->output + head->output_size < record->strings_size &&
            (uint64_t)head->messages + head->messages_size < record->strings_size;
 }

@@ -118,23 +118,56 @@ static double seconds_since(const struct timespec *began)
     return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
 }
 
+/* Make the line of which Python has written all but what is known now, with a letter of GAPS in each gap. */
+static size_t make_line(const struct journal *journal, const struct call *call, const struct record *record, char **line)
+{
+    const struct replay_head *head = record->head;
+    const char *next = string(record, head->event), *end = next + head->event_size, *build = build_name();
+    uint64_t jobs = jobs_of_build(*build ? jobs_seen(journal, build) : 0);
+    double seconds = seconds_since(&call->since);
+    size_t length = 0;
+    FILE *made = open_memstream(line, &length);
+
+    if (!made)
+        return 0;
+    for (; next < end; next++) {
+        if (*next != GAP || next + 1 == end) {
+            fputc(*next, made);
+            continue;
+        }
+        switch (*++next) {
+        case GAP_STARTED:
+            fprintf(made, "%lld.%06ld", (long long)call->began.tv_sec, call->began.tv_nsec / 1000);
+            break;
+        case GAP_SECONDS:
+            fprintf(made, "%.6f", seconds);
+            break;
+        case GAP_PID:
+            fprintf(made, "%d", (int)getpid());
+            break;
+        case GAP_WALL_SAVED:
+            fprintf(made, "%.6f", ((double)head->wall_saved / 1e6 - seconds) / (double)jobs);
+            break;
+        case GAP_BUILD:
+            fputs(build, made);
+            break;
+        case GAP_JOBS:
+            fprintf(made, "%llu", (unsigned long long)jobs);
+            break;
+        }
+    }
+    return fclose(made) == 0 ? length : 0;
+}
+
 /* Record the call; a log that cannot be written is not worth a word. */
 void note_event(struct journal *journal, const struct call *call, const struct record *record)
 {
-    const struct replay_head *head = record->head;
-    const char *build = build_name();
-    uint64_t jobs = jobs_of_build(*build ? jobs_seen(journal, build) : 0);
-    double seconds = seconds_since(&call->since);
     struct stat status;
-    double saved = ((double)head->wall_saved / 1e6 - seconds) / (double)jobs;
-    char *line;
-    int length = asprintf(&line, "\n%lld.%06ld\t%.6f\t%s\t%d\t\t%s\t%.6f\t%s\t\t%s\t%llu%s\t.\n",
-                          (long long)call->began.tv_sec, call->began.tv_nsec / 1000, seconds, string(record, head->event),
-                          (int)getpid(), string(record, head->wrong_settings), saved, string(record, head->tool_saved),
-                          build, (unsigned long long)jobs, string(record, head->stages));
+    char *line = NULL;
+    size_t length = make_line(journal, call, record, &line);
 
     for (int try = 0; length > 0 && try < APPEND_TRIES; try++) {
-        if (write(journal->log, line, (size_t)length) != length || !is_too_late(journal, (size_t)length))
+        if (write(journal->log, line, length) != (ssize_t)length || !is_too_late(journal, length))
             break;
         close(journal->log);
         journal->log = open_log(journal->top, journal->mode, &status);

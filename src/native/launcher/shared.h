@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay-9"
+#define REPLAY_MAGIC "replay10"
 #define SUM 16
 #define DIGEST 32
 #define SUMMED_AFTER 24 /* bytes of a record */
@@ -29,9 +29,7 @@ struct replay_head {
     uint32_t boot;
     uint32_t journal;
     uint32_t event;
-    uint32_t wrong_settings;
-    uint32_t tool_saved;
-    uint32_t stages;
+    uint32_t event_size;
     uint32_t first;
     uint32_t rule;
     uint32_t output;
@@ -40,7 +38,7 @@ struct replay_head {
     uint32_t messages_size;
     struct replay_section sections[SECTIONS];
 };
-_Static_assert(sizeof(struct replay_head) == 224 + SECTIONS * sizeof(struct replay_section), "a gap");
+_Static_assert(sizeof(struct replay_head) == 216 + SECTIONS * sizeof(struct replay_section), "a gap");
 
 struct replay_file {
     uint64_t device;
@@ -77,7 +75,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define ELEMENT_SIZES {1, 4, 48, 4, 8, 4, 8, 8, 4, 4, 4, 40}
 
-#define REPLAY_BUCKET "replay-v9"
+#define REPLAY_BUCKET "replay-v10"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
@@ -89,6 +87,13 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define BOOT "/proc/sys/kernel/random/boot_id"
 #define CGROUPS "/sys/fs/cgroup"
 #define OWN_CGROUP "/proc/self/cgroup"
+#define GAP_STARTED 97
+#define GAP_SECONDS 98
+#define GAP_PID 99
+#define GAP_WALL_SAVED 100
+#define GAP_BUILD 101
+#define GAP_JOBS 102
+#define GAP 26
 #define KEY_LENGTH 64
 #define LARGEST_RECORD 67108864
 #define BLOB_SUMMED_FROM 2097152

@@ -16,7 +16,7 @@ from nvccache.cli.output import say, warn
 from nvccache.cli.replacing import replace_file
 from nvccache.plan import stages
 from nvccache.remote import uploads
-from nvccache.store import cachedir_tag, event_totals, eviction, sizes
+from nvccache.store import cachedir_tag, event_totals, eviction, layout
 from nvccache.store.directory import NoCacheError
 from nvccache.store.eviction import Usage
 
@@ -130,7 +130,7 @@ def _statistics(
     if with_sizes and usage:
         size["kinds"] = {
             kind: {"files": of_kind.files, "bytes": of_kind.bytes, "unpacked_bytes": of_kind.unpacked}
-            for kind, of_kind in sizes.by_kind(settings.dir).items()
+            for kind, of_kind in layout.by_kind(settings.dir).items()
         }
     return {
         "version": __version__,

@@ -15,7 +15,7 @@ from nvccache.store.event_line import HIT, Event
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TypedDict
+    from typing import Any, TypedDict
 
     class Rates(TypedDict):
         hits: int
@@ -171,7 +171,7 @@ def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
     return found
 
 
-def _remotes(remote: event_totals.RemoteTotals, uploads: dict[str, int]) -> list[str]:
+def _remotes(remote: dict[str, Any], uploads: dict[str, int]) -> list[str]:
     """What was asked of remotes and sent to them; nothing where there are none."""
     found = []
     if remote["calls"]:
@@ -187,7 +187,7 @@ def _remotes(remote: event_totals.RemoteTotals, uploads: dict[str, int]) -> list
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 
 
-def _executor(executor: event_totals.ExecutorTotals, outage: dict[str, object] | None) -> list[str]:
+def _executor(executor: dict[str, Any], outage: dict[str, object] | None) -> list[str]:
     """What became of stages that were sent to other machines; nothing where none was."""
     if not executor["sent"] and not outage:
         return []
@@ -210,7 +210,7 @@ def _executor(executor: event_totals.ExecutorTotals, outage: dict[str, object] |
     return [*found, *_reasons("why stages ran here that were sent", executor["reasons"], faults.SENTENCES)]
 
 
-def _in_vain(in_vain: event_totals.InVainTotals) -> list[str]:
+def _in_vain(in_vain: dict[str, Any]) -> list[str]:
     """What ran with a module id of its own, while nvcc's was not known, and had to run again."""
     if not in_vain["runs"]:
         return []
@@ -218,7 +218,7 @@ def _in_vain(in_vain: event_totals.InVainTotals) -> list[str]:
     return ["", f"{'in vain':<18}{runs} ran {seconds_words(in_vain['seconds'])} with a wrong module id"]
 
 
-def seconds_away(executor: event_totals.ExecutorTotals) -> dict[str, float]:
+def seconds_away(executor: dict[str, Any]) -> dict[str, float]:
     """The seconds that stages spent which came back, by what they were spent on."""
     return {
         "queue": executor["seconds_queued"],

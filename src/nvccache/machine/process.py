@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from nvccache.machine.pseudoterminal import Pseudoterminal
+    from nvccache.machine.terminals import Pseudoterminal
 
 
 class Completed:
@@ -333,7 +333,7 @@ def _descriptor_of(child: Child) -> int:
 
 
 def _terminal_like_ours() -> Pseudoterminal:
-    from nvccache.machine.pseudoterminal import Pseudoterminal
+    from nvccache.machine.terminals import Pseudoterminal
 
     return Pseudoterminal()
 

@@ -27,6 +27,7 @@ from nvccache.records import output_names
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
 from nvccache.store.directory import is_private
+from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -381,25 +382,21 @@ def _said(answer: CallResult, cache: Store) -> bytes | None:
 def _head(
     call: Call, input_record: InputRecord, answer: CallResult, config: Config, strings: Strings
 ) -> dict[str, int | bytes]:
-    quote = event_line.quote
-    product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
-    outcome = outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT
-    sources = event_line.text_of_sources(answer.sources)
-    event = "\t".join([outcome, "", quote(os.getcwd()), quote(product), sources, ""])
-    stages = "".join(f"\t{text}" for text in event_line.whole_texts(answer.stages))
-    texts = {
-        "boot": signatures.of_boot() if input_record.machine else "",
-        "journal": config.journal_root,
-        "event": event,
-        "wrong_settings": config.wrong_settings,
-        "tool_saved": f"{answer.seconds_saved:.6f}",
-        "stages": stages,
-    }
+    event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
+    event.directory, event.sources = os.getcwd(), answer.sources
+    event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
+    event.wrong_settings, event.tool_saved = config.wrong_settings, answer.seconds_saved
+    event.replayed = answer.stages
+    line = os.fsencode(event_line.replayed_line(event))
+    boot = signatures.of_boot() if input_record.machine else ""
     facts = {
         topic: bytes.fromhex(digest) for topic, _, digest in input_record.machine if topic in _OF_PROCESS
     }
     return {
-        **{name: strings.add(os.fsencode(text)) for name, text in texts.items()},
+        "boot": strings.add(os.fsencode(boot)),
+        "journal": strings.add(os.fsencode(config.journal_root)),
+        "event": strings.add(line),
+        "event_size": len(line),
         **{topic: facts.get(topic, b"") for topic in _OF_PROCESS},
         "wall_saved": round(answer.wall_seconds * 1e6),
         "log_mode": _log_mode(config),

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay-9"
+MAGIC = b"replay10"
 SUM = 16  # bytes of XXH3 in canonical form
 DIGEST = 32  # bytes of BLAKE3: values are kept as digests, since some are secret
 SUMMED_FROM = len(MAGIC) + SUM
@@ -49,10 +49,8 @@ HEAD = (
         "I",
     ),  # string: since which start of the machine it is the same one; empty where that is no matter
     ("journal", "I"),  # string: the directory in which calls are counted
-    ("event", "I"),  # string: fields of the event from the outcome to the cause, see event_line.py
-    ("wrong_settings", "I"),  # string, as are the next two
-    ("tool_saved", "I"),
-    ("stages", "I"),  # each behind a tab
+    ("event", "I"),  # string, whose length is told: event_line.replayed_line
+    ("event_size", "I"),
     ("first", "I"),  # how many words of the command line come before nvcc's arguments
     ("rule", "I"),  # 1 if the first product is a dependency file
     ("output", "I"),  # string, whose length is told: on the standard output, and on that for errors

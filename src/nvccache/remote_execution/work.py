@@ -49,7 +49,7 @@ class Costs:
     is_cached: bool = False  # whether the engine had the result
 
     def text(self) -> str:
-        """As the event log has it, see event_line.AWAY."""
+        """As the event log has it, see events.Away."""
         values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
         return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
 

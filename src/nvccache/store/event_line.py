@@ -1,13 +1,16 @@
-"""The event log's record of one call: appended by every call, without a lock.
+"""The event log's record of one call: what it consists of, and how every call appends one, without a lock.
 
-Part of the hot path; events.py reads the lines again, event_totals.py adds them up. A line is
+Part of the hot path; events.py reads logs, event_totals.py adds them up. A line is
 
-    started, seconds, outcome, reason, directory, product, sources, cause, pid, store fault, wrong settings,
-    wall saved, tool saved, remotes, build, jobs, stage*, `.`
+    the fields of Event, then those of each stage, `.`
 
-tab separated. Lists are separated by the unit separator: sources; what was asked of remotes (asked, found,
-bytes, seconds, faults), or nothing; each stage (kind, architecture, result, why, start, seconds, wall, slot,
-where, away, CPU seconds, seconds in vain). What would end a field or a line is percent-encoded.
+tab separated. The unit separator is between parts of a list, of a stage, and of what was asked of remotes.
+What would end a field or a line is percent-encoded.
+
+Event, RemoteUse and StageEvent are tables with a row for each fact: its name, its type, how it is written and
+read, what it is where it is not told, and the counter of the totals that it adds to. **A new fact is a row at
+the end of its table**, of Event one whose text has no unit separator: in a line that was written without it,
+it has its default, and who reads a line with more facts than it knows passes these over.
 """
 
 from __future__ import annotations
@@ -17,92 +20,181 @@ import os
 from nvccache.store import directory
 from nvccache.store.directory import Directory, StrangeFileError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    R = TypeVar("R", bound="Record")
+
 FOLDER = "journal"
 LOG = "calls-v6.log"
 CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
 LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
 SEPARATOR = "\x1f"
+GAP = "\x1a"  # stands before a letter of GAPS, in a line that the launcher completes
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
 LOCAL = "local"  # where a stage ran that ran here
-# Of a stage that ran on another machine, with blanks between them: seconds in the queue, of sending, running
-# and fetching; bytes sent and fetched; whether the engine had the result, 1 or 0.
-AWAY = ("queue", "send", "run", "fetch", "sent_bytes", "fetched_bytes", "is_cached")
 APPEND_TRIES = 5
 TAIL = 1 << 13  # bytes of log: some calls
-BUILD_FIELD = 14  # of a line, counted from 0; the next one is that of its jobs
 _LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
 _MOST_SOURCES = 32
-_SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F"}
+_SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F", GAP: "%1A"}
+_LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 
 
 class SecondNameError(StrangeFileError):
     """A log has a name outside the cache as well, as in a backup made of hard links."""
 
 
-class StageEvent:
-    """What became of one stage of a call. Seconds are wall-clock seconds, but for `cpu`.
+class Field:
+    """One fact of an event, a row of the tables below.
 
-    `result` is HIT, RAN, FAILED, or SHARED where another process ran it meanwhile; `why` is a clause that
-    says why it was not found. It began `start` seconds after the call. `seconds` were spent by the tool, or
-    saved, and `cpu` on a CPU, 0 where that is not known; `wall` is its share of the time during which tools
-    of the call that ran it did (stage_clock.py). `slot` is the job slot, or -1; `where` it ran is LOCAL, an
-    executor as it is shown, or empty for a hit. `away` is what it cost there (AWAY), or why it ran here
-    though it was sent, a word of remote_execution/faults.py. `in_vain` are seconds for which its tool ran
-    before with a module id that was not nvcc's.
+    `write` makes its text, and `read` its value again, or raises ValueError. `adds` is a counter of
+    event_totals.py: a number itself is added, and of words one to the counter of each; `default` says which
+    it is. `gap` marks what only the launcher knows of a call that it replays.
     """
 
-    __slots__ = (
-        "architecture",
-        "away",
-        "cpu",
-        "in_vain",
-        "kind",
-        "result",
-        "seconds",
-        "slot",
-        "start",
-        "wall",
-        "where",
-        "why",
-    )
+    __slots__ = ("adds", "default", "gap", "name", "read", "write")
 
     def __init__(
-        self,
-        kind: str,
-        result: str,
-        seconds: float,
-        wall: float = 0.0,
-        architecture: str = "",
-        cpu: float = 0.0,
+        self, kind: tuple[Callable[[Any], str], Callable[[str], Any]], default: object, adds: str, gap: bool
     ) -> None:
-        self.kind = kind
-        self.architecture = architecture
-        self.result = result
-        self.why = ""
-        self.start = 0.0
-        self.seconds = seconds
-        self.wall = wall
-        self.cpu = cpu
-        self.slot = -1
-        self.where = "" if result in (HIT, SHARED) else LOCAL
-        self.away = ""
-        self.in_vain = 0.0
+        self.write, self.read = kind
+        self.default = default  # or a function that makes it
+        self.adds = adds
+        self.gap = gap
 
-    @property
-    def is_hit(self) -> bool:
-        return self.result in (HIT, SHARED)
-
-    @property
-    def cost(self) -> float:
-        """What its tool takes: others that run meanwhile make its seconds more, and not those of a CPU."""
-        return self.cpu or self.seconds
+    def __set_name__(self, _: type, name: str) -> None:
+        self.name = name
 
 
-class RemoteUse:
-    """What a call asked of remotes: for how many names, how many of these were found, the bytes received, the
-    seconds waited for them, and words of outcomes.REMOTE_FAULTS for what went wrong, each once."""
+class Record:
+    """What has the fields of a table. LEAST are how many of them lines of any version have."""
 
-    __slots__ = ("asked", "bytes", "faults", "found", "seconds")
+    __slots__ = ()
+    FIELDS: tuple[Field, ...] = ()
+    READERS: tuple[tuple[str, Callable[[str], Any]], ...] = ()  # of these: a log has a million of them
+    LEAST = 0
+
+    def clear(self, known: int = 0) -> None:
+        """Set all fields but the first ones to their defaults."""
+        for field in self.FIELDS[known:]:
+            setattr(self, field.name, field.default() if callable(field.default) else field.default)
+
+    def texts(self) -> list[str]:
+        return [field.write(getattr(self, field.name)) for field in self.FIELDS]
+
+    @classmethod
+    def of(cls: type[R], texts: Sequence[str]) -> R:
+        """The inverse of `texts`; raises ValueError."""
+        if len(texts) < cls.LEAST:
+            raise ValueError(texts)
+        made = cls.__new__(cls)
+        made.clear(known=len(texts))
+        for (name, read), text in zip(cls.READERS, texts, strict=False):
+            setattr(made, name, read(text))
+        return made
+
+
+def table(made: type[R]) -> type[R]:
+    """The class with its rows in FIELDS, and slots for them and for what it names in `further`."""
+    rows = tuple(value for value in vars(made).values() if isinstance(value, Field))
+    namespace = {name: value for name, value in vars(made).items() if value not in rows}
+    for name in ("__dict__", "__weakref__"):
+        namespace.pop(name, None)
+    further = namespace.pop("further", ())
+    namespace |= {"FIELDS": rows, "READERS": tuple((row.name, row.read) for row in rows)}
+    namespace["__slots__"] = (*(row.name for row in rows), *further)
+    return type(made.__name__, (Record,), namespace)
+
+
+def row(
+    kind: tuple[Callable[[Any], str], Callable[[str], Any]],
+    default: object = "",
+    adds: str = "",
+    gap: bool = False,
+) -> Any:
+    """A row of a table, whose value is of the type that its annotation says."""
+    return Field(kind, default, adds, gap)
+
+
+def quote(text: str) -> str:
+    """A text as it stands in a line."""
+    for special, code in _SPECIAL.items():
+        if special in text:
+            text = text.replace(special, code)
+    return text
+
+
+def _unquoted(text: str) -> str:
+    if "%" in text:
+        for special, code in reversed(_SPECIAL.items()):  # the percent sign last
+            text = text.replace(code, special)
+    return text
+
+
+def _number(text: str, largest: float = _LARGEST_SECONDS) -> float:
+    """Raises ValueError for what cannot be a time, nan included: it would swallow every sum."""
+    value = float(text)
+    if not -largest < value < largest:
+        raise ValueError(text)
+    return value
+
+
+def _moment(text: str) -> float:
+    """No call began before 1970, and `--since` would see it as little as the report does."""
+    if (value := _number(text, _LARGEST_TIME)) < 0:
+        raise ValueError(text)
+    return value
+
+
+def _amount(text: str) -> float:
+    return _number(text, _LARGEST_BYTES)
+
+
+def _integer(text: str) -> int:
+    return int(text[:20])
+
+
+def _result(text: str) -> str:
+    if text not in (HIT, RAN, FAILED, SHARED):
+        raise ValueError(text)
+    return text
+
+
+# Of each kind of fact how it is written and how it is read.
+WORD = (str, str)
+WORDS = (",".join, lambda text: tuple(word for word in text.split(",") if word))
+TEXT = (quote, _unquoted)
+CLAUSE = (lambda text: quote(text[:_LONGEST_CLAUSE]), _unquoted)
+TEXTS = (
+    lambda texts: SEPARATOR.join(map(quote, texts[:_MOST_SOURCES])),
+    lambda text: list(map(_unquoted, text.split(SEPARATOR))) if text else [],
+)
+SECONDS = ("{:.6f}".format, _number)
+MOMENT = ("{:.6f}".format, _moment)  # a Unix time
+INTEGER = (str, _integer)
+AT_LEAST_ONE = (str, lambda text: max(1, _integer(text)))
+COUNT = (str, lambda text: int(_amount(text)))
+AMOUNT = (str, _amount)
+RESULT = (str, _result)
+REMOTE = (
+    lambda use: SEPARATOR.join(use.texts()) if use else "",
+    lambda text: RemoteUse.of(text.split(SEPARATOR)) if text else None,
+)
+
+
+@table
+class RemoteUse(Record):
+    """What a call asked of remotes."""
+
+    LEAST = 5
+    asked: int = row(COUNT, 0, "remote.asked")  # names
+    found: int = row(COUNT, 0, "remote.found")  # of these
+    bytes: int = row(COUNT, 0, "remote.bytes_received")
+    seconds: float = row(SECONDS, 0.0, "remote.seconds_waited")
+    faults: tuple[str, ...] = row(WORDS, (), "remote.faults")  # of outcomes.REMOTE_FAULTS, each once
 
     def __init__(
         self, asked: int, found: int, size: int, seconds: float, faults: tuple[str, ...] = ()
@@ -114,64 +206,102 @@ class RemoteUse:
         self.faults = faults
 
 
-class Event:
-    """What became of one call. Seconds are wall-clock seconds, `started` is a Unix time.
+@table
+class StageEvent(Record):
+    """What became of one stage of a call. Seconds are wall-clock seconds, but for `cpu`."""
 
-    `reason` is why it was a bypass, or `outcomes.LINKED`. `sources` are the inputs as they were typed;
-    `product` is the absolute path of what the call makes, empty where that is not known; `cause` is why the
-    call was not replayed, a clause. `wall_saved` is by how much the build became shorter: what the stages
-    that did not run took of the wall clock when they ran, less what nvccache itself took, divided by `jobs`,
-    those of the `build` that share the clock (machine/callers.py). `tool_saved` is what their tools took.
-    `store_fault` is a
-    word of outcomes.STORE_FAULTS, or empty. `wrong_settings` names the settings that are wrong, so that
-    their defaults were in force, with commas between them. `remote` is None where no remote was asked.
-    `replayed` are further stages, as texts.
-    """
+    LEAST = 12
+    kind: str = row(WORD)
+    architecture: str = row(WORD)
+    result: str = row(RESULT)  # SHARED where another process ran it meanwhile
+    why: str = row(CLAUSE)  # why it was not found
+    start: float = row(SECONDS, 0.0)  # after that of the call
+    seconds: float = row(SECONDS, 0.0)  # spent by the tool, or saved
+    wall: float = row(SECONDS, 0.0)  # its share of the time in which tools of its call ran (stage_clock.py)
+    slot: int = row(INTEGER, -1)  # the job slot, or -1
+    where: str = row(WORD)  # LOCAL, an executor as it is shown, or empty for a hit
+    # What it cost there (events.Away), or why it ran here though it was sent, of remote_execution/faults.py.
+    away: str = row(WORD)
+    cpu: float = row(SECONDS, 0.0)  # seconds on a CPU, 0 where that is not known
+    # For which its tool ran before with a module id that was not nvcc's.
+    in_vain: float = row(SECONDS, 0.0, "in_vain.seconds")
 
-    __slots__ = (
-        "build",
-        "cause",
-        "directory",
-        "jobs",
-        "outcome",
-        "pid",
-        "product",
-        "reason",
-        "remote",
-        "replayed",
-        "seconds",
-        "sources",
-        "stages",
-        "started",
-        "store_fault",
-        "tool_saved",
-        "wall_saved",
-        "wrong_settings",
-    )
+    def __init__(
+        self,
+        kind: str,
+        result: str,
+        seconds: float,
+        wall: float = 0.0,
+        architecture: str = "",
+        cpu: float = 0.0,
+    ) -> None:
+        self.clear()
+        self.kind = kind
+        self.architecture = architecture
+        self.result = result
+        self.seconds = seconds
+        self.wall = wall
+        self.cpu = cpu
+        self.where = "" if result in (HIT, SHARED) else LOCAL
 
-    def __init__(self, outcome: str, reason: str = "", started: float = 0.0) -> None:
-        self.started = started
-        self.seconds = 0.0
+    @property
+    def is_hit(self) -> bool:
+        return self.result in (HIT, SHARED)
+
+    @property
+    def cost(self) -> float:
+        """What its tool takes: others that run meanwhile make its seconds more, and not those of a CPU."""
+        return self.cpu or self.seconds
+
+
+@table
+class Event(Record):
+    """What became of one call. Seconds are wall-clock seconds."""
+
+    LEAST = 16
+    further = ("stages", "replayed")
+    started: float = row(MOMENT, 0.0, gap=True)
+    seconds: float = row(SECONDS, 0.0, "seconds", gap=True)
+    outcome: str = row(WORD, adds="calls")
+    reason: str = row(WORD)  # why it was a bypass, or `outcomes.LINKED`
+    directory: str = row(TEXT)
+    product: str = row(TEXT)  # the absolute path of what the call makes, empty where that is not known
+    sources: list[str] = row(TEXTS, list)  # the inputs as they were typed
+    cause: str = row(CLAUSE)  # why the call was not replayed
+    pid: int = row(INTEGER, os.getpid, gap=True)
+    store_fault: str = row(WORD, adds="store_faults")  # of outcomes.STORE_FAULTS, or empty
+    # The settings that are wrong, so that their defaults were in force, with commas between them.
+    wrong_settings: str = row(WORD, adds="wrong_settings")
+    # By how much the build became shorter: what the stages that did not run took of the wall clock when they
+    # ran, less what nvccache itself took, divided by `jobs`.
+    wall_saved: float = row(SECONDS, 0.0, "wall_seconds_saved", gap=True)
+    tool_saved: float = row(SECONDS, 0.0, "seconds_saved")  # what the tools of these stages took
+    remote: RemoteUse | None = row(REMOTE, None)  # None where no remote was asked
+    build: str = row(WORD, gap=True)  # see machine/callers.py, as of the next
+    jobs: int = row(AT_LEAST_ONE, 1, gap=True)  # of the build, that share the clock
+
+    stages: list[StageEvent]
+    replayed: list[str]  # further stages, as texts
+
+    def __init__(self, outcome: str = "", reason: str = "", started: float = 0.0) -> None:
+        self.clear()
         self.outcome = outcome
         self.reason = reason
-        self.directory = ""
-        self.product = ""
-        self.sources: list[str] = []
-        self.cause = ""
-        self.pid = os.getpid()
-        self.store_fault = ""
-        self.wrong_settings = ""
-        self.wall_saved = 0.0
-        self.tool_saved = 0.0
-        self.build = ""
-        self.jobs = 1
-        self.remote: RemoteUse | None = None
-        self.stages: list[StageEvent] = []
-        self.replayed: list[str] = []
+        self.started = started
+
+    def clear(self, known: int = 0) -> None:
+        Record.clear(self, known)
+        self.stages = []
+        self.replayed = []
 
     @property
     def ended(self) -> float:
         return self.started + self.seconds
+
+
+# The letters of what only the launcher knows, in a line that it completes.
+GAPS = {name: chr(97 + at) for at, name in enumerate(field.name for field in Event.FIELDS if field.gap)}
+BUILD_FIELD = [field.name for field in Event.FIELDS].index("build")  # the next one is that of its jobs
 
 
 def append(place: str | Directory, event: Event) -> None:
@@ -225,66 +355,35 @@ def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
 
 
 def line_of(event: Event) -> bytes:
-    """The line of an event. Its leading newline and its last field keep one that was torn by a full disk
-    from spoiling its neighbour, or from being read as a shorter one."""
-    fields = [
-        f"{event.started:.6f}",
-        f"{event.seconds:.6f}",
-        event.outcome,
-        event.reason,
-        quote(event.directory),
-        quote(event.product),
-        text_of_sources(event.sources),
-        quote(event.cause[:_LONGEST_CLAUSE]),
-        str(event.pid),
-        event.store_fault,
-        event.wrong_settings,
-        f"{event.wall_saved:.6f}",
-        f"{event.tool_saved:.6f}",
-        _text_of_remote(event.remote) if event.remote else "",
-        event.build,
-        str(event.jobs),
-    ]
-    fields += map(_text_of_stage, event.stages)
-    fields += whole_texts(event.replayed)
-    return ("\n" + "\t".join(fields) + "\t.\n").encode(errors="surrogateescape")
+    return _line(event.texts(), event).encode(errors="surrogateescape")
 
 
-def text_of_sources(sources: list[str]) -> str:
-    return SEPARATOR.join(map(quote, sources[:_MOST_SOURCES]))
+def replayed_line(event: Event) -> str:
+    """The line of the calls that the launcher replays, with gaps for what only it knows."""
+    texts = zip(event.FIELDS, event.texts(), strict=True)
+    return _line([GAP + GAPS[field.name] if field.gap else text for field, text in texts], event)
 
 
-def whole_texts(stages: list[str]) -> list[str]:
-    """Stages as texts, without what would be no field of a line."""
-    return [text for text in stages if "\t" not in text and "\n" not in text]
+def _line(texts: list[str], event: Event) -> str:
+    """A line. Its leading newline and its last field keep one that was torn by a full disk from spoiling its
+    neighbour, or from being read as a shorter one."""
+    stages = [*map(_text_of_stage, event.stages), *filter(_is_field, event.replayed)]
+    return "\n" + "\t".join([*texts, *stages, ".\n"])
+
+
+def _is_field(text: str) -> bool:
+    return not ("\t" in text or "\n" in text or GAP in text)
 
 
 def text_of_hit(stage: StageEvent) -> str:
     """A stage as it is in the events of the calls that replay it."""
-    hit = StageEvent(stage.kind, HIT, stage.seconds, stage.wall, stage.architecture, stage.cpu)
-    return _text_of_stage(hit)
-
-
-def quote(text: str) -> str:
-    """A text as it stands in a line."""
-    for special, code in _SPECIAL.items():
-        if special in text:
-            text = text.replace(special, code)
-    return text
-
-
-def _text_of_remote(use: RemoteUse) -> str:
-    numbers = f"{use.asked}\x1f{use.found}\x1f{use.bytes}\x1f{use.seconds:.6f}"
-    return f"{numbers}\x1f{','.join(use.faults)}"
+    return _text_of_stage(
+        StageEvent(stage.kind, HIT, stage.seconds, stage.wall, stage.architecture, stage.cpu)
+    )
 
 
 def _text_of_stage(stage: StageEvent) -> str:
-    why = quote(stage.why[:_LONGEST_CLAUSE])
-    return (
-        f"{stage.kind}\x1f{stage.architecture}\x1f{stage.result}\x1f{why}\x1f{stage.start:.6f}\x1f"
-        f"{stage.seconds:.6f}\x1f{stage.wall:.6f}\x1f{stage.slot}\x1f{stage.where}\x1f{stage.away}\x1f"
-        f"{stage.cpu:.6f}\x1f{stage.in_vain:.6f}"
-    )
+    return SEPARATOR.join(stage.texts())
 
 
 def _append_line(root: Directory, line: bytes) -> bool:

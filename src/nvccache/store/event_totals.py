@@ -1,10 +1,11 @@
-"""The totals: what all calls so far add up to, folded from the event log by whoever reads them.
+"""The totals: what all calls so far add up to.
 
     $NVCCACHE_DIR/journal/
       totals-v1.json         named counters, the log folded last, and since when is counted
 
-A fold takes the log out of use, adds it to the totals and keeps it for events.py, which draws the rest of the
-folder. Owns the counters and the format of their file; knows nothing of how an outcome came about.
+A call that finds the log large folds it: takes it out of use, adds it to the totals and keeps it for
+events.py, which draws the rest of the folder. Whoever reads the counts adds what is not in the totals yet,
+and writes nothing. Owns the format of the totals, and the sums that no single row of a table makes.
 """
 
 from __future__ import annotations
@@ -17,16 +18,14 @@ from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store import events
 from nvccache.store.directory import Directory, StrangeFileError
-from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, open_log
-from nvccache.store.events import FOLDING, FORMER_LOG, KEPT, LARGEST_LOG, JournalError, cause, names, where
+from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, Record, RemoteUse, StageEvent, open_log
+from nvccache.store.events import KEPT, LARGEST_LOG, Away, JournalError, cause, names, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
-    from typing import TypedDict
-
-    from nvccache.store.event_line import RemoteUse, StageEvent
+    from typing import Any, TypedDict
 
     class StageTotals(TypedDict):
         hit: int
@@ -35,41 +34,15 @@ if TYPE_CHECKING:
         seconds: float
         seconds_saved: float
 
-    class RemoteTotals(TypedDict):
-        calls: int
-        asked: int
-        found: int
-        bytes_received: int
-        seconds_waited: float
-        faults: dict[str, int]
-
-    class ExecutorTotals(TypedDict):
-        sent: int
-        came_back: int
-        from_action_cache: int
-        ran_here: int
-        reasons: dict[str, int]
-        seconds_queued: float
-        seconds_sending: float
-        seconds_running: float
-        seconds_fetching: float
-        seconds_saved: float
-        bytes_sent: int
-        bytes_received: int
-
-    class InVainTotals(TypedDict):
-        runs: int
-        seconds: float
-
     class Totals(TypedDict):
         calls: dict[str, int]
         bypass_reasons: dict[str, int]
         store_faults: dict[str, int]
         wrong_settings: dict[str, int]
         stages: dict[str, StageTotals]
-        remote: RemoteTotals
-        executor: ExecutorTotals
-        in_vain: InVainTotals
+        remote: dict[str, Any]
+        executor: dict[str, Any]
+        in_vain: dict[str, Any]
         seconds_saved: float
         wall_seconds_saved: float
         seconds: float
@@ -79,18 +52,44 @@ if TYPE_CHECKING:
 _TOTALS = "totals-v1.json"
 # Of the counters those that are no sums: when the first call counted began, and when they were set to zero.
 _FIRST, _ZEROED = "first", "zeroed"
-_SNAPSHOT_TRIES = 5
+_SNAPSHOT_TRIES = 50  # a fold comes between once in a MiB of log
 _LOCK_SECONDS = 10.0
 _LARGEST_TOTALS = 1 << 24
 _MOST_KEPT = 1 << 25  # bytes of events
+_TABLES: tuple[type[Record], ...] = (RemoteUse, Away, StageEvent, Event)
+# All counters but those of kinds of stages, each with the type of its sum; of words each has a counter.
+_COUNTERS: dict[str, type] = {
+    "calls": str,
+    "bypass_reasons": str,
+    "remote.calls": int,
+    "executor.sent": int,
+    "executor.came_back": int,
+    "executor.ran_here": int,
+    "executor.reasons": str,
+    "executor.seconds_running": float,
+    "executor.seconds_saved": float,
+    "in_vain.runs": int,
+    **{
+        field.adds: type(field.default) if isinstance(field.default, (int, float)) else str
+        for record in _TABLES
+        for field in record.FIELDS
+        if field.adds
+    },
+}
+_ADDING = {record: [(field.name, field.adds) for field in record.FIELDS if field.adds] for record in _TABLES}
+_OF_A_STAGE = {"hit": int, "miss": int, "replayed": int, "seconds": float, "seconds_saved": float}
 
 
 def read(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
-    """What all calls add up to, and of these kinds of stages, new lines folded in; raises JournalError.
+    """What all calls add up to, and of these kinds of stages; raises JournalError.
 
-    Where nothing may be written the sum is made without folding. A missing journal is all zeros.
+    Nothing is written. A missing journal is all zeros.
     """
-    return _totals(_counters(directories.at(place)), stages)
+    root = directories.at(place)
+    try:
+        return _totals(_counters(root), stages)
+    except OSError as error:
+        raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
 def nothing(stages: Iterable[str] = ()) -> Totals:
@@ -110,6 +109,8 @@ def reset(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
             _write_totals(root, folded, {_FIRST: now, _ZEROED: now})
             return _totals(counters, stages)
     except OSError as error:
+        if isinstance(error.__context__, PermissionError):
+            error = error.__context__  # there is no lock, since none may be made
         raise JournalError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
 
 
@@ -134,7 +135,7 @@ def fold(place: str | Directory) -> None:
 
 def is_current(name: str) -> bool:
     """Whether a file of the log's folder is one that this version reads."""
-    return name in (FORMER_LOG, LOG, _TOTALS) or name.startswith((FOLDING, KEPT))
+    return name in (LOG, _TOTALS) or name.startswith(KEPT)
 
 
 def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
@@ -143,19 +144,6 @@ def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
     for event in found:
         _add(counters, event)
     return _totals(counters, stages)
-
-
-def _counters(root: Directory) -> dict[str, float]:
-    if any(name in (FORMER_LOG, LOG) or name.startswith(FOLDING) for name in names(root)):
-        try:
-            with _lock(root, _LOCK_SECONDS):
-                return _fold(root)[1]
-        except OSError:  # read-only or locked for too long: read without folding
-            pass
-    try:
-        return _snapshot(root)
-    except OSError as error:
-        raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
 def _lock(root: Directory, seconds: float) -> AbstractContextManager[object]:
@@ -169,33 +157,38 @@ def _fold(root: Directory) -> tuple[str, dict[str, float]]:
     """Add every complete line to the totals; the lock must be held. Raises OSError.
 
     Returns the name of the log folded last, and the counters. That name is written with the counters in
-    one file, so a fold that is killed before it removes the log does not count it twice.
+    one file, so what a fold that was killed did not come to add is added by the next one, and once.
     """
     folded, counters = _read_totals(root)
-    for log in (FORMER_LOG, LOG):
-        with contextlib.suppress(FileNotFoundError):
-            if root.status(f"{FOLDER}/{log}").st_size:
-                root.rename(f"{FOLDER}/{log}", f"{FOLDING}{time.time_ns():x}-{os.getpid():x}.log")
-    for name in names(root):
-        if not name.startswith(FOLDING):
-            continue
-        if name != folded:
-            lines = _close_log(root, name)
-            _add_lines(counters, lines)
-            folded = name
-            _write_totals(root, folded, counters)
-        _keep(root, name)
+    with contextlib.suppress(FileNotFoundError):
+        if root.status(f"{FOLDER}/{LOG}").st_size:
+            root.rename(f"{FOLDER}/{LOG}", _name_after(folded))
+    new = _not_in(folded, names(root))
+    for name in new:
+        _add_lines(counters, _close_log(root, name))
+        folded = name
+    if new:
+        _write_totals(root, folded, counters)
     _drop_oldest(root)
     return folded, counters
 
 
-def _keep(root: Directory, name: str) -> None:
-    """Keep a log for who asks about single calls; under its old name it would be counted again."""
+def _name_after(folded: str) -> str:
+    """A name for a log after that of the log folded last, even under a clock that was put back."""
     try:
-        root.rename(f"{FOLDER}/{name}", KEPT + name.removeprefix(FOLDING))
-    except OSError:
-        with contextlib.suppress(IsADirectoryError):
-            root.unlink(f"{FOLDER}/{name}")
+        last = int(_id(folded).partition("-")[0], 16)
+    except ValueError:
+        last = 0
+    return f"{KEPT}{max(time.time_ns(), last + 1):016x}-{os.getpid():x}.log"
+
+
+def _not_in(folded: str, found: Iterable[str]) -> list[str]:
+    """The logs that are out of use and not in the totals yet."""
+    return [name for name in found if name.startswith(KEPT) and _id(name) > _id(folded)]
+
+
+def _id(name: str) -> str:
+    return name.partition(".")[2]
 
 
 def _drop_oldest(root: Directory) -> None:
@@ -225,21 +218,21 @@ def _close_log(root: Directory, name: str) -> bytes:
         return log.read(LARGEST_LOG).partition(CLOSED)[0]
 
 
-def _snapshot(root: Directory) -> dict[str, float]:
-    """The counters as of now, with nothing written; raises OSError."""
+def _counters(root: Directory) -> dict[str, float]:
+    """The counters as of now, with nothing written; raises OSError and JournalError."""
     for _ in range(_SNAPSHOT_TRIES):
-        before = _read_totals(root)
-        folded, counters = before[0], dict(before[1])
+        before = _read_totals(root), names(root)
+        (folded, known), found = before
+        counters = dict(known)
         try:
-            for name in names(root):
-                if name in (FORMER_LOG, LOG) or (name.startswith(FOLDING) and name != folded):
-                    content, _ = root.read(f"{FOLDER}/{name}", LARGEST_LOG)
-                    _add_lines(counters, content.partition(CLOSED)[0])
+            for name in [*_not_in(folded, found), *(name for name in found if name == LOG)]:
+                content, _ = root.read(f"{FOLDER}/{name}", LARGEST_LOG)
+                _add_lines(counters, content.partition(CLOSED)[0])
         except FileNotFoundError:
             continue  # folded under our eyes
         except StrangeFileError:
             pass
-        if _read_totals(root) == before:
+        if (_read_totals(root), names(root)) == before:
             break
     return counters
 
@@ -256,67 +249,47 @@ def _add(counters: dict[str, float], event: Event) -> None:
         counters[_FIRST] = min(event.started, counters.get(_FIRST) or event.started)
 
 
-def _amounts(event: Event) -> list[tuple[str, float]]:
+def _amounts(event: Event) -> Iterator[tuple[str, float]]:
     """What one call adds to which counter."""
-    amounts: list[tuple[str, float]] = [
-        (f"calls.{event.outcome}", 1),
-        ("seconds_saved", event.tool_saved),
-        ("wall_seconds_saved", event.wall_saved),
-        ("seconds", event.seconds),
-    ]
+    yield from _of_fields(event)
     if event.outcome == outcomes.BYPASS:
-        amounts.append((f"bypass_reasons.{event.reason}", 1))
-    if event.store_fault:
-        amounts.append((f"store_faults.{event.store_fault}", 1))
-    amounts += [(f"wrong_settings.{name}", 1) for name in event.wrong_settings.split(",") if name]
+        yield f"bypass_reasons.{event.reason}", 1
     if event.remote:
-        amounts += _amounts_of_remote(event.remote)
+        yield "remote.calls", int(event.remote.asked > 0)
+        yield from _of_fields(event.remote)
     is_replayed = event.outcome == outcomes.DIRECT_HIT
     for stage in event.stages:
         result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
-        amounts += [
-            (f"stages.{stage.kind}.{result}", 1),
-            (f"stages.{stage.kind}.seconds_saved", stage.cost if stage.is_hit else 0),
-            (f"stages.{stage.kind}.seconds", events.tool_spent(stage)),
-        ]
-        amounts += _amounts_of_executor(stage)
+        yield f"stages.{stage.kind}.{result}", 1
+        yield f"stages.{stage.kind}.seconds_saved", stage.cost if stage.is_hit else 0
+        yield f"stages.{stage.kind}.seconds", events.tool_spent(stage)
         if stage.in_vain:
-            amounts += [("in_vain.runs", 1), ("in_vain.seconds", stage.in_vain)]
-    return amounts
+            yield "in_vain.runs", 1
+        yield from _of_fields(stage)
+        if stage.away:
+            yield from _of_executor(stage)
 
 
-def _amounts_of_remote(use: RemoteUse) -> list[tuple[str, float]]:
-    return [
-        ("remote.calls", int(use.asked > 0)),
-        ("remote.asked", use.asked),
-        ("remote.found", use.found),
-        ("remote.bytes_received", use.bytes),
-        ("remote.seconds_waited", use.seconds),
-        *((f"remote_faults.{word}", 1) for word in use.faults),
-    ]
+def _of_fields(record: Record) -> Iterator[tuple[str, float]]:
+    """What the tables say of its fields."""
+    for name, adds in _ADDING[type(record)]:
+        value = getattr(record, name)
+        if isinstance(value, (int, float)):
+            if value:
+                yield adds, value
+        else:
+            words = value.split(",") if isinstance(value, str) else value
+            yield from ((f"{adds}.{word}", 1) for word in words if word)
 
 
-def _amounts_of_executor(stage: StageEvent) -> list[tuple[str, float]]:
+def _of_executor(stage: StageEvent) -> Iterator[tuple[str, float]]:
     """What a stage that was sent to another machine adds; nothing for others."""
-    word = events.why_here(stage)
-    if word:
-        return [("executor.sent", 1), ("executor.ran_here", 1), (f"executor_reasons.{word}", 1)]
-    costs = events.costs_away(stage)
-    if not costs:
-        return []
-    is_cached = costs["is_cached"] > 0
-    return [
-        ("executor.sent", 1),
-        ("executor.came_back", 1),
-        ("executor.from_action_cache", int(is_cached)),
-        ("executor.seconds_queued", costs["queue"]),
-        ("executor.seconds_sending", costs["send"]),
-        # What the engine had took its time when it ran, for whoever sent it then.
-        ("executor.seconds_saved" if is_cached else "executor.seconds_running", costs["run"]),
-        ("executor.seconds_fetching", costs["fetch"]),
-        ("executor.bytes_sent", costs["sent_bytes"]),
-        ("executor.bytes_received", costs["fetched_bytes"]),
-    ]
+    if word := events.why_here(stage):
+        yield from (("executor.sent", 1), ("executor.ran_here", 1), (f"executor.reasons.{word}", 1))
+    if costs := events.away(stage):
+        yield from (("executor.sent", 1), ("executor.came_back", 1))
+        yield f"executor.seconds_{'saved' if costs.is_cached else 'running'}", costs.run
+        yield from _of_fields(costs)
 
 
 def _read_totals(root: Directory) -> tuple[str, dict[str, float]]:
@@ -353,62 +326,21 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
     What another version counted stays in the file for that version.
     """
 
-    def amount(name: str) -> float:
-        return counters.get(name, 0)
+    def shown(name: str, kind: type) -> object:
+        if kind is str:
+            words = (counter for counter in sorted(counters) if counter.startswith(f"{name}."))
+            return {counter.removeprefix(f"{name}."): int(counters[counter]) for counter in words}
+        return int(counters.get(name, 0)) if kind is int else round(counters.get(name, 0), 6)
 
-    def amounts(head: str) -> dict[str, int]:
-        names = (name for name in sorted(counters) if name.startswith(f"{head}."))
-        return {name.partition(".")[2]: int(counters[name]) for name in names}
-
-    return {
-        # An outcome of another version counts as a call, as it does in the event log.
-        "calls": {**dict.fromkeys(outcomes.OUTCOMES, 0), **amounts("calls")},
-        "bypass_reasons": amounts("bypass_reasons"),
-        "store_faults": amounts("store_faults"),
-        "wrong_settings": amounts("wrong_settings"),
-        "stages": {stage: _of_stage(stage, amount) for stage in stages},
-        "remote": {
-            "calls": int(amount("remote.calls")),
-            "asked": int(amount("remote.asked")),
-            "found": int(amount("remote.found")),
-            "bytes_received": int(amount("remote.bytes_received")),
-            "seconds_waited": round(amount("remote.seconds_waited"), 6),
-            "faults": amounts("remote_faults"),
-        },
-        "executor": _of_executor(amount, amounts("executor_reasons")),
-        "in_vain": {
-            "runs": int(amount("in_vain.runs")),
-            "seconds": round(amount("in_vain.seconds"), 6),
-        },
-        "seconds_saved": round(amount("seconds_saved"), 6),
-        "wall_seconds_saved": round(amount("wall_seconds_saved"), 6),
-        "seconds": round(amount("seconds"), 6),
-        "since": round(amount(_FIRST), 3),
+    made: dict[str, Any] = {}
+    for counter, kind in _COUNTERS.items():
+        section, _, name = counter.rpartition(".")
+        (made.setdefault(section, {}) if section else made)[name] = shown(counter, kind)
+    # An outcome of another version counts as a call, as it does in the event log.
+    made["calls"] = {**dict.fromkeys(outcomes.OUTCOMES, 0), **made["calls"]}
+    made["stages"] = {
+        stage: {name: shown(f"stages.{stage}.{name}", kind) for name, kind in _OF_A_STAGE.items()}
+        for stage in stages
     }
-
-
-def _of_stage(stage: str, amount: Callable[[str], float]) -> StageTotals:
-    return {
-        "hit": int(amount(f"stages.{stage}.hit")),
-        "miss": int(amount(f"stages.{stage}.miss")),
-        "replayed": int(amount(f"stages.{stage}.replayed")),
-        "seconds": round(amount(f"stages.{stage}.seconds"), 6),
-        "seconds_saved": round(amount(f"stages.{stage}.seconds_saved"), 6),
-    }
-
-
-def _of_executor(amount: Callable[[str], float], reasons: dict[str, int]) -> ExecutorTotals:
-    return {
-        "sent": int(amount("executor.sent")),
-        "came_back": int(amount("executor.came_back")),
-        "from_action_cache": int(amount("executor.from_action_cache")),
-        "ran_here": int(amount("executor.ran_here")),
-        "reasons": reasons,
-        "seconds_queued": round(amount("executor.seconds_queued"), 6),
-        "seconds_sending": round(amount("executor.seconds_sending"), 6),
-        "seconds_running": round(amount("executor.seconds_running"), 6),
-        "seconds_fetching": round(amount("executor.seconds_fetching"), 6),
-        "seconds_saved": round(amount("executor.seconds_saved"), 6),
-        "bytes_sent": int(amount("executor.bytes_sent")),
-        "bytes_received": int(amount("executor.bytes_received")),
-    }
+    made["since"] = round(counters.get(_FIRST, 0), 3)
+    return made  # type: ignore[return-value]

@@ -2,43 +2,39 @@
 
     $NVCCACHE_DIR/journal/
       calls-v6.log           one line a call, appended with a single write (event_line.py)
-      folding-v6.<id>.log    a log taken out of use, on its way into the totals (event_totals.py)
-      events-v6.<id>.log     logs that are in the totals, kept until they have 32 MiB together
+      events-v6.<id>.log     logs out of use (event_totals.py), kept until they have 32 MiB together
 
-Those of version 5 are read as well, whose lines have no build, no jobs and no CPU seconds. Owns the inverse
-of event_line.py and the JSON form. Whoever shares the cache may have written anything into a log: what is no
-whole line of ours is passed over.
+Owns the JSON form. Whoever shares the cache may have written anything into a log: what is no whole line of
+ours is passed over.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, StrangeFileError
 from nvccache.store.event_line import (
-    AWAY,
+    AMOUNT,
     CLOSED,
-    FAILED,
     FOLDER,
-    HIT,
     LOCAL,
     LOG,
-    RAN,
     SEPARATOR,
-    SHARED,
     Event,
+    Record,
     RemoteUse,
     StageEvent,
     quote,
+    row,
+    table,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Protocol, TypeVar
+    from typing import Any, Protocol, TypeVar
 
     class _Call(Protocol):
         @property
@@ -53,16 +49,10 @@ if TYPE_CHECKING:
     Call = TypeVar("Call", bound=_Call)
 
 VERSION = 2  # of the JSON form
-FOLDING, KEPT = "folding-v6.", "events-v6."
-FORMER_LOG, _FORMER_KEPT = "calls-v5.log", "events-v5."
+KEPT = "events-v6."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
 PAUSE_SECONDS = 60.0  # without any call that belongs to no build, after which the next one begins another
 _AHEAD_SECONDS = 3600.0  # by which the clock of another machine may be ahead
-_FORMER_HEAD, _HEAD = 14, 16  # fields before those of the stages
-_FORMER_STAGE = 10  # fields of one
-_RESULTS = (HIT, RAN, FAILED, SHARED)
-_LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
-_CODE = re.compile("%(25|09|0A|1F)")
 
 
 class JournalError(Exception):
@@ -190,51 +180,57 @@ class Follower:
         return (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino)
 
 
+@table
+class Away(Record):
+    """What a stage cost that ran on another machine, as StageEvent.away has it, with blanks between."""
+
+    LEAST = 7
+    queue: float = row(AMOUNT, 0.0, "executor.seconds_queued")
+    send: float = row(AMOUNT, 0.0, "executor.seconds_sending")
+    run: float = row(AMOUNT, 0.0)  # of what the engine had: when it ran, for whoever sent it then
+    fetch: float = row(AMOUNT, 0.0, "executor.seconds_fetching")
+    sent_bytes: float = row(AMOUNT, 0, "executor.bytes_sent")
+    fetched_bytes: float = row(AMOUNT, 0, "executor.bytes_received")
+    is_cached: float = row(AMOUNT, 0, "executor.from_action_cache")  # 1 if the engine had the result, or 0
+
+
 def to_json(event: Event) -> dict[str, object]:
     """One event in the documented form; `stages` holds one object a stage."""
-    made: dict[str, object] = {"version": VERSION}
-    for name in (
-        *("started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid"),
-        *("build", "jobs", "store_fault", "wrong_settings", "wall_saved", "tool_saved"),
-    ):
-        made[name] = getattr(event, name)
-    made["wrong_settings"] = [name for name in event.wrong_settings.split(",") if name]
-    made["remote"] = remote_json(event.remote)
-    made["stages"] = [
-        {
-            **{
-                name: getattr(stage, name)
-                for name in (
-                    *("kind", "architecture", "result", "why", "start", "seconds", "cpu", "wall", "slot"),
-                    "where",
-                )
-            },
-            "away": costs_away(stage),
-            "why_here": why_here(stage),
-            "in_vain": stage.in_vain,
-        }
-        for stage in event.stages
-    ]
-    return made
+    return {
+        "version": VERSION,
+        **_facts(event),
+        "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
+        "remote": remote_json(event.remote),
+        "stages": [
+            {**_facts(stage), "away": costs_away(stage), "why_here": why_here(stage)}
+            for stage in event.stages
+        ],
+    }
 
 
 def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
     """What a call asked of remotes, in the documented form."""
-    if use is None:
+    return {**_facts(use), "faults": list(use.faults)} if use else None
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in record.FIELDS}
+
+
+def away(stage: StageEvent) -> Away | None:
+    """What a stage cost that ran on another machine; None for others."""
+    if stage.where in ("", LOCAL):
         return None
-    counts = {name: getattr(use, name) for name in ("asked", "found", "bytes", "seconds")}
-    return {**counts, "faults": list(use.faults)}
+    try:
+        return Away.of(stage.away.split(" "))
+    except ValueError:
+        return None
 
 
 def costs_away(stage: StageEvent) -> dict[str, float] | None:
-    """What a stage cost that ran on another machine, by the names of AWAY; None for others."""
-    words = stage.away.split(" ")
-    if stage.where in ("", LOCAL) or len(words) != len(AWAY):
-        return None
-    try:
-        return {name: _number(word, _LARGEST_BYTES) for name, word in zip(AWAY, words, strict=True)}
-    except ValueError:
-        return None
+    """The same by name."""
+    costs = away(stage)
+    return _facts(costs) if costs else None
 
 
 def why_here(stage: StageEvent) -> str:
@@ -244,8 +240,8 @@ def why_here(stage: StageEvent) -> str:
 
 def tool_spent(stage: StageEvent) -> float:
     """The seconds that a tool took for a stage, on whatever machine; none where the engine had the result."""
-    costs = costs_away(stage)
-    return 0.0 if stage.is_hit or (costs and costs["is_cached"]) else stage.cost
+    costs = away(stage)
+    return 0.0 if stage.is_hit or (costs and costs.is_cached) else stage.cost
 
 
 def names(root: Directory) -> list[str]:
@@ -267,7 +263,7 @@ def cause(error: OSError) -> str:
 def stage_of(text: str) -> StageEvent | None:
     """The inverse of event_line.text_of_hit; None for what is no stage."""
     try:
-        return _stage_of(text)
+        return StageEvent.of(text.split(SEPARATOR))
     except ValueError:
         return None
 
@@ -275,86 +271,29 @@ def stage_of(text: str) -> StageEvent | None:
 def _logs(root: Directory) -> list[str]:
     """The logs, the newest last: their names begin with when they were taken out of use."""
     found = names(root)
-    return [
-        *(name for name in found if name.startswith(_FORMER_KEPT)),
-        *(name for name in found if name.startswith(KEPT)),
-        *(name for name in found if name.startswith(FOLDING)),
-        *(name for name in found if name in (FORMER_LOG, LOG)),
-    ]
+    return [*(name for name in found if name.startswith(KEPT)), *(name for name in found if name == LOG)]
 
 
 def _content(root: Directory, name: str) -> bytes:
     """What is in a log; nothing if there is none, or none of ours."""
-    # A log that is being folded is under another name a moment later.
-    for tried in (name, name.replace(FOLDING, KEPT)):
-        try:
-            return root.read(f"{FOLDER}/{tried}", LARGEST_LOG)[0].partition(CLOSED)[0]
-        except (FileNotFoundError, StrangeFileError):
-            continue
-        except OSError as error:
-            raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None
-    return b""
+    try:
+        return root.read(f"{FOLDER}/{name}", LARGEST_LOG)[0].partition(CLOSED)[0]
+    except (FileNotFoundError, StrangeFileError):
+        return b""
+    except OSError as error:
+        raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None
 
 
 def _event_of(line: bytes) -> Event | None:
-    fields = os.fsdecode(line).split("\t")
-    if len(fields) <= _FORMER_HEAD or fields[-1] != ".":
+    *fields, end = os.fsdecode(line).split("\t")
+    if end != ".":
         return None
-    is_former = fields[_FORMER_HEAD] == "." or SEPARATOR in fields[_FORMER_HEAD]
+    head = Event.LEAST
+    while head < len(fields) and SEPARATOR not in fields[head]:
+        head += 1  # a fact of a version after the first, perhaps of one after this
     try:
-        if is_former:
-            fields[_FORMER_HEAD:_FORMER_HEAD] = ["", "1"]
-        event = Event(fields[2], fields[3], _number(fields[0], _LARGEST_TIME))
-        if event.started < 0:
-            return None  # no call began before 1970, and `--since` would see it as little as the report does
-        event.seconds = _number(fields[1])
-        event.directory, event.product, event.cause = map(_unquote, (fields[4], fields[5], fields[7]))
-        event.sources = _list(fields[6])
-        event.pid = int(fields[8][:20])
-        event.store_fault, event.wrong_settings = fields[9], fields[10]
-        event.wall_saved, event.tool_saved = _number(fields[11]), _number(fields[12])
-        event.remote = _remote_of(fields[13]) if fields[13] else None
-        event.build, event.jobs = fields[14], max(1, int(fields[15][:20]))
-        event.stages = [_stage_of(field) for field in fields[_HEAD:-1]]
+        event = Event.of(fields[:head])
+        event.stages = [StageEvent.of(field.split(SEPARATOR)) for field in fields[head:]]
     except ValueError:
         return None
     return event
-
-
-def _remote_of(field: str) -> RemoteUse:
-    """Raises ValueError."""
-    asked, found, size, seconds, faults = field.split(SEPARATOR)
-    words = tuple(word for word in faults.split(",") if word)
-    names, there, received = (int(_number(number, _LARGEST_BYTES)) for number in (asked, found, size))
-    return RemoteUse(names, there, received, _number(seconds), words)
-
-
-def _stage_of(field: str) -> StageEvent:
-    """Raises ValueError."""
-    parts = field.split(SEPARATOR)
-    if len(parts) == _FORMER_STAGE:
-        parts += "0", "0"
-    kind, architecture, result, why, start, seconds, wall, slot, ran, away, cpu, in_vain = parts
-    if result not in _RESULTS:
-        raise ValueError(result)
-    stage = StageEvent(kind, result, _number(seconds), _number(wall), architecture, _number(cpu))
-    stage.why, stage.start, stage.slot, stage.where = _unquote(why), _number(start), int(slot[:20]), ran
-    stage.away = away
-    stage.in_vain = _number(in_vain)
-    return stage
-
-
-def _list(field: str) -> list[str]:
-    return [_unquote(part) for part in field.split(SEPARATOR)] if field else []
-
-
-def _unquote(text: str) -> str:
-    return _CODE.sub(lambda code: chr(int(code[1], 16)), text) if "%" in text else text
-
-
-def _number(text: str, largest: float = _LARGEST_SECONDS) -> float:
-    """Raises ValueError for what cannot be a time, nan included: it would swallow every sum."""
-    value = float(text)
-    if not -largest < value < largest:
-        raise ValueError(text)
-    return value

@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v9/ab/<key>         a call as it was typed: stat signatures of what it read, what it gave
+      replay-v10/ab/<key>        a call as it was typed: stat signatures of what it read, what it gave
       manifest-v5/ab/<key>       the input records of a command, newest first
       input-record-v8/ab/<key>   what a command was observed to read, with digests; for a call also its answer
       stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 BLOB, STAGE, MANIFEST, TOOL = "blob-v3", "stage-v6", "manifest-v5", "tool-v2"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v9", "input-record-v8", "object-v4", "digest-v3"
+REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v10", "input-record-v8", "object-v4", "digest-v3"
 BASIS = "basis-v2"
 BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
 COMPRESSED = ".zst"

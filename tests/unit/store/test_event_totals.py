@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,10 +19,10 @@ from unprivileged import read_only, unreadable
 KINDS = ("ptxas", "cicc", "nvlink")  # those that somebody asks for, in an order of theirs
 STAGES = [("cicc", False, 2.0), ("ptxas", True, 0.5)]
 MISS = event(outcomes.MISS, stages=STAGES, tool_saved=0.5, wall_saved=0.25, seconds=2.5, started=1000.0)
-# A line that could be read, but for one field that is put in the place of each of these.
+# A line that can be read, but not with one field in the place of each of these.
 LINE = (
-    "1000.0\t1.0\tmiss\t\t/cwd\t/a.o\ta.cu\t\t7\t\t\t0.0\t0.0\t"
-    "cicc\x1f\x1fran\x1f\x1f0\x1f1\x1f1\x1f-1\x1flocal\t."
+    "1000.0\t1.0\tmiss\t\t/cwd\t/a.o\ta.cu\t\t7\t\t\t0.0\t0.0\t\t\t1\t"
+    "cicc\x1f\x1fran\x1f\x1f0\x1f1\x1f1\x1f-1\x1flocal\x1f\x1f0\x1f0\t."
 )
 
 
@@ -62,7 +63,7 @@ def test_the_last_call_that_made_a_product_is_told(cache_dir, product, is_folded
     ):
         event_line.append(cache_dir, call)
     if is_folded:
-        event_totals.read(cache_dir)
+        event_totals.fold(cache_dir)
         assert not os.path.exists(log_of(cache_dir))
     found = events.last_call(cache_dir, product)
     assert (found.outcome, found.product, told(found)) == (outcomes.DIRECT_HIT, product, STAGES)
@@ -99,7 +100,7 @@ def test_events_come_back_as_they_were_in_the_order_in_which_calls_ended(cache_d
     first.stages[0].why, first.stages[0].architecture = "its input\tchanged", "compute_80"
     first.stages[0].start, first.stages[0].slot, first.stages[0].wall = 0.125, 3, 1.5
     event_line.append(cache_dir, first)
-    event_totals.read(cache_dir)
+    event_totals.fold(cache_dir)
     event_line.append(cache_dir, made("/later.o"))
     found = list(events.read(cache_dir))
     assert [event.product for event in found] == [first.product, "/later.o"]
@@ -179,7 +180,7 @@ def test_the_newest_calls_come_first_as_far_as_they_hold_a_text(cache_dir, is_fo
     for product in ("/a.o", "/tab\tbed.o", "/b.o"):
         event_line.append(cache_dir, made(product))
     if is_folded:
-        event_totals.read(cache_dir)
+        event_totals.fold(cache_dir)
     event_line.append(cache_dir, made("/a.o", outcomes.MISS))
     assert [call.product for call in events.newest(cache_dir)] == ["/a.o", "/b.o", "/tab\tbed.o", "/a.o"]
     assert [call.outcome for call in events.newest(cache_dir, "/a.o")] == ["miss", "direct_hit"]
@@ -218,7 +219,8 @@ def test_calls_add_up(cache_dir):
 def test_folding_keeps_the_sum_and_removes_the_lines(cache_dir):
     event_line.append(cache_dir, MISS)
     first = event_totals.read(cache_dir)
-    assert not os.path.exists(log_of(cache_dir))
+    assert os.listdir(os.path.join(cache_dir, "journal")) == [event_line.LOG]  # to read is not to fold
+    event_totals.fold(cache_dir)
     assert files_of(cache_dir) == FOLDED
     assert event_totals.read(cache_dir) == first
     event_line.append(cache_dir, MISS)
@@ -226,12 +228,13 @@ def test_folding_keeps_the_sum_and_removes_the_lines(cache_dir):
 
 
 def test_malformed_lines_are_ignored(cache_dir):
+    assert list(events.parse(LINE.encode()))
     event_line.append(cache_dir, MISS)
     with open(log_of(cache_dir), "ab") as log:
         log.write(b"\x00\xff\xfe\n\t\t\nmiss\nmiss\t\t1\t0\t.\n")
         for whole, damaged in (
-            ("1000.0", "nan"), ("1.0", "1e300"), ("\t7\t", "\tpid\t"), ("ran", "maybe"), ("-1", "x"),
-            ("local", "local\x1f"), ("\x1flocal", ""), ("\t0.0\t0.0", "\t0.0\tinf"), ("\t.", ""),
+            ("1000.0", "nan"), ("\t1.0", "\t1e300"), ("\t7\t", "\tpid\t"), ("ran", "maybe"), ("-1", "x"),
+            ("local", "local\x1f"), ("\x1flocal\x1f", ""), ("\t0.0\t0.0", "\t0.0\tinf"), ("\t.", ""),
             ("\t.", "\t2."),
         ):  # fmt: skip
             log.write(LINE.replace(whole, damaged, 1).encode() + b"\n")
@@ -249,6 +252,7 @@ def test_words_of_a_newer_version_are_kept_for_it_and_calls_are_counted(cache_di
     assert set(totals["stages"]) == set(KINDS)
     assert totals["stages"]["cicc"]["miss"] == 1
     assert totals["bypass_reasons"] == {"new_reason": 1}
+    event_totals.fold(cache_dir)
     with open(totals_file_of(cache_dir)) as stream:
         text = stream.read()
     assert "calls.remote_hit" in text
@@ -286,7 +290,7 @@ def test_fold_that_was_killed_before_the_totals_were_written_is_made_up_for(cach
     with monkeypatch.context() as killed:
         killed.setattr(event_totals, "_write_totals", stop)
         with pytest.raises(KeyboardInterrupt):
-            event_totals.read(cache_dir)
+            event_totals.fold(cache_dir)
     event_line.append(cache_dir, MISS)
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
 
@@ -294,11 +298,13 @@ def test_fold_that_was_killed_before_the_totals_were_written_is_made_up_for(cach
 def test_fold_that_was_killed_after_the_totals_were_written_counts_once(cache_dir, monkeypatch):
     event_line.append(cache_dir, MISS)
     with monkeypatch.context() as killed:
-        killed.setattr(event_totals, "_keep", stop)
+        killed.setattr(event_totals, "_drop_oldest", stop)
         with pytest.raises(KeyboardInterrupt):
-            event_totals.read(cache_dir)
+            event_totals.fold(cache_dir)
     assert len(os.listdir(os.path.join(cache_dir, "journal"))) == 2
     event_line.append(cache_dir, MISS)
+    assert event_totals.read(cache_dir)["calls"]["miss"] == 2
+    event_totals.fold(cache_dir)
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
     assert files_of(cache_dir) == FOLDED
 
@@ -310,6 +316,7 @@ def test_line_written_after_its_log_was_closed_is_written_again(cache_dir, monke
 
     def fold_first(descriptor, line):
         monkeypatch.setattr(os, "write", real_write)
+        event_totals.fold(cache_dir)
         assert event_totals.read(cache_dir)["calls"]["miss"] == 1
         return real_write(descriptor, line)
 
@@ -324,7 +331,7 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
 
     def rename_first(descriptor, line):
         monkeypatch.setattr(os, "write", real_write)
-        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "folding-v6.1-1.log"))
+        real_rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "events-v6.1-1.log"))
         return real_write(descriptor, line)
 
     monkeypatch.setattr(os, "write", rename_first)
@@ -332,33 +339,76 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
 
 
-FORMER_LINE = (
-    "\n1000.000000\t3.000000\tmiss\t\t/build\t/build/a.o\ta.cu\t`x.h` changed\t77\t\t\t-0.500000\t0.250000\t"
-    "\t{stages}.\n"
-)
-FORMER_STAGE = "\x1f".join(("cicc", "compute_80", "ran", "", "0.1", "2.0", "1.5", "0", "local", "")) + "\t"
+# A later version, whose calls and stages have a fact more.
+LATER = """
+import nvccache.store, os
+folder = nvccache.store.__path__[0]
+with open(f"{folder}/event_line.py") as stream:
+    text = stream.read()
+for row in (
+    '    jobs: int = row(AT_LEAST_ONE, 1, gap=True)',
+    '    in_vain: float = row(SECONDS, 0.0, "in_vain.seconds")',
+):
+    assert row in text
+    text = text.replace(row, f'{row}\\n    weight: int = row(COUNT, 1, "weights.sum")')
+from types import ModuleType
+import sys
+module = sys.modules["nvccache.store.event_line"] = nvccache.store.event_line = ModuleType("event_line")
+exec(compile(text, "event_line.py", "exec"), module.__dict__)
+"""
+WRITE_LATER = """
+call = module.Event("miss", started=2000.0)
+call.weight, call.stages = 7, [module.StageEvent("cicc", module.RAN, 1.0)]
+call.stages[0].weight = 5
+module.append(sys.argv[1], call)
+"""
+READ_LATER = """
+import json
+from nvccache.store import event_totals, events
+found = [json.loads(json.dumps(events.to_json(call))) for call in events.read(sys.argv[1])]
+told = [[call["weight"], *(stage["weight"] for stage in call["stages"])] for call in found]
+print(json.dumps([told, event_totals.read(sys.argv[1])["weights"]]))
+"""
 
 
-@pytest.mark.parametrize("stages", [(), ("cicc",)], ids=["none", "one"])
-def test_lines_of_the_version_before_are_read_and_counted_once(cache_dir, stages):
-    """They were written by it into a log of their own, perhaps just now."""
+def test_a_new_fact_is_one_row_and_lines_with_and_without_it_are_read_by_all_versions(cache_dir):
+    """Those of before have its default, and who does not know it counts the call."""
+
+    def later(program):
+        argv = [sys.executable, "-c", LATER + program, cache_dir]
+        return subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout
+
+    event_line.append(cache_dir, event("miss", stages=[("cicc", False, 2.0)]))
+    later(WRITE_LATER)
+    assert json.loads(later(READ_LATER)) == [[[1, 1], [7, 5]], {"sum": 14}]
+    assert [told(call) for call in events.read(cache_dir)] == [[("cicc", False, 2.0)], [("cicc", False, 1.0)]]
+    counted = event_totals.read(cache_dir, ["cicc"])
+    assert (counted["calls"]["miss"], counted["stages"]["cicc"]["seconds"]) == (2, 3.0)
+
+
+def test_a_log_is_counted_after_the_last_one_under_a_clock_that_was_put_back(cache_dir, monkeypatch):
+    for clock in (2_000_000_000, 1_000_000_000, 1_000_000_000):
+        monkeypatch.setattr(time, "time_ns", lambda clock=clock: clock)
+        event_line.append(cache_dir, MISS)
+        event_totals.fold(cache_dir)
+    assert event_totals.read(cache_dir)["calls"]["miss"] == 3
+    assert len(list(events.read(cache_dir))) == 3
+
+
+def test_what_is_folded_while_it_is_read_is_counted_once(cache_dir, monkeypatch):
+    """The log is taken out of use and begun anew between the listing of the logs and the reading."""
     event_line.append(cache_dir, MISS)
-    line = FORMER_LINE.format(stages=FORMER_STAGE * len(stages)).encode()
-    journal = os.path.dirname(log_of(cache_dir))
-    for name in ("calls-v5.log", "events-v5.1-1.log"):
-        with open(os.path.join(journal, name), "wb") as log:
-            log.write(line)
-    for _ in range(2):
-        totals = event_totals.read(cache_dir, ["cicc"])
-        assert totals["calls"]["miss"] == 2
-        assert totals["stages"]["cicc"]["seconds"] == 2.0 * len(stages) + 2.0
-        found = list(events.read(cache_dir))
-        assert len(found) == 3
-        (former, *_) = [call for call in found if call.pid == 77]
-        assert (former.build, former.jobs, former.wall_saved) == ("", 1, -0.5)
-        assert [(stage.kind, stage.cpu, stage.cost, stage.wall) for stage in former.stages] == [
-            ("cicc", 0.0, 2.0, 1.5) for _ in stages
-        ]
+    names = event_totals.names
+
+    def renamed_after(root):
+        found = names(root)
+        monkeypatch.setattr(event_totals, "names", names)
+        os.rename(log_of(cache_dir), os.path.join(cache_dir, "journal", "events-v6.1-1.log"))
+        event_line.append(cache_dir, MISS)
+        return found
+
+    monkeypatch.setattr(event_totals, "names", renamed_after)
+    assert event_totals.read(cache_dir)["calls"]["miss"] == 2
 
 
 APPENDER = """
@@ -374,13 +424,16 @@ for _ in range(int(sys.argv[2])):
 def test_no_line_is_lost_or_doubled_while_processes_append_and_fold(cache_dir):
     """A few processes append while two of them and this one fold as fast as they can."""
     calls = 150
-    folder = APPENDER + "    event_totals.read(sys.argv[1])\n"
+    folder = APPENDER + "    event_totals.fold(sys.argv[1])\n"
     programs = [APPENDER, APPENDER, folder, folder]
     children = [
         subprocess.Popen([sys.executable, "-c", program, cache_dir, str(calls)]) for program in programs
     ]
+    counted = 0
     while any(child.poll() is None for child in children):
-        event_totals.read(cache_dir)
+        event_totals.fold(cache_dir)
+        before, counted = counted, event_totals.read(cache_dir)["calls"]["miss"]
+        assert before <= counted <= calls * len(children)
     assert [child.returncode for child in children] == [0] * len(children)
     totals = event_totals.read(cache_dir, KINDS)
     assert totals["calls"]["miss"] == calls * len(children)
@@ -400,7 +453,7 @@ def test_file_in_place_of_the_directory_is_one_sentence(tmp_path):
 
 def test_read_only_journal_can_be_read_and_not_reset(cache_dir):
     event_line.append(cache_dir, MISS)
-    event_totals.read(cache_dir)
+    event_totals.fold(cache_dir)
     event_line.append(cache_dir, MISS)
     with read_only(cache_dir) as copy:
         assert event_totals.read(copy)["calls"]["miss"] == 2

@@ -45,7 +45,7 @@ def test_every_call_is_counted_once_whoever_is_killed(tmp_path, monkeypatch, pro
         assert child.stdout
         os.read(child.stdout.fileno(), 1)  # it is under way
         child.send_signal(signal.SIGKILL)
-        event_totals.read(cache)
+        event_totals.fold(cache)
     told = {number: len(child.communicate()[0]) for number, child in enumerate(children)}
     for number, child in enumerate(children):
         told[number] += child in victims  # what was read above

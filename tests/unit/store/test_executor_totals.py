@@ -64,6 +64,7 @@ def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir):
         event_line.append(cache_dir, made())
         assert event_totals.of_events(events.read(cache_dir))["executor"] == times(count)
         assert event_totals.read(cache_dir)["executor"] == times(count)
+    event_totals.fold(cache_dir)
     # Nothing but the totals is left to read it from.
     for name in os.listdir(os.path.join(cache_dir, "journal")):
         if name.startswith("events-"):
@@ -81,7 +82,7 @@ def test_what_the_engine_had_is_no_tool_time(cache_dir):
 
 def test_they_add_up_where_nothing_can_be_folded(cache_dir):
     event_line.append(cache_dir, made())
-    event_totals.read(cache_dir)
+    event_totals.fold(cache_dir)
     event_line.append(cache_dir, made())
     with read_only(cache_dir) as copy:
         assert event_totals.read(copy)["executor"] == times(2)
@@ -99,6 +100,7 @@ def test_many_sums_of_tenths_stay_exact_to_the_microsecond(cache_dir):
 
 def test_totals_of_before_there_were_any_go_on(cache_dir):
     event_line.append(cache_dir, made())
+    event_totals.fold(cache_dir)
     before = event_totals.read(cache_dir)
     path = os.path.join(cache_dir, "journal", "totals-v1.json")
     with open(path) as stream:

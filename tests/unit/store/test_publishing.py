@@ -135,7 +135,7 @@ for number in range(60):
     digest = keys.digest_bytes(content)
     cache.add_blob(digest, content, number % 2 == 0)
     entries.add(cache, keys.digest_bytes(b"key %d" % (number % 20)), Entry({"object": digest}))
-    cache.add_record("replay-v9", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
+    cache.add_record("replay-v10", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
     found = cache.read_blob(digest)
     assert found == content, number
 assert not cache.trouble, cache.trouble

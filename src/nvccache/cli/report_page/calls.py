@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from nvccache.escaping import printable
-from nvccache.store.event_line import AWAY
+from nvccache.store.events import Away
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Stage:
     """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held, and
     `cpu` 0 where it is not known.
 
-    `away` is what it cost on another machine (event_line.AWAY), or None; `why_here` why it ran here though it
+    `away` is what it cost on another machine (events.Away), or None; `why_here` why it ran here though it
     was sent; `in_vain` the seconds that its tool ran before with another module id than nvcc's.
     """
 
@@ -203,7 +203,7 @@ def _away(stage: Mapping[str, object]) -> Mapping[str, float] | None:
     costs = _mapping(stage["away"])
     return {
         name: _number(costs, name, _LARGEST_BYTES if name.endswith("_bytes") else _LARGEST_SECONDS)
-        for name in AWAY
+        for name in (field.name for field in Away.FIELDS)
     }
 
 
