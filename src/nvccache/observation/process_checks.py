@@ -183,6 +183,13 @@ def scripts_of(process: Process) -> list[bytes]:
     return [*texts, *map(os.fsencode, argv)]
 
 
+def _own_texts(process: Process) -> list[bytes]:
+    """The text that a shell runs, without the arguments of its script."""
+    begun = shell_text.begun_by(process.arguments[1:])
+    texts = [_text(path) for path in process.files]
+    return texts + ([os.fsencode(begun.operand)] if begun and begun.is_command else [])
+
+
 def _has_read(process: Process, script: str) -> bool:
     """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
     script = for_all(script, process.directory)
@@ -194,10 +201,7 @@ def _has_read(process: Process, script: str) -> bool:
 
 def heeds_arguments(process: Process) -> bool:
     """Whether a shell does more with the arguments of its script than hand all of them on."""
-    begun = shell_text.begun_by(process.arguments[1:])
-    texts = [_text(path) for path in process.files]
-    texts += [os.fsencode(begun.operand)] if begun and begun.is_command else []
-    return shell_text.heeds_arguments(texts)
+    return shell_text.heeds_arguments(_own_texts(process))
 
 
 def may_heed(process: Process, word: str) -> bool:
@@ -292,7 +296,10 @@ def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set
     if kind == SHELL:
         begun = shell_text.begun_by(process.arguments[1:])
         is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
-        names = shell_text.variables_in(scripts_of(process))
+        texts = _own_texts(process) if scripts_of(process) else []
+        names = shell_text.variables_in(texts)
+        if shell_text.evaluates_arguments(texts):
+            names.add(environment.WHOLE)  # and not those that an argument names: it may be a secret
         return names | shell_text.variables_at_start(process.arguments, is_remote_command, environ)
     if kind in (UNKNOWN, INTERPRETER):
         texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]

@@ -31,6 +31,11 @@ _ANEW = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b
 _ARGUMENTS = rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
 # What follows the first letter of a name is like any other text: to tell it apart took exponential time.
 _HANDED_ON = rb'(?m)^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$'
+# Where words are arithmetic, whose names are looked up; not in `(( $# ))`.
+_EVALUATED = (
+    rb"\(\((?![ \t]*\$#[ \t]*(?:[<>=!]=?[ \t]*\d+[ \t]*)?\)\))|\$\[|\blet\b|\w\[[^\]\n]*[^\]@*\d\n]"
+    rb"|\[\[[^\n]*[ \t]-(?:eq|ne|l[te]|g[te])\b|[ \t]-v\b|\$\{\w+:[^-=+?}]"
+)
 _MOST_NAMES = 3000
 # What shells heed without a script that says so.
 OF_SHELLS = (
@@ -149,6 +154,12 @@ def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
 def heeds_arguments(texts: Iterable[bytes]) -> bool:
     """Whether texts may do more with the arguments of a script than start another program with them."""
     return any(re.search(_ARGUMENTS, re.sub(_HANDED_ON, b"", text)) for text in texts)
+
+
+def evaluates_arguments(texts: Iterable[bytes]) -> bool:
+    """Whether texts may take a part of an argument for the name of a variable: in arithmetic, or by -v."""
+    known = list(texts)
+    return heeds_arguments(known) and any(re.search(_EVALUATED, text) for text in known)
 
 
 def asks_anew(texts: Iterable[bytes]) -> str:

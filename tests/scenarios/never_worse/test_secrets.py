@@ -18,7 +18,7 @@ from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
-SECRET = "hunter2-correct-horse"
+SECRET = "hunter2_correct_horse"  # a name as well, which a script could look for
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\n"
 ARGUMENTS = (
     "-c",
