@@ -93,7 +93,7 @@ def hurried(tmp_path: Path) -> None:
     site = tmp_path / "site" / "sitecustomize.py"
     added = (
         "from nvccache.compile import away\nfrom nvccache.remote_execution import engine\n"
-        "away._LATE_FACTOR, away._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 0.5, 1e12\n"
+        "away._LATE_FACTOR, away._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 5.0, 1e12\n"
     )
     site.write_text(site.read_text() + added)
 

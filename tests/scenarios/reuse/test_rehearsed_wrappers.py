@@ -331,10 +331,12 @@ def test_what_it_says_by_itself_is_of_the_call(bench: Workspace) -> None:
 
 def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(bench: Workspace) -> None:
     """As for a lock, which is nobody's then: it comes to an end, once."""
-    bench.write(
-        "site/sitecustomize.py", "from nvccache.observation import watch\nwatch.LONGEST_REHEARSAL = 1\n"
+    site = bench.directory.parent / "site"  # where the bytecode that Python writes is no product
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "from nvccache.observation import watch\nwatch.LONGEST_REHEARSAL = 1\n"
     )
-    bench.environ["PYTHONPATH"] = str(bench.directory / "site")
+    bench.environ["PYTHONPATH"] = str(site)
     options = put(
         bench, 'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES
     )
