@@ -3,12 +3,12 @@
 An entry is found by a digest of all that it depends on, which does not lead back to it. What can be told:
 
 - of a stage, which tool made it, by the roles of its outputs (`KINDS`), but not for which architecture;
-- of a call that is recorded, by its input record the programs that it ran, with their digests, and by its
-  basis the entries and blobs that its answer rests on;
+- of a call that is recorded, the programs that it ran, with their digests, and the records and blobs that its
+  answer rests on;
 - of an object, by its object record, the words of the command line and the working directory. Only the user
   who compiled it can read that.
 
-An entry that no call rests on, since its call could not be recorded, is no toolchain's and no object's.
+A record that no call rests on, since its call could not be recorded, is no toolchain's and no object's.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from nvccache.compile import object_record
 from nvccache.files import keys
 from nvccache.plan import stages
-from nvccache.records import base_dir, input_records, replay_layout
-from nvccache.store import entries, layout, store
+from nvccache.records import base_dir, record, replay_layout
+from nvccache.store import layout, store
 from nvccache.store.store import COMPRESSED, Store
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nvccache.compile.object_record import ObjectRecord
-    from nvccache.store.entries import Entry
+    from nvccache.records.record import Result
 
     Tell = Callable[[int, int], None]
 
@@ -41,16 +41,27 @@ _PRODUCTS = (".o", ".obj", ".ptx", ".cubin", ".fatbin", ".ltoir", ".optixir", ""
 
 
 @dataclass
-class Contents:
-    """All records of a cache that could be read. A key is that of a record or of an entry."""
+class Kept:
+    """What a record says, of all its pairs together."""
 
-    kinds: dict[str, str] = field(default_factory=dict)  # of stage entries
-    outputs: dict[str, list[str]] = field(default_factory=dict)  # of stage entries: digests
-    programs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # of input records
-    bases: dict[str, set[str]] = field(default_factory=dict)  # of calls: the files that they rest on
+    kind: str  # of a stage, empty for others
+    outputs: list[str]  # digests
+    programs: list[list[tuple[str, str]]]  # of each pair: those that ran, with their digests
+    basis: set[str]  # of a call: the files that it rests on
+
+
+@dataclass
+class Contents:
+    """All records of a cache that could be read, by their keys."""
+
+    records: dict[str, Kept] = field(default_factory=dict)
     replays: dict[str, list[str]] = field(default_factory=dict)  # digests of what is given
     objects: dict[str, ObjectRecord] = field(default_factory=dict)
     of_others: int = 0  # object records of other users, which are not looked at
+
+    @property
+    def calls(self) -> dict[str, Kept]:
+        return {key: kept for key, kept in self.records.items() if kept.basis}
 
 
 def read(cache: Store, tell: Tell) -> Contents:
@@ -66,31 +77,37 @@ def read(cache: Store, tell: Tell) -> Contents:
 
 
 def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
-    if bucket == store.STAGE:
-        entry = entries.find(cache, key)
-        if entry:
-            found.kinds[key], found.outputs[key] = kind_of(entry), list(entry.outputs.values())
-    elif bucket == store.OBJECT:
+    if bucket == store.OBJECT:
         # What somebody else has put there names a program and its arguments, and is not to be run.
         if not _is_own(cache, cache.name(bucket, key)):
             found.of_others += 1
             return
-        record = object_record.read(key, cache)
-        if record:
-            found.objects[key] = record
-    elif bucket in (store.INPUT_RECORD, store.BASIS, store.REPLAY):
+        known = object_record.read(key, cache)
+        if known:
+            found.objects[key] = known
+    elif bucket in (store.RECORD, store.REPLAY):
         encoded = cache.find_record(bucket, key)
         if encoded is None:
             return
         try:
-            if bucket == store.BASIS:
-                found.bases[key] = set(encoded.decode("ascii").split("\n"))
-            elif bucket == store.REPLAY:
+            if bucket == store.REPLAY:
                 found.replays[key] = replay_layout.blobs_in(encoded)
             else:
-                found.programs[key] = input_records.programs_in(encoded)
+                found.records[key] = _kept(encoded)
         except (ValueError, IndexError):
             return
+
+
+def _kept(encoded: bytes) -> Kept:
+    """Raises ValueError."""
+    pairs = record.results_in(encoded)
+    results = [result for _, result, _ in pairs]
+    return Kept(
+        next(filter(None, map(kind_of, results)), ""),
+        [digest for result in results for _, digest in result.outputs],
+        [programs for _, _, programs in pairs],
+        {name for result in results for name in result.basis},
+    )
 
 
 def _is_own(cache: Store, path: str) -> bool:
@@ -100,48 +117,56 @@ def _is_own(cache: Store, path: str) -> bool:
         return False
 
 
-def kind_of(entry: Entry) -> str:
-    """The kind of the stage that made an entry; empty where it has no outputs to tell it by."""
-    if entry.facts:
+def kind_of(result: Result) -> str:
+    """The kind of the stage that a result is of; empty where it has no outputs to tell it by."""
+    roles = [role for role, _ in result.outputs]
+    if "ii" in roles:
         return PREPROCESS
-    return next((kind for role, kind in _ROLES if role in entry.outputs), "")
+    return next((kind for role, kind in _ROLES if role in roles), "")
 
 
 def of_stage(found: Contents, kind: str, cache: Store) -> set[str]:
-    """The files to remove so that all stages of a kind run anew: entries, and what is answered by them."""
-    doomed = {key for key, its_kind in found.kinds.items() if its_kind == kind}
-    names = {cache.name(store.STAGE, key) for key in doomed}
-    calls = {key for key, basis in found.bases.items() if names & basis}
-    return _files_of(found, calls, doomed, cache)
+    """The files to remove so that all stages of a kind run anew: theirs, and what is answered by them."""
+    doomed = {key for key, kept in found.records.items() if kept.kind == kind}
+    names = {cache.name(store.RECORD, key) for key in doomed}
+    return _files_of(found, doomed | {key for key, kept in found.calls.items() if names & kept.basis}, cache)
 
 
 def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
     """The files to remove so that objects whose path or sources match are compiled anew by every tool."""
     objects = [key for key, told in found.objects.items() if any(_matches(glob, told, key))]
-    calls = {found.objects[key].record_key for key in objects} - {""}
-    resting = {name for key in calls for name in found.bases.get(key, ())}
-    doomed = {key for key in found.kinds if cache.name(store.STAGE, key) in resting}
-    return _files_of(found, calls, doomed, cache) | {cache.name(store.OBJECT, key) for key in objects}
+    calls = {_key_of_call(found.objects[key]) for key in objects} & found.records.keys()
+    resting = {name for key in calls for name in found.records[key].basis}
+    doomed = {
+        key for key, kept in found.records.items() if kept.kind and cache.name(store.RECORD, key) in resting
+    }
+    return _files_of(found, calls | doomed, cache) | {cache.name(store.OBJECT, key) for key in objects}
 
 
 def of_unused_toolchains(found: Contents, cache: Store) -> tuple[set[str], list[str]]:
     """The files that only programs which are no longer there could use; and those programs."""
     directories: dict[str, set[str]] = {}  # by the call, as far as objects tell that
-    for record in found.objects.values():
-        directories.setdefault(record.record_key, set()).add("".join(shown_parts(record, "directory")))
+    for known in found.objects.values():
+        directories.setdefault(_key_of_call(known), set()).add("".join(shown_parts(known, "directory")))
     placed = {
-        key: [(_places(path, directories.get(key, ())), digest) for path, digest in programs]
-        for key, programs in found.programs.items()
+        key: [
+            {(_places(path, directories.get(key, ())), digest) for path, digest in programs}
+            for programs in kept.programs
+        ]
+        for key, kept in found.records.items()
     }
-    gone = _gone({program for programs in placed.values() for program in programs})
-    dead = {key for key, programs in placed.items() if gone.intersection(programs)}
-    calls = dead & found.bases.keys()
-    in_use = {name for key, basis in found.bases.items() if key not in calls for name in basis}
-    resting = {name for key in calls for name in found.bases[key]} - in_use
-    doomed = {key for key in found.kinds if cache.name(store.STAGE, key) in resting or key in dead}
-    files = _files_of(found, calls, doomed, cache)
-    files |= {cache.name(store.INPUT_RECORD, key) for key in dead}
-    return files, sorted({path for paths, _ in gone for path in paths})
+    gone = _gone({program for pairs in placed.values() for programs in pairs for program in programs})
+    dead = {key for key, pairs in placed.items() if pairs and all(gone & programs for programs in pairs)}
+    in_use = {name for key, kept in found.calls.items() if key not in dead for name in kept.basis}
+    resting = {name for key in dead for name in found.records[key].basis} - in_use
+    doomed = {
+        key for key, kept in found.records.items() if kept.kind and cache.name(store.RECORD, key) in resting
+    }
+    return _files_of(found, dead | doomed, cache), sorted({path for paths, _ in gone for path in paths})
+
+
+def _key_of_call(known: ObjectRecord) -> str:
+    return known.record_name.partition("/")[0]
 
 
 def _places(path: str, directories: Iterable[str]) -> tuple[str, ...]:
@@ -171,26 +196,24 @@ def _digest(path: str) -> str | None:
         return None
 
 
-def _files_of(found: Contents, calls: set[str], doomed: set[str], cache: Store) -> set[str]:
-    """The files of calls and of stage entries, and the blobs that nothing else that stays rests on."""
-    files = {cache.name(bucket, key) for key in calls for bucket in (store.INPUT_RECORD, store.BASIS)}
-    files |= {cache.name(bucket, key) for key in doomed for bucket in (store.STAGE, store.INPUT_RECORD)}
-    blobs = {_blob(digest, cache) for key in doomed for digest in found.outputs[key]}
+def _files_of(found: Contents, doomed: set[str], cache: Store) -> set[str]:
+    """The files of records, and the blobs that nothing else that stays rests on."""
+    files = {cache.name(store.RECORD, key) for key in doomed}
     head = f"{store.BLOB}/"
-    of_calls = {name.removesuffix(COMPRESSED) for key in calls for name in found.bases.get(key, ())}
-    blobs |= {name for name in of_calls if name.startswith(head)}
+    blobs = {_blob(digest, cache) for key in doomed for digest in found.records[key].outputs}
+    blobs |= {
+        name.removesuffix(COMPRESSED)
+        for key in doomed
+        for name in found.records[key].basis
+        if name.startswith(head)
+    }
     for key, digests in found.replays.items():
         if digests and blobs.intersection(_blob(digest, cache) for digest in digests):
             files.add(cache.name(store.REPLAY, key))
-    blobs -= {
-        _blob(digest, cache)
-        for key, digests in found.outputs.items()
-        if key not in doomed
-        for digest in digests
-    }
-    for key, basis in found.bases.items():
-        if key not in calls:
-            blobs -= {name.removesuffix(COMPRESSED) for name in basis}
+    for key, kept in found.records.items():
+        if key not in doomed:
+            blobs -= {_blob(digest, cache) for digest in kept.outputs}
+            blobs -= {name.removesuffix(COMPRESSED) for name in kept.basis}
     return files | blobs | {blob + COMPRESSED for blob in blobs}
 
 

@@ -55,7 +55,7 @@ class Asking:
             raise job.error
         if task.state == State.ASKED:
             task.state = State.READY
-        if task.state != State.DONE and job.result.entry:
+        if task.state != State.DONE and job.result.found:
             task.found = job.result
             if task.job:
                 task.job.handle.end()

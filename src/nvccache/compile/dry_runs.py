@@ -15,8 +15,9 @@ import os
 from nvccache import environment
 from nvccache.files import keys, presence
 from nvccache.machine.process import Completed
-from nvccache.records import differences, machine_facts, manifest
+from nvccache.records import differences, machine_facts, record
 from nvccache.records.base_dir import Relocation
+from nvccache.records.record import Front, Pair, Result
 from nvccache.store import directory
 
 TYPE_CHECKING = False
@@ -35,16 +36,16 @@ class DryRun:
     `input_record` is that of a kept one; of one that was made, `log` is what it was seen to do.
     """
 
-    __slots__ = ("_cache", "_front", "_nowhere", "_path", "input_record", "log", "said")
+    __slots__ = ("_cache", "_front", "_path", "_secret", "input_record", "log", "said")
 
     def __init__(self, request: Request, path: str, checkout: str, cache: Store) -> None:
         self.said = b""  # on its standard error
         self.log: Log | None = None
         self.input_record: InputRecord | None = None
         cwd = os.getcwd()
-        self._cache, self._path, self._nowhere = cache, os.fsencode(path), Relocation("", cwd)
+        self._cache, self._path = cache, os.fsencode(path)
         invocation = request.invocation
-        self._front = keys.pair_of(
+        key, self._secret = keys.pair_of(
             "dry run",
             [
                 ("nvcc", (request.nvcc,)),
@@ -57,6 +58,7 @@ class DryRun:
                 ("limits", presence.tight_limits()),
             ],
         )
+        self._front = Front(key, Relocation("", cwd))
 
     def find(self, request: Request) -> Completed | None:
         """What nvcc said the last time, if it would say the same now.
@@ -70,11 +72,11 @@ class DryRun:
             return machine_facts.answer(topic, subject, environ, self._cache)
 
         is_private = directory.is_private(request.config.dir)
-        found = manifest.find(self._front[0], self._cache, self._nowhere, now, ask) if is_private else None
+        found = record.find(self._front, self._cache, now, ask) if is_private else None
         if not found:
             return None
         try:
-            self.said = keys.reveal(found.attached, self._front[1]).replace(_SCRATCH, self._path)
+            self.said = keys.reveal(found.result.facts, self._secret).replace(_SCRATCH, self._path)
         except ValueError:
             return None
         self.input_record = found.input_record
@@ -84,5 +86,6 @@ class DryRun:
         """Keep what nvcc said in a call that began at `since_ns`, under what it has read."""
         if _SCRATCH in self.said:
             return
-        said = self.said.replace(self._path, _SCRATCH)
-        manifest.add_said(self._front, made, said, self._cache, self._nowhere, since_ns, is_sent=False)
+        result = Result()
+        result.facts = keys.hide(self.said.replace(self._path, _SCRATCH), self._secret)
+        record.add(Pair(self._front, made, result), self._cache, since_ns, is_sent=False)

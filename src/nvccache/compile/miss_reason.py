@@ -14,7 +14,7 @@ from nvccache.commandline import redaction, tokens
 from nvccache.compile import difference_text, object_record, record_call, stage_reason
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.files import key_differences, keys, presence
-from nvccache.records import differences, direct, input_records, machine_facts, manifest
+from nvccache.records import differences, direct, input_records, machine_facts, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 
@@ -159,21 +159,18 @@ def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = ""
 def _nearest(case: Case, cache: Store, relocation: Relocation) -> InputRecord | None:
     """The newest input record of the same call for another object, or in another checkout."""
     request = case.request
-    for scope, kept in direct.scopes_of(relocation):
-        key = direct.key_of(scope, request.nvcc, request.invocation, kept, request.environ)
-        for found in manifest.kept_input_records(key, cache, kept):
-            return found.input_record
-    return None
+    fronts = direct.fronts_of(request.nvcc, request.invocation, request.environ, relocation, request.terminal)
+    return next((pair.input_record for front in fronts for pair in record.kept(front, cache)), None)
 
 
 def _neighbour(case: Case, cache: Store, relocation: Relocation) -> tuple[str, ObjectRecord] | None:
     """The object that was made last of the same source, or of its like in another checkout."""
-    product, record = object_record.find_of_source(case.source, cache)
-    if record is None or product in case.objects:
+    product, other = object_record.find_of_source(case.source, cache)
+    if other is None or product in case.objects:
         return None
-    path, digest = record.source
-    is_alike = _way(case.source, relocation.checkout) == _way(path, record.checkout)
-    return (product, record) if is_alike or digest == _digest_of(case.source) else None
+    path, digest = other.source
+    is_alike = _way(case.source, relocation.checkout) == _way(path, other.checkout)
+    return (product, other) if is_alike or digest == _digest_of(case.source) else None
 
 
 def _way(path: str, checkout: str) -> str:
@@ -181,27 +178,27 @@ def _way(path: str, checkout: str) -> str:
 
 
 def _of_neighbour(
-    case: Case, product: str, record: ObjectRecord, cache: Store, relocation: Relocation
+    case: Case, product: str, other: ObjectRecord, cache: Store, relocation: Relocation
 ) -> list[str]:
     """Why that object is not taken: other words or files, or else what of it tells where it was made."""
-    found = _of_call(case.as_in(record, relocation.checkout), record)
-    found += _of_files_beside(case, record, cache, relocation) if not found else []
+    found = _of_call(case.as_in(other, relocation.checkout), other)
+    found += _of_files_beside(case, other, cache, relocation) if not found else []
     if found:
         return [f"unlike for `{product}` {found[0]}", *found[1:]]
-    if not record.kept_here:
+    if not other.kept_here:
         return [f"what `{product}` was made of is not as it was"]
-    return [f"`{product}` is from elsewhere, and {record.kept_here}", *_advice(record, relocation)]
+    return [f"`{product}` is from elsewhere, and {other.kept_here}", *_advice(other, relocation)]
 
 
-def _of_files_beside(case: Case, record: ObjectRecord, cache: Store, relocation: Relocation) -> list[str]:
+def _of_files_beside(case: Case, other: ObjectRecord, cache: Store, relocation: Relocation) -> list[str]:
     """Which of the files in this checkout are not like those in the other one that the object was made of."""
-    there = Relocation(os.path.dirname(record.checkout), _only(record.components, "directory"))
-    kept = direct.relocation_of(record.scope, there)
-    found = manifest.kept(record.record_key, cache, kept) if record.record_key else None
+    there = Relocation(os.path.dirname(other.checkout), _only(other.components, "directory"))
+    kept = direct.relocation_of(other.scope, there)
+    found = record.named(other.record_name, kept, cache)
     if found is None or not there.checkout or not relocation.checkout:
         return []
     try:
-        moved, _ = input_records.decode(input_records.encode(found.input_record, b"", there), relocation)
+        moved = input_records.decode(input_records.encode(found.input_record, there), relocation)
     except ValueError:
         return []
     now, files = case.now, zip(moved.files, moved.digests, strict=True)
@@ -209,20 +206,20 @@ def _of_files_beside(case: Case, record: ObjectRecord, cache: Store, relocation:
     return [f"`{path}` is another one" for path in others]
 
 
-def _advice(record: ObjectRecord, relocation: Relocation) -> list[str]:
+def _advice(other: ObjectRecord, relocation: Relocation) -> list[str]:
     """What to set so that the two share a result the next time; or nothing."""
-    here, there = relocation.checkout, record.checkout
-    if record.kept_here == record_call.HOLDS_ID and not relocation.base and here and there:
+    here, there = relocation.checkout, other.checkout
+    if other.kept_here == record_call.HOLDS_ID and not relocation.base and here and there:
         base = os.path.commonpath([os.path.dirname(here), os.path.dirname(there)])
         return [f"with `NVCCACHE_BASE_DIR={base}` they can share it"] if len(base) > 1 else []
-    if record.kept_here in (record_call.HOLDS_DIRECTORY, record_call.NAMED_IN_TEXT) and here:
+    if other.kept_here in (record_call.HOLDS_DIRECTORY, record_call.NAMED_IN_TEXT) and here:
         return [f"`-Xcompiler -ffile-prefix-map={here}=.` keeps paths out of what the host compiler makes"]
     return []
 
 
 def _recorded(former: ObjectRecord, cache: Store, relocation: Relocation) -> InputRecord | None:
     kept = direct.relocation_of(former.scope, relocation)
-    found = manifest.kept(former.record_key, cache, kept) if former.record_key else None
+    found = record.named(former.record_name, kept, cache)
     return found.input_record if found else None
 
 
@@ -277,24 +274,24 @@ def note(
         cause = [_BY_STAGES]
     compiled = reasons.of_first_compiled()
     cause = sorted(cause, key=lambda clause: compiled.index(clause) if clause in compiled else len(compiled))
-    record = ObjectRecord()
-    record.cause, record.details = cause[0], cause[1 : _MOST_DETAILS + 1]
-    record.outcome = report.outcome
-    record.digest_key = digest_key = os.urandom(16).hex()
-    record.record_key, record.scope = recorded.key, recorded.scope
-    record.reason_against_record = recorded.reason_against_record
-    record.kept_here, record.checkout = recorded.kept_here, relocation.checkout
-    record.source = [case.source, _digest_of(case.source)]
-    record.stage_reasons = stage_reasons
+    made = ObjectRecord()
+    made.cause, made.details = cause[0], cause[1 : _MOST_DETAILS + 1]
+    made.outcome = report.outcome
+    made.digest_key = digest_key = os.urandom(16).hex()
+    made.record_name, made.scope = recorded.name, recorded.scope
+    made.reason_against_record = recorded.reason_against_record
+    made.kept_here, made.checkout = recorded.kept_here, relocation.checkout
+    made.source = [case.source, _digest_of(case.source)]
+    made.stage_reasons = stage_reasons
     report.cause = cause[0]
     if former and report.status != 0:
         # What is known of the stages that it did not get to can only be compared under the same key.
-        record.digest_key = digest_key = former.digest_key
-        record.stages = reasons.keys_of_stages(digest_key, former)
+        made.digest_key = digest_key = former.digest_key
+        made.stages = reasons.keys_of_stages(digest_key, former)
     else:
-        record.stages = reasons.keys_of_stages(digest_key)
-    record.components = case.components(digest_key)
-    object_record.add(case.objects, record, cache)
+        made.stages = reasons.keys_of_stages(digest_key)
+    made.components = case.components(digest_key)
+    object_record.add(case.objects, made, cache)
     object_record.note_of_source(case.source, case.objects[0], cache)
 
 

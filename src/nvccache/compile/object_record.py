@@ -9,11 +9,11 @@ they differ.
     details        further differences, a clause each
     outcome        a word of outcomes.py
     digest_key     makes the digests of this record incomparable with all others
-    record_key     the key of the input record of the call, or empty; `scope` see direct.py
+    record_name    what leads to the record of the call (record.Pair.name), or empty; `scope` see direct.py
     reason_against_record          why there is no direct record of it, a clause
     kept_here      why no other directory shares that, a clause of record_call.py
     checkout       see base_dir.py; `source` is the first that was compiled, with the digest of its content
-    stages         of each: its name, and the key of its input record
+    stages         of each: its name, and what leads to its record
     components     of each key: the name of its stage, or nothing for the call, a tag, and the parts, each as
                    it may be shown and with what tells it from others that look the same
     stage_reasons  of each stage that ran: its name, and why, a clause
@@ -90,12 +90,12 @@ def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
 _TEXT = (_encode_text, _decode_text)
 _PAIRS = (_encode_pairs, _decode_pairs)
 _RECORD = sections.Schema(
-    "object-6",
+    "object-7",
     ("cause", _TEXT),
     ("details", (_encode_texts, _decode_texts)),
     ("outcome", _TEXT),
     ("digest_key", _TEXT),
-    ("record_key", _TEXT),
+    ("record_name", _TEXT),
     ("scope", _TEXT),
     ("reason_against_record", _TEXT),
     ("kept_here", _TEXT),
@@ -108,13 +108,13 @@ _RECORD = sections.Schema(
 
 
 class StageKeys:
-    """What the key of a stage is made of, and the key of its input record."""
+    """What the key of a stage is made of, and what leads to its record."""
 
-    __slots__ = ("components", "name", "record_key")
+    __slots__ = ("components", "name", "record_name")
 
-    def __init__(self, name: str, record_key: str, components: Sequence[Component]) -> None:
+    def __init__(self, name: str, record_name: str, components: Sequence[Component]) -> None:
         self.name = name
-        self.record_key = record_key
+        self.record_name = record_name
         self.components = components
 
 
@@ -130,7 +130,7 @@ class ObjectRecord:
         "kept_here",
         "outcome",
         "reason_against_record",
-        "record_key",
+        "record_name",
         "scope",
         "source",
         "stage_reasons",
@@ -141,7 +141,7 @@ class ObjectRecord:
     details: list[str]
     outcome: str
     digest_key: str
-    record_key: str
+    record_name: str
     scope: str
     reason_against_record: str
     kept_here: str
@@ -174,7 +174,7 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
     for stage in record.stages[:_MOST_STAGES]:
         rows += _rows(stage.name, stage.components)
     values = {name: getattr(record, name) for name in _PLAIN}
-    values["stages"] = [(stage.name, stage.record_key) for stage in record.stages[:_MOST_STAGES]]
+    values["stages"] = [(stage.name, stage.record_name) for stage in record.stages[:_MOST_STAGES]]
     values["components"] = rows
     encoded = _RECORD.encode(values)
     for product in products:
@@ -228,7 +228,7 @@ def _of_values(values: dict[str, Any]) -> ObjectRecord:
         components.setdefault(row[0], []).append((row[1], parts))
     record.components = components.get(OF_CALL, [])
     record.stages = [
-        StageKeys(name, record_key, components.get(name, [])) for name, record_key in values["stages"]
+        StageKeys(name, record_name, components.get(name, [])) for name, record_name in values["stages"]
     ]
     return record
 

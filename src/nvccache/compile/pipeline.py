@@ -19,7 +19,7 @@ from nvccache.observation.watch import Watch
 from nvccache.plan import build, keep
 from nvccache.records import levels
 from nvccache.records.base_dir import Relocation
-from nvccache.store import basis, directory, eviction, store
+from nvccache.store import directory, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.toolkit import dryrun, toolchain
 
@@ -156,7 +156,7 @@ def _ask(
 def _recorded(recorder: record_call.Recorder, report: Report) -> record_call.Recorded:
     if report.leave_to_nvcc or report.status != 0:
         return record_call.Recorded(reason_against_record="the compile failed")
-    return record_call.record(recorder)
+    return record_call.of_compile(recorder)
 
 
 def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) -> Executor | None:
@@ -238,7 +238,7 @@ def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
     """What the store needs after a call: marks of use, its trouble in the log, and its limit; and remotes."""
     report.to_send = _to_send(config, cache)
     if cache.is_stale:
-        basis.mark_used(cache, cache.used)
+        cache.mark_used(cache.used)
     if cache.trouble:
         log.write(config.log, f"store: {cache.trouble}")
     if cache.added:

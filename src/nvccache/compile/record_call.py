@@ -10,18 +10,19 @@ import copy
 import os
 
 from nvccache.execution import shared_ids
-from nvccache.files import elf, keys, presence, signatures
+from nvccache.files import elf, presence, signatures
 from nvccache.module_id import ids, relative_ids
 from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import line_markers
-from nvccache.records import depfile, direct, input_records, machine_facts, manifest, replay
+from nvccache.records import depfile, direct, input_records, machine_facts, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
-from nvccache.store import basis, event_line
+from nvccache.records.record import Front, Pair
+from nvccache.store import event_line
 from nvccache.toolkit import toolchain
 from nvccache.values import dataclass
 
@@ -46,8 +47,7 @@ class Recorded:
     `kept_here` is why other directories or checkouts do not share it, one of the clauses below, or empty.
     """
 
-    front_key: str = ""
-    key: str = ""
+    name: str = ""  # record.Pair.name
     scope: str = ""
     reason_against_record: str = ""
     kept_here: str = ""
@@ -308,7 +308,7 @@ def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
     return found
 
 
-def record(recorder: Recorder) -> Recorded:
+def of_compile(recorder: Recorder) -> Recorded:
     """Record a call that has been carried out, at every level where that is sound."""
     cache = recorder.execution.store
     recorder.execution.inputs.files.remember()
@@ -337,21 +337,21 @@ def keep(
     given: CallResult,
     listed: Sequence[tuple[str, bool]] = (),
 ) -> Recorded:
-    """Put what a call read and gave into the cache, at every level; `listed` as in direct.attach.
+    """Put what a call read and gave into the cache, at every level; `listed` as in direct.result_of.
 
     `as_typed` is what the same words read, which may be more than calls of the same meaning read.
     """
     request, cache, relocation = where.request, where.cache, where.relocation
     for read in (made, as_typed):
         read.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in read.caches]
-    attached = direct.attach(given, listed, request.invocation, relocation)
-    if attached is None:
+    result = direct.result_of(given, listed, request.invocation)
+    if result is None:
         return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
-    front_key = direct.key_of(where.scope, request.nvcc, request.invocation, relocation, request.environ)
-    front_key = keys.for_terminal(front_key, request.terminal, given.stderr)
-    key = input_records.key_of(front_key, made)
-    manifest.add(front_key, manifest.Found(key, made, attached), cache, relocation, where.since_ns)
-    basis.add(cache, key)
+    result.basis = list(cache.used)
+    key = direct.key_of(where.scope, request.nvcc, request.invocation, relocation, request.environ)
+    front = record.front_for(result, Front(key, relocation, where.scope), request.terminal)
+    pair = Pair(front, made, result)
+    record.add(pair, cache, where.since_ns)
     input_records.forget_unsettled(as_typed, where.since_ns)
     replay.add_of(request.script or request.behind, as_typed, given, request.config, cache, request.terminal)
-    return Recorded(front_key, key, where.scope, kept_here=where.kept_here)
+    return Recorded(pair.name, where.scope, kept_here=where.kept_here)

@@ -168,15 +168,14 @@ class _Run:
     def _event_of(self, task: Task) -> StageEvent:
         """What became of a stage. One that ran in an earlier way through the plan has run."""
         assert task.completed
-        clock, entry = self._schedule.clock, task.lookup.entry if task.lookup else None
+        clock, found = self._schedule.clock, task.lookup.found if task.lookup else None
         earlier = self._ran.get(_written_by(task)) if task.is_hit else None
         is_hit = task.is_hit and not earlier
-        found = SHARED if task.was_elsewhere else HIT
         event = StageEvent(
             task.stage.kind,
-            found if is_hit else FAILED if task.has_failed else RAN,
+            (SHARED if task.was_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
-            clock.share_of(task, cost_of(task.made)) if task.made else entry.wall if entry else 0.0,
+            clock.share_of(task, cost_of(task.made)) if task.made else found.result.wall if found else 0.0,
             stage_names.architecture_of(task.stage, self._execution.plan.stages),
             task.completed.cpu,
         )

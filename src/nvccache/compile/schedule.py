@@ -223,11 +223,11 @@ class Schedule:
     def _take_lookup(self, task: Task, lookup: Lookup) -> bool:
         task.lookup = lookup
         self.known.take_lookup(task.stage, lookup)
-        entry = lookup.entry
-        if not entry:
+        if not lookup.found:
             task.shares = task.shares and lookup.is_cached
             return False
-        task.completed = Completed(0, entry.stdout, entry.stderr, entry.seconds, entry.cpu)
+        found = lookup.found.result
+        task.completed = Completed(0, found.stdout, found.stderr, found.seconds, found.cpu)
         task.is_hit = True
         task.state = State.DONE
         self.clock.note(task)

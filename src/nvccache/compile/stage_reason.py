@@ -12,7 +12,7 @@ from nvccache.commandline import redaction
 from nvccache.compile import difference_text, object_record, stage_names
 from nvccache.compile.object_record import StageKeys
 from nvccache.files import key_differences
-from nvccache.records import differences, machine_facts, manifest
+from nvccache.records import differences, machine_facts, record
 from nvccache.records.base_dir import Relocation
 from nvccache.store import sections
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from nvccache.compile.object_record import ObjectRecord
     from nvccache.compile.report import StageLookup
     from nvccache.execution.execution import Execution
+    from nvccache.execution.find_stage import Lookup
     from nvccache.files.key_differences import Component, ComponentDifference, Part
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.preprocessed.passes import Pass
     from nvccache.records.differences import Present
+    from nvccache.records.record import Pair
 
 FIRST = "first compile of this stage"
 NOT_CACHED = "its results are not cached"
@@ -108,16 +110,17 @@ class StageReasons:
     def _keys_of(self, one: StageLookup, digest_key: str) -> StageKeys:
         lookup = one.lookup
         assert lookup
-        record_key = lookup.record_key or self._newest(lookup.claim_key) or self._newest(lookup.front_key)
+        found = lookup.found or self._newest(one.stage, lookup)
         described = self._described(one.stage, lookup.components, digest_key)
         made = self._passes.get(one.stage.outputs[0].path) if one.stage.is_preprocessor else None
         if made:
             described.append((_SAID, [(os.fsdecode(name), digest) for name, digest in made.files]))
-        return StageKeys(self._names[id(one.stage)], record_key, described)
+        return StageKeys(self._names[id(one.stage)], found.name if found else "", described)
 
-    def _newest(self, front_key: str) -> str:
-        """The key of the input record that was added to a manifest last, or empty."""
-        return next(iter(manifest.keys_of(front_key, self._execution.store)), "")
+    def _newest(self, stage: Stage, lookup: Lookup) -> Pair | None:
+        """What was recorded last of a stage."""
+        fronts = self._execution.finder.fronts(stage, lookup)
+        return next((pair for front in fronts for pair in record.kept(front, self._execution.store)), None)
 
     def _described(
         self, stage: Stage, components: Iterable[KeyComponent], digest_key: str
@@ -271,7 +274,7 @@ class StageReasons:
             return machine_facts.answer(topic, subject, environ, cache)
 
         here = Relocation("", self._execution.cwd)
-        found = manifest.kept(before.record_key, cache, here) if before.record_key else None
+        found = record.named(before.record_name, here, cache)
         if found is None:
             return [LOST]
         read = found.input_record

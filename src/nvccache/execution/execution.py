@@ -92,8 +92,8 @@ class Known:
         self.is_bound |= lookup.is_bound
         if lookup.reason_against_record:
             self.reasons_against_record.append(lookup.reason_against_record)
-        if lookup.input_record:
-            self._take_input_record(stage, lookup.input_record)
+        if lookup.found:
+            self._take_input_record(stage, lookup.found.input_record)
         if lookup.facts:
             self.passes[stage.outputs[0].path] = lookup.facts
 
@@ -149,7 +149,7 @@ class Execution:
             self.plan.scratch, context.store, self.plan.included, source_paths(self.plan.stages)
         )
         self.seeds = Seeds(context.plan, self.plan.own_ids, context.cwd, context.environ, self.workspace)
-        self.seeding = Seeding(self.seeds, context.store, self.workspace)
+        self.seeding = Seeding(self.seeds, self.workspace, context.cwd)
         self.own_ids = OwnIds(self.plan, self.workspace, self.seeding, context.store, context.cwd)
         self.is_blind = context.watch.is_blind
         self.why_blind = context.watch.why_not
@@ -174,7 +174,7 @@ class Execution:
     def find(self, stage: Stage, known: Known, before: Lookup | None = None) -> Lookup:
         """The result of a stage whose inputs are known, as far as the store has it; raises OSError."""
         lookup = self.finder.find(stage, known, before)
-        if lookup.entry:
+        if lookup.found:
             self.finder.accept(stage, lookup)
         return lookup
 
@@ -193,7 +193,7 @@ class Execution:
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take a result that was found in another cache."""
-        if lookup.entry:
+        if lookup.found:
             self.finder.accept(stage, lookup)
 
     def run(self, stage: Stage, handle: Handle | None = None) -> Made:

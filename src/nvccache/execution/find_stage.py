@@ -1,10 +1,9 @@
 """Finding a stage's result in the store: under which keys, and whether what is found is whole.
 
-What is known of a stage before it runs makes its front key. Behind that lies a manifest of input records:
-what the stage was observed to read beside. The input record that still holds leads to the result; for stages
-that make up a module id perhaps by further keys (seeding.py). Stages that read preprocessed text have two
-front keys: by what the text says (normalized_text.py), and by its every byte. A result without diagnostics is
-kept under the first, where lines do not matter.
+What is known of a stage before it runs makes its front key, behind which lies a record (record.py): what the
+stage was observed to read beside, and what it gave. Stages that make up a module id have further keys
+(seeding.py). Stages that read preprocessed text have two: by what the text says (normalized_text.py), and by
+its every byte. A result without diagnostics is kept under the first, where lines do not matter.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import rehearsals
-from nvccache.execution.seeding import KeptResult
-from nvccache.files import keys
+from nvccache.execution.seeding import SEEDED
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
-from nvccache.records import differences, machine_facts, manifest, output_names
-from nvccache.records.base_dir import Relocation
-from nvccache.store.entries import Entry
+from nvccache.records import differences, machine_facts, output_names, record
 from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -29,21 +25,18 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.preprocessed.passes import Pass
-    from nvccache.records.input_records import InputRecord
-    from nvccache.records.manifest import Found
+    from nvccache.records.record import Front, Pair, Result
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is known of a stage before it runs: `key` is empty while it depends on the run.
+    """What is known of a stage before it runs.
 
     `front_key` goes by the bytes of its inputs, and is empty for a stage that is not cached; `meaning_key` by
     what they say, or is empty; with `goes_by_meaning` a silent result is kept under the latter. `text` are
     the digests of the preprocessed text that it reads, `dated` the files whose date and size are in its keys.
-    `entry` was found under `key`, behind an `input_record` that holds, and `facts` are about the text of a
-    pass. A hit `is_moved` if it was made from text whose lines are elsewhere.
-
-    For the call: `is_bound` see seeding.KeptResult, `reason_against_record` is a clause, or empty.
+    `found` is what the store has, and `facts` are about the text of a pass. A hit `is_moved` if it was made
+    from text whose lines are elsewhere. `reason_against_record` of the call is a clause, or empty.
     """
 
     front_key: str = ""
@@ -51,15 +44,16 @@ class Lookup:
     goes_by_meaning: bool = False
     text: tuple[str, ...] = ()
     dated: tuple[str, ...] = ()
-    key: str = ""
-    entry: Entry | None = None
-    input_record: InputRecord | None = None
+    found: Pair | None = None
     facts: Pass | None = None
     is_moved: bool = False
-    is_bound: bool = False
     reason_against_record: str = ""
     components: tuple[KeyComponent, ...] = ()  # of the front key
-    record_key: str = ""  # of the input record
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a result was found that depends on what the products are called."""
+        return self.found is not None and self.found.front.scope == SEEDED
 
     @property
     def is_cached(self) -> bool:
@@ -156,7 +150,6 @@ class Finder:
         self._knows_compilers = rehearsals.are_known(execution.plan)
         self._is_recaching = is_recaching
         self._now = differences.Present(execution.environ)
-        self._nowhere = Relocation("", execution.cwd)
 
     def _goes_on_without_lines(self) -> bool:
         """Whether a result may come from text whose lines are elsewhere.
@@ -182,8 +175,7 @@ class Finder:
         beyond = self._store.beyond
         if not beyond:
             return missing
-        tried = [key for key in (missing.meaning_key, missing.front_key) if key]
-        beyond.want(tried)
+        beyond.want(front.key for front in self.fronts(stage, missing))
         found = self._find(stage, missing, True)
         return found if self._has_products(stage, found) else missing
 
@@ -192,7 +184,7 @@ class Finder:
 
         Servers forget blobs by age, and the stage may as well run beside others.
         """
-        outputs = found.entry.outputs if found.entry else {}
+        outputs = dict(found.found.result.outputs) if found.found else {}
         wanted = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
         has_here, read = self._store.has_here, self._store.read_blob
         return all(has_here(digest) or read(digest) is not None for digest in wanted)
@@ -228,79 +220,53 @@ class Finder:
             components=tuple(by_bytes),
         )
 
+    def fronts(self, stage: Stage, missing: Lookup) -> Iterator[Front]:
+        """The keys under which a result may be, in the order in which they are tried."""
+        for key in filter(None, (missing.meaning_key, missing.front_key)):
+            for front in self._execution.seeding.fronts(key, stage):
+                yield from record.on_terminal(front, self._execution.terminal)
+
     def _find(self, stage: Stage, missing: Lookup, asks_beyond: bool = False) -> Lookup:
         """The look-up with the result that was found under one of its keys, if there is one."""
-        is_bound = False
-        for tried in (missing.meaning_key, missing.front_key):
-            for behind in self._input_records(tried, asks_beyond):
-                found = self._entry(behind.key, stage, asks_beyond)
-                is_bound |= found.is_bound
-                if not found.entry:
+        for front in self.fronts(stage, missing):
+            for pair in record.holding(front, self._store, self._now, self._ask, asks_beyond):
+                # One that was not observed would leave the call without a record.
+                is_good = pair.input_record.is_observed or self._execution.is_blind
+                is_moved = tuple(pair.result.text) != missing.text
+                if not is_good or (is_moved and not self._goes_on_without_lines()):
                     continue
-                is_moved = tried == missing.meaning_key and found.entry.text != missing.text
-                if is_moved and not self._goes_on_without_lines():
+                if not self._is_whole(stage, pair.result):
                     continue
-                if behind.is_received:
-                    manifest.adopt(tried, behind, self._store, self._nowhere, self._now)
-                return replace(
-                    missing,
-                    key=found.key,
-                    entry=found.entry,
-                    input_record=behind.input_record,
-                    facts=passes.of_facts(found.entry.facts) if stage.is_preprocessor else None,
-                    is_moved=is_moved,
-                    is_bound=is_bound,
-                    record_key=behind.key,
-                )
-        return replace(missing, is_bound=is_bound)
+                if pair.is_received:
+                    record.adopt(pair, self._store, self._now)
+                facts = passes.decoded(pair.result.facts) if stage.is_preprocessor else None
+                return replace(missing, found=pair, facts=facts, is_moved=is_moved)
+        return missing
 
     def accept(self, stage: Stage, lookup: Lookup) -> None:
         """Take the digests of what a stage would have written that does not have to run."""
-        assert lookup.entry is not None
+        assert lookup.found is not None
+        outputs = dict(lookup.found.result.outputs)
         for output in stage.kept_outputs:
-            if output.role in lookup.entry.outputs:
-                self._store.rely_on(lookup.entry.outputs[output.role])
-                self._execution.workspace.expect(output.path, lookup.entry.outputs[output.role])
+            if output.role in outputs:
+                self._store.rely_on(outputs[output.role])
+                self._execution.workspace.expect(output.path, outputs[output.role])
             if lookup.facts:
                 self._execution.workspace.take_pass(output.path, lookup.facts)
-
-    def _input_records(self, front_key: str, asks_beyond: bool) -> Iterator[Found]:
-        """The input records that hold. One that was not observed would leave the call without a record."""
-        if front_key:
-            for found in manifest.holding(
-                front_key, self._store, self._nowhere, self._now, self._ask, asks_beyond
-            ):
-                if found.input_record.is_observed or self._execution.is_blind:
-                    yield found
 
     def _ask(self, topic: str, subject: str) -> str:
         return machine_facts.answer(topic, subject, self._execution.environ, self._store)
 
-    def _entry(self, key: str, stage: Stage, asks_beyond: bool) -> KeptResult:
-        """The whole result under a key that looks as it would look now, with the key it was found under."""
-        terminal = self._execution.terminal
-        is_bound = False
-        for tried in keys.possible_on_terminal(key, terminal):
-            found = self._execution.seeding.find(tried, stage, asks_beyond)
-            is_bound |= found.is_bound
-            if (
-                found.entry
-                and tried == keys.for_terminal(key, terminal, found.entry.stderr)
-                and self._is_whole(stage, found.entry)
-            ):
-                return replace(found, is_bound=is_bound)
-        return KeptResult(key, None, is_bound)
-
-    def _is_whole(self, stage: Stage, entry: Entry) -> bool:
+    def _is_whole(self, stage: Stage, result: Result) -> bool:
         if stage.is_preprocessor:
             try:
-                known = passes.of_facts(entry.facts)
-            except (ValueError, KeyError, TypeError):
+                known = passes.decoded(result.facts)
+            except ValueError:
                 return False
             names = [name for name, _ in known.listed]
             if self._execution.plan.dependency_files and not output_names.are_plain(names):
                 return False
+        roles = {role for role, _ in result.outputs}
         return all(
-            output.role in entry.outputs or self._execution.own_ids.is_own(output)
-            for output in stage.kept_outputs
+            output.role in roles or self._execution.own_ids.is_own(output) for output in stage.kept_outputs
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from nvccache.execution import object_place, seeding
-from nvccache.files import elf, keys
+from nvccache.execution import object_place
+from nvccache.execution.seeding import SEEDED
+from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
@@ -13,11 +14,9 @@ from nvccache.observation import process_checks, unchanged_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
-from nvccache.records import input_records, manifest
-from nvccache.records.base_dir import Relocation
+from nvccache.records import record
 from nvccache.records.input_records import InputRecord, UnreadableError
-from nvccache.store import entries
-from nvccache.store.entries import Entry
+from nvccache.records.record import Pair, Result
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -33,7 +32,7 @@ _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working
 class Published:
     """What is known of a stage when its result has been put into the store, or could not be.
 
-    `input_record` is what it was observed to read; `is_bound` see seeding.KeptResult;
+    `input_record` is what it was observed to read; `is_bound` see find_stage.Lookup;
     `reason_against_record` is a clause, or empty.
     """
 
@@ -96,6 +95,7 @@ class Publisher:
         return {output.path: self._workspace.content_of(output.path) for output in kept}
 
     def _publish(self, stage: Stage, lookup: Lookup, made: Made) -> Published:
+        execution = self._execution
         said = made.completed.stdout + made.completed.stderr
         front_key = lookup.front_key if said else lookup.claim_key
         try:
@@ -103,17 +103,21 @@ class Publisher:
         except UnreadableError as error:
             return Published(reason_against_record=str(error))
         processes = [process for log in made.logs for process in log.read().processes]
-        grown = process_checks.grown_file(processes, self._execution.plan.scratch)
+        grown = process_checks.grown_file(processes, execution.plan.scratch)
         if grown:  # as a hit beside others that ran it would be missing there; so is a call, but all of it
             self._store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
             self._add_blobs(stage)
             return Published(read, is_bound=ids.generates(stage))
-        kept_under = self._key_to_publish(stage, front_key, made, read)
-        if not kept_under.key:
+        kept = stage.kept_outputs
+        scope = execution.seeding.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
+        if not scope:
             return Published(read, reason_against_record=f"the module id of {stage.kind} is not understood")
         self._add_blobs(stage)
-        self._add_entry(stage, kept_under.key, lookup, made)
-        return Published(read, kept_under.is_bound)
+        result = self._result(stage, lookup, made)
+        front = next(one for one in execution.seeding.fronts(front_key, stage) if one.scope == scope)
+        pair = Pair(record.front_for(result, front, execution.terminal), read, result)
+        record.add(pair, self._store, execution.since_ns)
+        return Published(read, scope == SEEDED)
 
     def _add_blobs(self, stage: Stage) -> None:
         for path, content in self._contents(stage).items():
@@ -121,42 +125,21 @@ class Publisher:
             is_product = bool(self._execution.outputs[path][1].destination)
             self._store.add_blob(self._workspace.digest_of(path), content, compress=not is_product)
 
-    def _add_entry(self, stage: Stage, key: str, lookup: Lookup, made: Made) -> None:
-        completed = made.completed
-        outputs = stage.kept_outputs
-        if self._execution.own_ids.are_not_in(stage):
-            outputs = [output for output in outputs if output.role != ROLE]
-        digests = {output.role: self._workspace.digest_of(output.path) for output in outputs}
-        entry = Entry(
-            digests,
-            self._execution.without_scratch(completed.stdout),
-            self._execution.without_scratch(completed.stderr),
-            completed.seconds,
-            facts=made.passes[stage.outputs[0].path].facts() if stage.is_preprocessor else {},
-            text=lookup.text,
-            wall=made.wall,
-            cpu=completed.cpu,
-        )
-        entries.add(self._store, key, entry)
-
-    def _key_to_publish(
-        self, stage: Stage, front_key: str, made: Made, read: InputRecord
-    ) -> seeding.KeptResult:
-        """The key for a result just made, or an empty one; the manifest leads to it."""
+    def _result(self, stage: Stage, lookup: Lookup, made: Made) -> Result:
         execution, completed = self._execution, made.completed
-        found = manifest.Found(input_records.key_of(front_key, read), read, b"")
-        key = keys.for_terminal(found.key, execution.terminal, completed.stderr)
-        kept_under = seeding.KeptResult(key, None)
-        if ids.generates(stage):
-            messages = completed.stdout + completed.stderr
-            kept = stage.kept_outputs
-            kept_under = execution.seeding.key_to_publish(
-                stage, key, kept, messages, is_repeatable=made.is_repeatable
-            )
-        if kept_under.key:
-            relocation = Relocation("", execution.cwd)
-            manifest.add(front_key, found, self._store, relocation, execution.since_ns)
-        return kept_under
+        outputs = stage.kept_outputs
+        if execution.own_ids.are_not_in(stage):
+            outputs = [output for output in outputs if output.role != ROLE]
+        result = Result(
+            [(output.role, self._workspace.digest_of(output.path)) for output in outputs],
+            execution.without_scratch(completed.stdout),
+            execution.without_scratch(completed.stderr),
+        )
+        result.seconds, result.cpu, result.wall = completed.seconds, completed.cpu, made.wall
+        result.text = list(lookup.text)
+        if stage.is_preprocessor:
+            result.facts = made.passes[stage.outputs[0].path].encoded()
+        return result
 
     def _input_record_of(self, stage: Stage, made: Made) -> InputRecord:
         """What a stage has just read; raises UnreadableError."""

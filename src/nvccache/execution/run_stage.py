@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 
@@ -223,14 +222,14 @@ def facts_of(content: bytes, places: Sequence[str], cache: Store, is_recaching: 
     A macro that nothing uses, or a comment that is worded otherwise, leaves the text as it was.
     """
     text = ("text", (keys.digest_bytes(content),))
-    # Facts change their meaning with the bucket of the entries that hold them.
-    key = keys.key_of("facts", [("bucket", (store.STAGE,)), text, ("places", tuple(places))])
-    kept = None if is_recaching else cache.find_record(store.TOOL, key)
+    # Facts change their meaning with the bucket of the records that hold them.
+    key = keys.key_of("facts", [("bucket", (store.RECORD,)), text, ("places", tuple(places))])
+    kept = None if is_recaching else cache.find_record(store.MEMO, key)
     if kept is not None:
         try:
-            return passes.of_facts(json.loads(kept))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            cache.remove_damaged(store.TOOL, key)
+            return passes.decoded(kept)
+        except ValueError:
+            cache.remove_damaged(store.MEMO, key)
     made = passes.of_text(content, places)
-    cache.add_record(store.TOOL, key, json.dumps(made.facts()).encode(), lock=False)
+    cache.add_record(store.MEMO, key, made.encoded(), lock=False)
     return made

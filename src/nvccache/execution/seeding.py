@@ -1,8 +1,10 @@
 """Stages that make up a module id: with which words they run, and under which key their result is kept.
 
-Most of what cicc makes does not hold the id, and is kept without what the id is made of. Where the id is
-in a result, a redirect leads from there to a key with the source's path, and for units whose id is made of
-the seed to a key with the seed.
+Three keys are tried, from the most widely shared:
+
+    anywhere    most of what cicc makes does not hold the id
+    placed      it holds the id, which is made of the source's path
+    seeded      the id is made of the seed (ids.py), which says what the products are called
 """
 
 from __future__ import annotations
@@ -12,33 +14,19 @@ import os
 from nvccache.files import keys
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
-from nvccache.store import entries
-from nvccache.store.entries import Entry
-from nvccache.values import dataclass
+from nvccache.records.base_dir import Relocation
+from nvccache.records.record import Front
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nvccache.execution.workspace import Workspace
     from nvccache.machine.process import Completed
     from nvccache.plan.model import Output, Plan, Stage
-    from nvccache.store.store import Store
 
 _INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # as -I and -isystem, to the preprocessor
-PLACED, SEEDED = "placed", "seeded"
-
-
-@dataclass(frozen=True, slots=True)
-class KeptResult:
-    """The entry under a stage's key or behind its redirects, with the key it was found under.
-
-    It `is_bound` if the key depends on what the products are called.
-    """
-
-    key: str
-    entry: Entry | None
-    is_bound: bool = False
+ANYWHERE, PLACED, SEEDED = "anywhere", "placed", "seeded"
 
 
 class Seeds:
@@ -153,28 +141,23 @@ class Seeds:
 class Seeding:
     """Under which keys the results of stages are kept that make up an id, and what they hold of it."""
 
-    def __init__(self, seeds: Seeds, store: Store, workspace: Workspace) -> None:
+    def __init__(self, seeds: Seeds, workspace: Workspace, cwd: str) -> None:
         self.seeds = seeds
-        self._store = store
         self._workspace = workspace
+        self._nowhere = Relocation("", cwd)
 
-    def find(self, front_key: str, stage: Stage, asks_beyond: bool = False) -> KeptResult:
-        key = front_key
-        entry = entries.find(self._store, key, asks_beyond)
-        is_bound = False
-        for name, deeper in ((PLACED, self._placed_key), (SEEDED, self._seeded_key)):
-            if entry and entry.redirect == name:
-                key = deeper(key, stage)
-                entry = entries.find(self._store, key, asks_beyond)
-                is_bound |= name == SEEDED
-        return KeptResult(key, None if entry and entry.redirect else entry, is_bound)
-
-    def _placed_key(self, key: str, stage: Stage) -> str:
-        """The key that knows where the source is."""
-        return keys.key_of("placed stage", [("front", (key,)), ("place", (ids.source_path(stage.argv),))])
-
-    def _seeded_key(self, key: str, stage: Stage) -> str:
-        return keys.key_of("seeded stage", [("front", (key,)), ("seed", (self.seeds.seed_of(stage).text,))])
+    def fronts(self, key: str, stage: Stage) -> Iterator[Front]:
+        """Where the result of a stage may be, by what is known of it; most make up no id."""
+        yield Front(key, self._nowhere, ANYWHERE)
+        if ids.generates(stage):
+            place = (ids.source_path(stage.argv),)
+            yield Front(
+                keys.key_of("placed stage", [("front", (key,)), ("place", place)]), self._nowhere, PLACED
+            )
+            seed = (self.seeds.seed_of(stage).text,)
+            yield Front(
+                keys.key_of("seeded stage", [("front", (key,)), ("seed", seed)]), self._nowhere, SEEDED
+            )
 
     def names_id(self, stage: Stage, kept: Sequence[Output]) -> bool:
         """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
@@ -204,52 +187,45 @@ class Seeding:
         contents = [self._workspace.content_of(output.path) for output in others]
         return any(content is None or b"\0" in content or ids.may_be_any_in(content) for content in contents)
 
-    def key_to_publish(
-        self, stage: Stage, front_key: str, kept: Sequence[Output], messages: bytes, *, is_repeatable: bool
-    ) -> KeptResult:
-        """The key for a result just made, or empty if it must not be stored."""
+    def scope_of(
+        self, stage: Stage, kept: Sequence[Output], messages: bytes, *, is_repeatable: bool
+    ) -> str | None:
+        """How widely a result just made may be shared; None if it must not be stored."""
+        if not ids.generates(stage):
+            return ANYWHERE
         if stage.output(ROLE) not in kept:
-            return self._key_by_products(stage, front_key, kept, is_repeatable)
+            return self._scope_by_products(stage, kept, is_repeatable)
         identifier = self._identifier(stage, kept)
         if not ids.is_understood(identifier):
-            return KeptResult("", None)
+            return None
         is_told = self._is_told(stage, identifier, messages)
         if stage.tool.compiles_device_code and not self.names_id(stage, kept) and not is_told:
-            return KeptResult(front_key, None)
+            return ANYWHERE
         if ids.is_made_of_process(identifier):
-            return KeptResult("", None)
-        key = front_key
-        if "source path" in stage.grammar.ignored and (is_told or self._names_place(identifier, kept)):
-            entries.add(self._store, key, Entry(redirect=PLACED))
-            key = self._placed_key(key, stage)
+            return None
         if ids.depends_on_seed(identifier, self.seeds.seed_of(stage)):
-            return self._redirect_to_seed(key, stage)
-        return KeptResult(key, None)
+            return SEEDED
+        is_placed = "source path" in stage.grammar.ignored
+        return PLACED if is_placed and (is_told or self._names_place(identifier, kept)) else ANYWHERE
 
     def _identifier(self, stage: Stage, kept: Sequence[Output]) -> bytes:
         output = stage.output(ROLE)
         return (self._workspace.as_read(output.path) or b"") if output and output in kept else b""
 
-    def _key_by_products(
-        self, stage: Stage, front_key: str, kept: Sequence[Output], is_repeatable: bool
-    ) -> KeptResult:
-        """The key where no file tells the id: PTX shows whether it holds one made up, code does not."""
+    def _scope_by_products(self, stage: Stage, kept: Sequence[Output], is_repeatable: bool) -> str | None:
+        """The scope where no file tells the id: PTX shows whether it holds one made up, code does not."""
         contents = [self._workspace.content_of(output.path) or b"" for output in kept]
         if self.seeds.takes_seed(stage):
             rest = self.seeds.seed_of(stage).rest
             depends = _is_code(contents) or any(rest in content for content in contents)
-            return self._redirect_to_seed(front_key, stage) if depends else KeptResult(front_key, None)
+            return SEEDED if depends else ANYWHERE
         if ids.user_chose_seed(stage):
             is_kept = True
         elif _is_code(contents):
             is_kept = is_repeatable
         else:
             is_kept = not any(ids.names_process(content) for content in contents)
-        return KeptResult(front_key if is_kept else "", None)
-
-    def _redirect_to_seed(self, key: str, stage: Stage) -> KeptResult:
-        entries.add(self._store, key, Entry(redirect=SEEDED))
-        return KeptResult(self._seeded_key(key, stage), None, is_bound=True)
+        return ANYWHERE if is_kept else None
 
 
 def _is_code(contents: Sequence[bytes]) -> bool:

@@ -111,17 +111,3 @@ def reveal(hidden: bytes, secret: str) -> bytes:
 def _xor(content: bytes, stream: bytes) -> bytes:
     mixed = int.from_bytes(content, "little") ^ int.from_bytes(stream, "little")
     return mixed.to_bytes(len(content), "little")
-
-
-def for_terminal(key: str, terminal: str, stderr: bytes) -> str:
-    """The key that a result with these diagnostics has on this terminal; see terminals.py."""
-    return _on_terminal(key, terminal) if terminal and stderr else key
-
-
-def possible_on_terminal(key: str, terminal: str) -> tuple[str, ...]:
-    """The keys that a result may have; one under another than its own looks different on this terminal."""
-    return (key, _on_terminal(key, terminal)) if terminal else (key,)
-
-
-def _on_terminal(key: str, terminal: str) -> str:
-    return key_of("on a terminal", (("key", (key,)), ("terminal", (terminal,))))

@@ -118,19 +118,19 @@ class Digests:
             kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
             body = json.dumps({**rows, **kept}, separators=(",", ":")).encode("ascii")
             # No lock: nothing depends on these records.
-            self._cache.add_record(store.DIGEST, self._key(directory), body, lock=False)
+            self._cache.add_record(store.MEMO, self._key(directory), body, lock=False)
         self._added = {}
 
     def _record(self, directory: str) -> dict[str, Any]:
         if directory not in self._records:
             key = self._key(directory)
-            body = self._cache.find_record(store.DIGEST, key)
+            body = self._cache.find_record(store.MEMO, key)
             try:
                 rows = json.loads(body) if body is not None else {}
             except (ValueError, RecursionError):
                 rows = None
             if not isinstance(rows, dict):
-                self._cache.remove_damaged(store.DIGEST, key)
+                self._cache.remove_damaged(store.MEMO, key)
                 rows = {}
             self._records[directory] = rows
         return self._records[directory]

@@ -1,11 +1,12 @@
 """What the text of a preprocessor pass tells: which files it names, what it says, and of which checkout.
 
-Facts about a pass are kept in its stage entry (entries.py), since the text itself is not: most passes
-that hit are read by nobody.
+Facts about a pass are kept in its result (record.py), since the text itself is not: most passes that hit are
+read by nobody.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
@@ -40,12 +41,11 @@ class Pass:
         """Whether the text says nothing of where this directory is, as far as that is known."""
         return self.free_of != "" and f"{directory}/".startswith(f"{self.free_of}/")
 
-    def facts(self) -> dict[str, object]:
-        """The form in which an entry keeps them."""
+    def encoded(self) -> bytes:
+        """The form in which a result keeps them."""
         rows = [[_text(name), is_system] for name, is_system in self.listed]
         files = [[_text(name), digest] for name, digest in self.files]
-        found = {"listed": rows, "free_of": self.free_of, "meaning": self.meaning, "files": files}
-        return {**found, "is_absolute": self.is_absolute}
+        return json.dumps([rows, self.free_of, self.meaning, files, self.is_absolute]).encode()
 
 
 def of_text(preprocessed: bytes, places: Iterable[str]) -> Pass:
@@ -76,18 +76,15 @@ def _may_use(directory: str, text: bytes, asking: frozenset[bytes] | None) -> bo
     return re.search(of_system, text) is not None
 
 
-def of_facts(facts: dict[str, object]) -> Pass:
-    """The inverse of `Pass.facts`; raises ValueError, KeyError or TypeError."""
-    rows = facts["listed"]
-    files, is_absolute = (
-        facts.get("files", []),
-        facts.get("is_absolute"),
-    )  # earlier versions did not keep them
-    if not isinstance(rows, list) or not isinstance(files, list):
-        raise TypeError("what is listed is no list")
-    listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
-    said = tuple((_bytes(name), str(digest)) for name, digest in files)
-    return Pass(listed, str(facts["free_of"]), str(facts["meaning"]), said, is_absolute is True)
+def decoded(facts: bytes) -> Pass:
+    """The inverse of `Pass.encoded`; raises ValueError."""
+    try:
+        rows, free_of, meaning, files, is_absolute = json.loads(facts)
+        listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
+        said = tuple((_bytes(name), str(digest)) for name, digest in files)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return Pass(listed, str(free_of), str(meaning), said, is_absolute is True)
 
 
 def _text(name: bytes) -> str:

@@ -65,12 +65,11 @@ class CallResult:
         """Whether no stage is saved: nvcc was not asked to compile."""
         return not self.stages
 
-    def take_intermediates(self, intermediates: list[tuple[str, str]]) -> None:
+    def take_intermediate(self, name: str, digest: str) -> None:
         """Take what a record says a link reads; raises ValueError."""
-        for name, _ in intermediates:
-            if "/" in name or name in ("", ".", ".."):
-                raise ValueError("no name of a file in a directory")
-        self.intermediates = intermediates
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError("no name of a file in a directory")
+        self.intermediates.append((name, digest))
 
 
 def give(answer: CallResult, cache: Store) -> str:

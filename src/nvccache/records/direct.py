@@ -1,15 +1,16 @@
 """Direct hits on what a call means: no process, though files were touched or outputs have other names.
 
 Part of the hot path, behind replay.py. The key of a call is made of its arguments in nvcc's own terms,
-without those that only say what the outputs are called; the manifest under that key says what the call
-read. Four keys are tried, from the most widely shared:
+without those that only say what the outputs are called. Four keys are tried, from the most widely shared:
 
     shared      paths in the checkout are relative, and the working directory does not count
     typed       as typed, in any working directory: only paths in that are relative
     placed      as typed, in this working directory
     bound       also for these very outputs, whose names are in the products (see ids.py)
 
-Which of them a call is recorded under is decided by record_call.py.
+Which of them a call is recorded under is decided by record_call.py. In its result a product has the number
+that output_names.py gives it as its role, and what a link reads that has to follow (link_only.py) its base
+name behind `link/`.
 """
 
 from __future__ import annotations
@@ -18,36 +19,25 @@ import os
 
 from nvccache.files import keys
 from nvccache.files.presence import tight_limits
-from nvccache.records import depfile, manifest, output_names
+from nvccache.records import depfile, output_names, record
 from nvccache.records.call_result import CallResult
-from nvccache.store import sections
+from nvccache.records.record import Front, Result
+from nvccache.store import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
-    from nvccache.records.manifest import Found
+    from nvccache.records.record import Pair
     from nvccache.store.store import Store
 
 SHARED, TYPED, PLACED, BOUND = "shared", "typed", "placed", "bound"
-_ANSWER = sections.Schema(
-    "answer-6",
-    ("products", sections.PAIRS),  # (number, digest)
-    ("has_rule", sections.FLAG),
-    ("entered", sections.STRINGS),
-    ("are_system", sections.ASCII),  # a digit for each that is entered
-    ("stdout", sections.BYTES),
-    ("stderr", sections.BYTES),
-    ("seconds_saved", sections.NUMBER),
-    ("intermediates", sections.PAIRS),
-    ("stages", sections.STRINGS),
-    ("wall_seconds", sections.NUMBER),
-)
+_READ_BY_LINK = "link/"
 # They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
 _OF_OUTPUTS = frozenset(
     [
@@ -138,45 +128,33 @@ def _places_encoded(text: str, relocation: Relocation) -> str:
     )
 
 
-class Asked:
-    """A call that is looked for; `terminal` see terminals.py."""
-
-    __slots__ = ("environ", "invocation", "nvcc", "terminal")
-
-    def __init__(self, nvcc: str, invocation: Invocation, environ: Mapping[str, str], terminal: str) -> None:
-        self.nvcc, self.invocation, self.environ, self.terminal = nvcc, invocation, environ, terminal
-
-
 def find(
-    asked: Asked,
+    fronts: Iterable[Front],
+    invocation: Invocation,
     cache: Store,
-    scopes: list[tuple[str, Relocation]],
     now: Present,
     ask: Callable[[str, str], str],
     asks_beyond: bool = False,
-) -> tuple[Found, CallResult] | None:
-    """The input record that holds for this call, and what the call gives."""
-    for tried, key, relocation in _front_keys(asked, scopes):
-        found = manifest.find(tried, cache, relocation, now, ask, asks_beyond)
-        answer = answer_of(found, asked.invocation, relocation) if found else None
-        if found and answer and tried == keys.for_terminal(key, asked.terminal, answer.stderr):
-            if found.is_received:
-                manifest.adopt(tried, found, cache, relocation, now)
-            return found, answer
+) -> tuple[Pair, CallResult] | None:
+    """What holds for this call, and what the call gives."""
+    for front in fronts:
+        pair = record.find(front, cache, now, ask, asks_beyond)
+        answer = answer_of(pair, invocation) if pair else None
+        if pair and answer:
+            if pair.is_received:
+                pair.result.basis = [cache.name(store.BLOB, digest) for _, digest in pair.result.outputs]
+                record.adopt(pair, cache, now)
+            return pair, answer
     return None
 
 
-def front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> list[str]:
-    """The keys under which the input records of a call may be."""
-    return [tried for tried, _, _ in _front_keys(asked, scopes)]
-
-
-def _front_keys(asked: Asked, scopes: list[tuple[str, Relocation]]) -> Iterator[tuple[str, str, Relocation]]:
-    """Under which keys a call may be, each behind the one that it would have without a terminal."""
-    for scope, relocation in scopes:
-        key = key_of(scope, asked.nvcc, asked.invocation, relocation, asked.environ)
-        for tried in keys.possible_on_terminal(key, asked.terminal):
-            yield tried, key, relocation
+def fronts_of(
+    nvcc: str, invocation: Invocation, environ: Mapping[str, str], relocation: Relocation, terminal: str
+) -> Iterator[Front]:
+    """Where a call may be recorded; `terminal` see terminals.py."""
+    for scope, kept in scopes_of(relocation):
+        key = key_of(scope, nvcc, invocation, kept, environ)
+        yield from record.on_terminal(Front(key, kept, scope), terminal)
 
 
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
@@ -192,13 +170,13 @@ def relocation_of(scope: str, relocation: Relocation) -> Relocation:
     return relocation if scope == SHARED else relocation.in_place()
 
 
-def attach(
-    answer: CallResult, entered: Sequence[tuple[str, bool]], invocation: Invocation, relocation: Relocation
-) -> bytes | None:
-    """What a manifest keeps beside the input record: the answer, its products numbered as in output_names.py.
+def result_of(
+    answer: CallResult, listed: Sequence[tuple[str, bool]], invocation: Invocation
+) -> Result | None:
+    """What is kept of what a call gave, under no names of its own.
 
-    `entered` is what the dependency file lists, with whether each is a system header. None if a name
-    follows from nothing that is known.
+    `listed` is what the dependency file lists, with whether each is a system header. None if a name follows
+    from nothing that is known.
     """
     names = output_names.of_call(invocation)
     made = [destination for destination, _, _ in answer.products]
@@ -207,58 +185,47 @@ def attach(
         return None
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
+    if (answer.rule is None) != (not listed):
+        return None
     possible = [*names.products, *names.others]
-    values = {
-        "products": [(str(possible.index(product)), digest) for product, digest, _ in answer.products],
-        "has_rule": answer.rule is not None,
-        "entered": [relocation.encode(name) for name, _ in entered],
-        "are_system": "".join(["1" if is_system else "0" for _, is_system in entered]),
-        "stdout": answer.stdout,
-        "stderr": answer.stderr,
-        "seconds_saved": answer.seconds_saved,
-        "intermediates": answer.intermediates,
-        "stages": answer.stages,
-        "wall_seconds": answer.wall_seconds,
-    }
-    return _ANSWER.encode(values)
+    products = [(str(possible.index(product)), digest) for product, digest, _ in answer.products]
+    linked = [(_READ_BY_LINK + name, digest) for name, digest in answer.intermediates]
+    result = Result([*products, *linked], answer.stdout, answer.stderr)
+    result.listed = [(name, "1" if is_system else "0") for name, is_system in listed]
+    result.seconds, result.wall, result.stages = answer.seconds_saved, answer.wall_seconds, answer.stages
+    return result
 
 
-def answer_of(found: Found, invocation: Invocation, relocation: Relocation) -> CallResult | None:
-    """The answer for this call's own output names; None if it cannot be had from what was attached."""
+def answer_of(pair: Pair, invocation: Invocation) -> CallResult | None:
+    """The answer for this call's own output names; None if it cannot be had from what was kept."""
+    result, answer = pair.result, CallResult()
+    names = output_names.of_call(invocation)
+    possible = [*names.products, *names.others]
+    read = pair.input_record.files
     try:
-        values = _ANSWER.decode(found.attached)
-        answer = CallResult()
-        names = output_names.of_call(invocation)
-        possible = [*names.products, *names.others]
-        for number, digest in values["products"]:
-            if not number.isdecimal():
+        for role, digest in result.outputs:
+            if role.startswith(_READ_BY_LINK):
+                answer.take_intermediate(role.removeprefix(_READ_BY_LINK), digest)
+            elif role.isdecimal():
+                answer.products.append((possible[int(role)], digest, names.are_objects))
+            else:
                 return None
-            answer.products.append((possible[int(number)], digest, names.are_objects))
-        if invocation.dependencies is not None and values["has_rule"]:
-            flags = values["are_system"]
-            listed_names = [relocation.decode(name) for name in values["entered"]]
-            if len(listed_names) != len(flags):
-                return None
-            listed = [
-                (os.fsencode(name), flag == "1") for name, flag in zip(listed_names, flags, strict=True)
-            ]
-            read = [*found.input_record.files, *invocation.inputs]
-            if not output_names.are_plain([name for name, _ in listed], read):
-                return None
-            answer.dependency_file = names.dependency_file
-            answer.rule = depfile.rule(listed, invocation)
-        answer.stdout, answer.stderr = values["stdout"], values["stderr"]
-        answer.seconds_saved = values["seconds_saved"]
-        answer.stages, answer.wall_seconds = values["stages"], values["wall_seconds"]
-        answer.sources = list(invocation.inputs)
-        answer.take_intermediates(values["intermediates"])
     except (ValueError, IndexError):
         return None
+    if invocation.dependencies is not None and result.listed:
+        listed = [(os.fsencode(name), flag == "1") for name, flag in result.listed]
+        if not output_names.are_plain([name for name, _ in listed], [*read, *invocation.inputs]):
+            return None
+        answer.dependency_file = names.dependency_file
+        answer.rule = depfile.rule(listed, invocation)
+    answer.stdout, answer.stderr = result.stdout, result.stderr
+    answer.seconds_saved, answer.wall_seconds = result.seconds, result.wall
+    answer.stages = result.stages
+    answer.sources = list(invocation.inputs)
     made = [destination for destination, _, _ in answer.products]
-    is_whole = names.are_given(made, answer.dependency_file) and values["has_rule"] == bool(
+    is_whole = names.are_given(made, answer.dependency_file) and bool(result.listed) == bool(
         invocation.dependencies
     )
     if not is_whole or bool(made) == bool(answer.intermediates):
         return None
-    read = found.input_record.files
     return None if output_names.are_read([*made, answer.dependency_file], read) else answer

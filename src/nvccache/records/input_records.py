@@ -78,7 +78,7 @@ _WIDTHS = {name: width for name, width, _ in _LISTS}
 _LISTED = ("files", "directories", *_WIDTHS)
 _WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
 _RECORD = sections.Schema(
-    "input-record-8",
+    "inputs-9",
     ("files", sections.STRINGS),
     ("kinds", sections.ASCII),
     ("digests", (_encode_digests, _decode_digests)),
@@ -87,7 +87,6 @@ _RECORD = sections.Schema(
     ("names", (_encode_names, _decode_names)),
     ("other", sections.STRINGS),  # whether it was observed, for whom, and the value of PATH
     *((name, sections.STRINGS if width == 1 else sections.tuples_of(width)) for name, width, _ in _LISTS),
-    ("attached", sections.BYTES),
 )
 _MARK = MARK.encode()
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
@@ -192,23 +191,22 @@ def key_of(front_key: str, input_record: InputRecord) -> str:
     return keys.key_of("input record", components)
 
 
-def encode(input_record: InputRecord, attached: bytes, relocation: Relocation) -> bytes:
-    """A record with what is kept beside it; paths below the base directory are as `relocation` keeps them."""
+def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
+    """What is kept of it; paths below the base directory are as `relocation` keeps them."""
     values = {
         "kinds": input_record.kinds,
         "digests": input_record.digests,
         "signatures": (input_record.signatures, input_record.directory_signatures),
         "names": input_record.names,
         "other": ["1" if input_record.is_observed else "", input_record.reader, input_record.search_path],
-        "attached": attached,
     }
     values |= {name: getattr(input_record, name) for name, _, _ in _LISTS}
     values |= {name: _moved(getattr(input_record, name), relocation.encode) for name in _WITH_PATHS}
     return _RECORD.encode(values)
 
 
-def decode(record: bytes, relocation: Relocation) -> tuple[InputRecord, bytes]:
-    """The inverse of `encode`, with what was kept beside it; raises ValueError."""
+def decode(record: bytes, relocation: Relocation) -> InputRecord:
+    """The inverse of `encode`; raises ValueError."""
     values = _RECORD.decode(record)
     input_record = InputRecord()
     input_record.kinds, input_record.digests = values["kinds"], values["digests"]
@@ -228,7 +226,7 @@ def decode(record: bytes, relocation: Relocation) -> tuple[InputRecord, bytes]:
         raise ValueError("the directories do not match their names")
     if not all(name[:1] in _STATES for names in input_record.names for name in names):
         raise ValueError("it is not known what was under a name")
-    return input_record, values["attached"]
+    return input_record
 
 
 def without_hints(record: bytes) -> bytes:
@@ -236,7 +234,7 @@ def without_hints(record: bytes) -> bytes:
 
     Raises ValueError.
     """
-    fields = _RECORD.sections_of(record)  # not decoded: a bundle has up to a dozen large ones
+    fields = _RECORD.sections_of(record)  # not decoded: there may be eight large ones
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))

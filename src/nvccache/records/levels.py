@@ -18,13 +18,12 @@ from nvccache.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
-    from nvccache.records.base_dir import Relocation
     from nvccache.records.differences import Present
-    from nvccache.records.manifest import Found
+    from nvccache.records.record import Front, Pair
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
 
@@ -131,7 +130,7 @@ def _can_be_told(has_output: bool, has_messages: bool) -> bool:
 def _answer_by_meaning(
     behind: Behind, script: Script | None, config: Config, cache: Store, outcome: Outcome
 ) -> None:
-    from nvccache.records import input_records, manifest
+    from nvccache.records import input_records, record
     from nvccache.records.differences import Present
 
     assert outcome.invocation is not None
@@ -140,22 +139,19 @@ def _answer_by_meaning(
     found = _find_by_meaning(behind, outcome.invocation, config, asks_in, cache, now)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
         input_records.add_files(found[0].input_record, outcome.invocation.option_files)
-        manifest.take_signatures(found[0].input_record, now)
+        record.take_signatures(found[0].input_record, now)
         replay.add_of(script or behind, found[0].input_record, found[1], config, cache, outcome.terminal)
-        if found[0].is_received:
-            _keep_basis(cache, found[0].key)
-        elif cache.is_stale:
-            _mark_basis(cache, found[0].key)
+        if cache.is_stale:
+            # What it rests on counts as used, too: it is asked for when a file has changed. The launcher
+            # leaves to us what it finds that has not been used for long.
+            cache.mark_used(found[0].result.basis)
         _count_sometimes(cache, config)
 
 
 def want_from_beyond(behind: Behind, call: Invocation, config: Config, cache: Store) -> None:
     """Begin to fetch what `answer_from_beyond` will look at."""
-    from nvccache.records import direct
-
     if cache.beyond:
-        asked = direct.Asked(behind.nvcc, call, behind.environ, _terminal(behind.environ))
-        cache.beyond.want(direct.front_keys(asked, _scopes(config, call)))
+        cache.beyond.want(front.key for front in _fronts(behind, config, call))
 
 
 def answer_from_beyond(
@@ -175,36 +171,19 @@ def _find_by_meaning(
     asks_in: Mapping[str, str],
     cache: Store,
     now: Present,
-) -> tuple[Found, CallResult] | None:
+) -> tuple[Pair, CallResult] | None:
     from nvccache.records import direct
 
-    asked = direct.Asked(behind.nvcc, call, behind.environ, _terminal(behind.environ))
     ask = _asking(cache, asks_in)
-    return direct.find(asked, cache, _scopes(config, call), now, ask, cache.beyond is not None)
+    return direct.find(_fronts(behind, config, call), call, cache, now, ask, cache.beyond is not None)
 
 
-def _scopes(config: Config, call: Invocation) -> list[tuple[str, Relocation]]:
+def _fronts(behind: Behind, config: Config, call: Invocation) -> Iterator[Front]:
     from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 
-    return direct.scopes_of(Relocation(config.base_dir, os.getcwd(), call.inputs))
-
-
-def _mark_basis(cache: Store, key: str) -> None:
-    """Have a hit count for what lies below its record, too, which is asked when a file has changed.
-
-    Otherwise what is in use every day would be cleaned away by age. Done a few times a day for each call: the
-    launcher leaves to us what it finds that has not been used for long.
-    """
-    from nvccache.store import basis
-
-    basis.refresh(cache, key)
-
-
-def _keep_basis(cache: Store, key: str) -> None:
-    from nvccache.store import basis
-
-    basis.add(cache, key)
+    relocation = Relocation(config.base_dir, os.getcwd(), call.inputs)
+    return direct.fronts_of(behind.nvcc, call, behind.environ, relocation, _terminal(behind.environ))
 
 
 def _count_sometimes(cache: Store, config: Config) -> None:

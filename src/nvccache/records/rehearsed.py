@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
-from nvccache.records import manifest
+from nvccache.records import record
 from nvccache.records.base_dir import Relocation
+from nvccache.records.record import Front, Pair, Result
 from nvccache.store import sections
 from nvccache.values import dataclass
 
@@ -57,11 +58,11 @@ def find(
     front: tuple[str, str], cache: Store, now: Present, ask: Callable[[str, str], str]
 ) -> Rehearsal | None:
     """The rehearsal of a wrapper that still holds, by what it is known by (keys.pair_of)."""
-    found = manifest.find(front[0], cache, _in_place(), now, ask)
+    found = record.find(_front(front), cache, now, ask)
     if not found:
         return None
     try:
-        values = _BECOMES.decode(keys.reveal(found.attached, front[1]))
+        values = _BECOMES.decode(keys.reveal(found.result.facts, front[1]))
         (program,) = values["program"]
     except ValueError:
         return None
@@ -70,9 +71,12 @@ def find(
 
 
 def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -> None:
-    """Keep a rehearsal that was observed from `since_ns` on; its arguments may hold secrets."""
+    """Keep a rehearsal that was observed from `since_ns` on.
+
+    It may repeat arguments and variables, and is hidden from all who do not know them.
+    """
     becomes = known.becomes
-    attached = _BECOMES.encode(
+    shown = _BECOMES.encode(
         {
             "program": [becomes.program],
             "argv": list(becomes.argv),
@@ -80,8 +84,10 @@ def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -
             "may_choose": known.may_choose,
         }
     )
-    manifest.add_said(front, known.input_record, attached, cache, _in_place(), since_ns)
+    result = Result()
+    result.facts = keys.hide(shown, front[1])
+    record.add(Pair(_front(front), known.input_record, result), cache, since_ns)
 
 
-def _in_place() -> Relocation:
-    return Relocation("", os.getcwd())
+def _front(front: tuple[str, str]) -> Front:
+    return Front(front[0], Relocation("", os.getcwd()))

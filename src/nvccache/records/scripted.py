@@ -67,14 +67,14 @@ def front(script: Script) -> tuple[str, str]:
 
 def known(script: Script, cache: Store, ask: Callable[[str, str], str]) -> Behind | None:
     """What a script becomes by a rehearsal that still holds, which `script` is told the input record of."""
-    from nvccache.records import manifest, rehearsed
+    from nvccache.records import record, rehearsed
     from nvccache.records.differences import Present
 
     now = Present(script.environ)
     found = rehearsed.find(front(script), cache, now, ask)
     if not found:
         return None
-    manifest.take_signatures(found.input_record, now)
+    record.take_signatures(found.input_record, now)
     script.input_record = found.input_record
     return behind(found.becomes, script.environ)
 

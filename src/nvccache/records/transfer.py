@@ -1,15 +1,16 @@
 """What of a cache may be elsewhere, how it gets to a remote or into a pack, and back.
 
-Shared are blobs, stage entries and bundles, each sealed under its bucket and key (remote/envelope.py).
+Shared are blobs and records, each sealed under its bucket and key (remote/envelope.py).
 Nothing else leaves the cache, whatever a queue says, and nothing else is taken in, whatever lies on a remote
 or in a pack.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
-from nvccache.records import beyond, bundle, manifest
+from nvccache.records import beyond, record
 from nvccache.remote import envelope
 from nvccache.store import eviction, layout, store
 
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
         def has(self, name: str, size: int | None = None) -> bool: ...
 
 
-BUCKETS = (store.BLOB, store.STAGE, bundle.BUCKET)
+BUCKETS = (store.BLOB, store.RECORD)
 LARGEST = beyond.LARGEST  # bytes of a body
 _ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
 _COUNTED_EVERY = 64 << 20  # bytes
-_MERGES = 4  # of a bundle that others write at the same time
+_MERGES = 4  # of a record that others write at the same time
 
 
 class Transfer:
@@ -45,25 +46,19 @@ class Transfer:
         self._counting = threading.Lock()
 
     def items(self) -> Iterator[tuple[Item, float]]:
-        """What may be shared, and when it was used last: blobs first and bundles last. Raises OSError."""
+        """What may be shared, and when it was used last: blobs first and records last. Raises OSError."""
         found: dict[str, dict[str, float]] = {bucket: {} for bucket in BUCKETS}
-        recorded = set()  # those entries lie in bundles
-        shared_as = {store.BLOB: store.BLOB, store.STAGE: store.STAGE, store.MANIFEST: bundle.BUCKET}
         for path, _, used in layout.entries(self._cache.directory):
             bucket, _, name = path.split("/")
-            if bucket in shared_as:
-                found[shared_as[bucket]][name.removesuffix(store.COMPRESSED)] = used
-            elif bucket == store.INPUT_RECORD:
-                recorded.add(name)
-        for key in recorded:
-            found[store.STAGE].pop(key, None)
+            if bucket in found:
+                found[bucket][name.removesuffix(store.COMPRESSED)] = used
         for bucket, names in found.items():
             for key, used in sorted(names.items()):
                 yield (bucket, key), used
 
     def is_promise(self, item: Item) -> bool:
         """Whether others are to be there before this one is."""
-        return item[0] == bundle.BUCKET
+        return item[0] == store.RECORD
 
     def sealed(self, item: Item) -> bytes | None:
         """An item as it lies elsewhere; None if it is not in the cache, or not to be shared."""
@@ -96,11 +91,9 @@ class Transfer:
             raise ValueError("it is not what its name says")
         body = envelope.unseal(content, bucket, key, LARGEST)
         self.keep_within_limit(_COUNTED_EVERY)
-        if bucket == bundle.BUCKET:
-            return self._take_bundle(key, body)
-        if bucket == store.BLOB:
-            return self._take_blob(key, body)
-        return self._take_record(bucket, key, body)
+        if bucket == store.RECORD:
+            return record.take_in(key, body, self._cache)
+        return self._take_blob(key, body)
 
     def keep_within_limit(self, added: int = 1) -> None:
         """Count what was taken in, once that is so many bytes, and evict what is too much."""
@@ -123,48 +116,22 @@ class Transfer:
         self._cache.add_blob(digest, content, compress, is_received=True)
         return True
 
-    def _take_record(self, bucket: str, key: str, body: bytes) -> bool:
-        if self._cache.find_record(bucket, key) is not None:
-            return False
-        self._cache.add_record(bucket, key, body, is_received=True)
-        return True
-
-    def _take_bundle(self, front_key: str, body: bytes) -> bool:
-        """Put the records of a bundle behind those that are here."""
-        received = bundle.decode(body).records
-        here = manifest.keys_of(front_key, self._cache)
-        if not all(self._cache.name(store.STAGE, key).endswith(f"/{key}") for key in received):
-            raise ValueError("it has a record under a name that is no key")
-        further = [key for key in received if key not in here]
-        for key in further:
-            record, entry = received[key]
-            self._take_record(store.INPUT_RECORD, key, record)
-            if entry:
-                self._take_record(store.STAGE, key, entry)
-        return manifest.append(front_key, further, self._cache)
-
 
 def _merge(item: Item, name: str, ours: bytes, service: Remote) -> int:
-    """Have our records in the bundle of a remote beside those of others, who may be writing just now."""
+    """Have our pairs in the record of a remote beside those of others, who may be writing just now."""
     sent = 0
     for _ in range(_MERGES):
         theirs = _unsealed(item, service.get(name, envelope.most_sealed(LARGEST)))
-        if theirs is not None and _holds(theirs, ours):
-            break
-        content = envelope.seal(*item, beyond.merged(item[0], ours, theirs))
+        together = ours
+        if theirs is not None:
+            with contextlib.suppress(ValueError):  # theirs is none
+                if record.holds_all_of(theirs, ours):
+                    break
+                together = record.merged(ours, theirs)
+        content = envelope.seal(*item, together)
         service.put(name, content)
         sent += len(content)
     return sent
-
-
-def _holds(theirs: bytes, ours: bytes) -> bool:
-    """Whether a bundle has all that another one has; False for what is none."""
-    try:
-        held = bundle.decode(theirs).records
-    except ValueError:
-        return False
-    wanted = bundle.decode(ours).records
-    return all(key in held and (held[key][1] or not entry) for key, (_, entry) in wanted.items())
 
 
 def _unsealed(item: Item, content: bytes | None) -> bytes | None:

@@ -3,15 +3,11 @@
     $NVCCACHE_DIR/
       CACHEDIR.TAG
       replay-v10/ab/<key>        a call as it was typed: stat signatures of what it read, what it gave
-      manifest-v5/ab/<key>       the input records of a command, newest first
-      input-record-v8/ab/<key>   what a command was observed to read, with digests; for a call also its answer
-      stage-v6/ab/<key>          what a stage produced: digests of its outputs, its diagnostics, its cost
+      record-v1/ab/<key>         what a call or a stage was observed to read, and what it gave (record.py)
       blob-v3/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; both end with their sum if they are large
-      tool-v2/ab/<key>           memo: stat signature of an executable -> digest of its content
-      digest-v3/ab/<key>         memo: stat signatures of files in a directory -> their digests
-      basis-v2/ab/<key>          the files of the cache that a recorded answer rests on, kept as long as that
-      object-v4/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      memo-v1/ab/<key>           what would be found out again, such as the digests of files of a directory
+      object-v5/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v4           bytes, as counted so far; see usage.py
       tmp/                       files on their way to their names, and nothing else
@@ -42,13 +38,11 @@ if TYPE_CHECKING:
     class Beyond(Protocol):
         """What a store asks of other caches; records/beyond.py."""
 
-        def want(self, front_keys: Iterable[str], entries: Iterable[str] = ()) -> None: ...
+        def want(self, front_keys: Iterable[str]) -> None: ...
 
         def want_blobs(self, digests: Iterable[str]) -> None: ...
 
-        def entry(self, key: str) -> bytes | None: ...
-
-        def input_records(self, front_key: str) -> Iterator[tuple[str, bytes]]: ...
+        def records(self, front_key: str) -> Iterator[bytes]: ...
 
         def blob(self, digest: str) -> tuple[bytes, bool] | None: ...
 
@@ -59,10 +53,8 @@ if TYPE_CHECKING:
         def use(self) -> RemoteUse | None: ...
 
 
-BLOB, STAGE, MANIFEST, TOOL = "blob-v3", "stage-v6", "manifest-v5", "tool-v2"
-REPLAY, INPUT_RECORD, OBJECT, DIGEST = "replay-v10", "input-record-v8", "object-v4", "digest-v3"
-BASIS = "basis-v2"
-BUCKETS = (BLOB, STAGE, MANIFEST, TOOL, REPLAY, INPUT_RECORD, BASIS, OBJECT, DIGEST)
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v1", "memo-v1", "replay-v10", "object-v5"
+BUCKETS = (BLOB, RECORD, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
 # They tell how a user compiles, or hold values of variables, and are read by that user alone.
 _SECRET = frozenset((OBJECT, REPLAY))
@@ -71,7 +63,6 @@ LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
 _BLOCK = 1 << 12  # bytes, below which a file takes no less room for being compressed
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
-_SHARED = frozenset((STAGE, MANIFEST, INPUT_RECORD))  # records that other machines may have a use for
 # Bytes of an output or an intermediate from which its file ends with a sum, which is checked in place of the
 # digest; XXH3 takes a fifth of the time of BLAKE3, but has to be loaded.
 SUMMED_FROM = 1 << 21
@@ -135,7 +126,7 @@ class Store:
         self, bucket: str, key: str, body: bytes, lock: bool = True, is_received: bool = False
     ) -> None:
         """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
-        if bucket in _SHARED and not is_received:
+        if bucket == RECORD and not is_received:
             self.published[bucket, key] = None
         content = body if bucket in _SUMMED_BY_THEMSELVES else _checksum(key, body) + b"\n" + body
         if len(content) <= LARGEST_RECORD:
@@ -144,7 +135,7 @@ class Store:
 
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
-            raw = self.find_record(TOOL, key)
+            raw = self.find_record(MEMO, key)
             if raw is None:
                 return ""
             self._memos[key] = os.fsdecode(raw)
@@ -152,7 +143,7 @@ class Store:
 
     def add_memo(self, key: str, text: str) -> None:
         self._memos[key] = text
-        self.add_record(TOOL, key, os.fsencode(text))
+        self.add_record(MEMO, key, os.fsencode(text))
 
     def has_here(self, digest: str) -> bool:
         """Whether a blob is in this cache, and need not be asked for elsewhere."""
@@ -220,6 +211,20 @@ class Store:
         """Count a blob among what this call rests on, though it is not read."""
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
+
+    def mark_used(self, names: Iterable[str]) -> None:
+        """Mark files as used just now that are relied upon without being read.
+
+        A hit reads its record and its products; what these rest on is asked only when a file has changed.
+        """
+        if self.is_readonly:
+            return
+        for name in names:
+            bucket, _, rest = name.partition("/")
+            known = self.name(bucket, rest[3:].removesuffix(COMPRESSED))
+            # Anything else was written there by somebody hostile.
+            if bucket in BUCKETS and name.removesuffix(COMPRESSED) == known:
+                self.directory.mark_used(name)
 
     def _publish(
         self, name: str, content: bytes, shard: str, replace: bool = False, mode: int = 0o666

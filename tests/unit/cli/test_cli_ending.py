@@ -55,7 +55,7 @@ def filled(cache_dir, tmp_path, monkeypatch):
     cache.add_blob(DIGEST, b"x" * 1000, compress=False)
     record = ObjectRecord()
     record.cause, record.outcome = "it is the first", "miss"
-    record.digest_key = record.record_key = record.scope = record.reason_against_record = ""
+    record.digest_key = record.record_name = record.scope = record.reason_against_record = ""
     record.details, record.components, record.stages, record.stage_reasons = [], [], [], []
     object_record.add(["/tmp/a.o"], record, cache)
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(package.__file__)))

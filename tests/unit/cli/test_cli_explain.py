@@ -41,7 +41,7 @@ def note(
 ) -> None:
     record = ObjectRecord()
     record.cause, record.details, record.outcome = cause, list(details), outcome
-    record.digest_key = record.record_key = record.scope = ""
+    record.digest_key = record.record_name = record.scope = ""
     record.reason_against_record = reason_against_record
     record.components, record.stages, record.stage_reasons = [], [], list(stage_reasons)
     object_record.add([os.path.abspath(product)], record, Store(cache_dir))

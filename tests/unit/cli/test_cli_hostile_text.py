@@ -83,7 +83,7 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     product = os.path.abspath(HOSTILE)
     record = ObjectRecord()
     record.cause = record.outcome = record.reason_against_record = HOSTILE
-    record.digest_key = record.record_key = record.scope = ""
+    record.digest_key = record.record_name = record.scope = ""
     record.details, record.components, record.stages = [HOSTILE], [], []
     record.stage_reasons = [(HOSTILE, HOSTILE)]
     object_record.add([product], record, cache)

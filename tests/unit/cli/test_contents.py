@@ -68,7 +68,7 @@ def test_records_that_others_have_put_there_are_not_looked_at(cache_dir):
     if os.geteuid() != 0:
         pytest.skip("a file of another user can be made only by root")
     record = ObjectRecord()
-    record.cause = record.outcome = record.digest_key = record.record_key = record.scope = ""
+    record.cause = record.outcome = record.digest_key = record.record_name = record.scope = ""
     record.reason_against_record, record.details, record.stages, record.stage_reasons = "", [], [], []
     record.components = [("nvcc", [("/tmp/anything", "")])]
     cache = Store(cache_dir)

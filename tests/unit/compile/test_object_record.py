@@ -24,7 +24,7 @@ def cache(tmp_path) -> Store:
 def made() -> ObjectRecord:
     record = ObjectRecord()
     record.cause, record.details, record.outcome = "`\udcff` changed", ["`a.h` is gone"], "miss"
-    record.digest_key, record.record_key, record.scope = "ab" * 16, "c" * 64, "placed"
+    record.digest_key, record.record_name, record.scope = "ab" * 16, "c" * 64, "placed"
     record.reason_against_record = ""
     record.components = [*COMPONENTS, ("nvcc", [("nvcc", "")])]
     record.stages = [StageKeys("ptxas for sm_80", "d" * 64, COMPONENTS), StageKeys("fatbinary", "", [])]
@@ -38,7 +38,7 @@ def test_a_record_comes_back_under_each_of_its_objects(cache):
         found = object_record.find(product, cache)
         for name in set(ObjectRecord.__slots__) - {"stages"}:
             assert getattr(found, name) == getattr(made(), name), name
-        kept = [(stage.name, stage.record_key, stage.components) for stage in found.stages]
+        kept = [(stage.name, stage.record_name, stage.components) for stage in found.stages]
         assert kept == [("ptxas for sm_80", "d" * 64, COMPONENTS), ("fatbinary", "", [])]
     assert object_record.find("/project/c.o", cache) is None
 

@@ -80,7 +80,7 @@ class Compile:
             lookup = Lookup(
                 "f" * 64,
                 components=tuple(self.components[id(stage)]),
-                record_key=self.record_keys.get(id(stage), ""),
+                record_name=self.record_keys.get(id(stage), ""),
             )
             looked_up.append(StageLookup(stage, lookup, ended(stage, id(stage) in self.ran)))
         return StageReasons(self.execution, looked_up, Present(self.environ), {})
@@ -88,7 +88,7 @@ class Compile:
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
         """What the object's record says of the stages afterwards."""
         record = ObjectRecord()
-        for name in ("cause", "outcome", "record_key", "scope", "reason_against_record"):
+        for name in ("cause", "outcome", "record_name", "scope", "reason_against_record"):
             setattr(record, name, "")
         record.details, record.components, record.stage_reasons = [], [], []
         record.digest_key = digest_key
@@ -358,7 +358,7 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
 def test_an_input_record_that_is_gone_is_told_as_lost(cache, observed):
     record = observed.recorded()
     for stage in record.stages:
-        stage.record_key = "0" * 64 if stage.record_key else ""
+        stage.record_name = "0" * 64 if stage.record_name else ""
     (_, clause), *_ = Compile(cache).reasons_for().reasons(record, False)
     assert clause == LOST
 
@@ -369,7 +369,7 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
         stream.write("int other;\n")
     second = read_by(observed, "host_preprocess")
     observed.record_keys.clear()
-    kept = {stage.record_key for stage in observed.recorded().stages}
+    kept = {stage.record_name for stage in observed.recorded().stages}
     assert kept == {second} and first != second
 
 

@@ -13,14 +13,10 @@ AGES = {"an hour": _DAY / 24, "a day": _DAY, "a week": 7 * _DAY, "30 days": 30 *
 OLDER = "longer"
 KINDS = {
     store.BLOB: "outputs of stages",
-    store.STAGE: "results of stages",
-    store.MANIFEST: "lists of input records",
-    store.INPUT_RECORD: "input records",
+    store.RECORD: "records of calls and stages",
     store.REPLAY: "replay records",
-    store.BASIS: "what records rest on",
     store.OBJECT: "last calls, for `explain`",
-    store.TOOL: "digests of tools",
-    store.DIGEST: "digests of sources and headers",
+    store.MEMO: "digests of tools, sources and headers",
 }
 COMPRESSED = "outputs of stages, compressed"
 FORMER = "of other versions"

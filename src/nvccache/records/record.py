@@ -1,0 +1,331 @@
+"""Records: what an action read and what it gave, so that it need not be carried out again.
+
+An action is a call, a stage, a rehearsal or a dry run. All that is known of it before it runs makes its front
+key, and a record belongs to that: pairs of inputs (what was observed to be read, see
+input_records.py) and a result, newest first: one for each of the last eight states of the files.
+
+    record-1 <key> <inputs> <result>  <key> <inputs> <result> ...
+
+The same lies in the cache directory, on a remote and in a pack. What tells of this machine alone is taken out
+of what leaves it, and is not believed of what was received: stat signatures, who could read the files, which
+files of the cache a result rests on.
+
+How widely a result may be shared is said by front keys that are tried in turn, from the most widely shared
+(direct.py for calls, seeding.py for stages). Part of the hot path.
+"""
+
+from __future__ import annotations
+
+from nvccache.files import keys, signatures
+from nvccache.records import differences, input_records
+from nvccache.store import sections, store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from nvccache.files.signatures import Signature
+    from nvccache.records.base_dir import Relocation
+    from nvccache.records.differences import Present
+    from nvccache.records.input_records import InputRecord
+    from nvccache.store.store import Store
+
+_KIND = "record-1"
+_MOST_PAIRS, _MOST_OF_REMOTE = 8, 16  # of a cache directory; of a remote, to which many states of files come
+_MOST_BYTES = 1 << 25  # of a record; the inputs of a unit with 1,600 headers have 300,000
+_RESULT = sections.Schema(
+    "result-1",
+    ("outputs", sections.PAIRS),
+    ("stdout", sections.BYTES),
+    ("stderr", sections.BYTES),
+    ("seconds", sections.NUMBER),
+    ("cpu", sections.NUMBER),
+    ("wall", sections.NUMBER),
+    ("facts", sections.BYTES),
+    ("text", sections.STRINGS),
+    ("listed", sections.PAIRS),
+    ("stages", sections.STRINGS),
+    ("basis", sections.STRINGS),
+)
+
+
+class Result:
+    """What an action gave, as it is kept."""
+
+    __slots__ = (
+        "basis",
+        "cpu",
+        "facts",
+        "listed",
+        "outputs",
+        "seconds",
+        "stages",
+        "stderr",
+        "stdout",
+        "text",
+        "wall",
+    )
+
+    def __init__(
+        self, outputs: Iterable[tuple[str, str]] = (), stdout: bytes = b"", stderr: bytes = b""
+    ) -> None:
+        self.outputs = list(outputs)  # (role, digest); the roles of a call see direct.py
+        self.stdout, self.stderr = stdout, stderr
+        self.seconds = 0.0  # for which its tools ran
+        self.cpu = 0.0  # seconds that they had of a CPU; 0 where that is not known
+        self.wall = 0.0  # of the wall time of its call, in seconds; see stage_clock.py
+        self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: what was shown, hidden
+        self.text: list[
+            str
+        ] = []  # of a stage: digests of the preprocessed text, whose lines a key may leave out
+        self.listed: list[
+            tuple[str, str]
+        ] = []  # of a call's dependency file: (path, "1" for a system header)
+        self.stages: list[str] = []  # of a call: those that it saves, as event_line.py writes them
+        self.basis: list[
+            str
+        ] = []  # of a call: the files of the cache that it rests on, kept as long as it is
+
+    def output(self, role: str) -> str:
+        """The digest of an output, or empty."""
+        return next((digest for known, digest in self.outputs if known == role), "")
+
+
+class Front:
+    """A front key under which a result may be, with how paths are kept there."""
+
+    __slots__ = ("is_said", "key", "relocation", "scope")
+
+    def __init__(
+        self, key: str, relocation: Relocation, scope: str = "", is_said: bool | None = None
+    ) -> None:
+        self.key = key
+        self.relocation = relocation
+        self.scope = scope  # how widely it is shared: a word of the module that made the key
+        self.is_said = (
+            is_said  # on a terminal: whether it is for results with diagnostics, which look different
+        )
+
+    def suits(self, result: Result) -> bool:
+        """Whether a result may lie under this key."""
+        return self.is_said is None or self.is_said == bool(result.stderr)
+
+
+class Pair:
+    """What an action read and gave, under one of its front keys."""
+
+    __slots__ = ("front", "input_record", "is_received", "key", "result")
+
+    def __init__(
+        self,
+        front: Front,
+        input_record: InputRecord,
+        result: Result,
+        key: str = "",
+        is_received: bool = False,
+    ) -> None:
+        self.front = front
+        self.input_record = input_record
+        self.result = result
+        self.key = key or input_records.key_of(front.key, input_record)
+        self.is_received = is_received  # from another cache, and not in this one
+
+    @property
+    def name(self) -> str:
+        """What leads to it again, see `named`."""
+        return f"{self.front.key}/{self.key}"
+
+
+def on_terminal(front: Front, terminal: str) -> list[Front]:
+    """The same key for results without diagnostics, and another for those with; see terminals.py."""
+    if not terminal:
+        return [front]
+    said = keys.key_of("on a terminal", (("key", (front.key,)), ("terminal", (terminal,))))
+    return [
+        Front(front.key, front.relocation, front.scope, is_said=False),
+        Front(said, front.relocation, front.scope, is_said=True),
+    ]
+
+
+def front_for(result: Result, front: Front, terminal: str) -> Front:
+    """The one of `on_terminal` under which a result may lie."""
+    return next(one for one in on_terminal(front, terminal) if one.suits(result))
+
+
+def find(
+    front: Front, cache: Store, now: Present, ask: Callable[[str, str], str], asks_beyond: bool = False
+) -> Pair | None:
+    """The newest pair whose inputs are as they were."""
+    return next(holding(front, cache, now, ask, asks_beyond), None)
+
+
+def holding(
+    front: Front, cache: Store, now: Present, ask: Callable[[str, str], str], asks_beyond: bool = False
+) -> Iterator[Pair]:
+    """The pairs whose inputs are as they were, newest first: this cache's, then those of others."""
+    known = set()
+    for pair in kept(front, cache):
+        known.add(pair.key)
+        unlike = differences.differences(pair.input_record, now, True, ask)
+        if not unlike:
+            if front.suits(pair.result):
+                yield pair
+        elif now.is_waste(unlike[0].path):
+            cache.remove_damaged(store.RECORD, front.key)  # somebody may have made it up
+    for received in cache.beyond.records(front.key) if asks_beyond and cache.beyond else ():
+        for pair in _pairs(_parts(received), front):
+            if pair.key in known:
+                continue
+            known.add(pair.key)
+            pair.is_received = True
+            if front.suits(pair.result) and not differences.differences(pair.input_record, now, True, ask):
+                yield pair
+
+
+def kept(front: Front, cache: Store) -> Iterator[Pair]:
+    """All pairs that this cache has under a front key, newest first."""
+    return _pairs(_parts_here(front.key, cache), front)
+
+
+def named(name: str, relocation: Relocation, cache: Store) -> Pair | None:
+    """The pair of this name, if it is still there."""
+    front_key, _, key = name.partition("/")
+    return next((pair for pair in kept(Front(front_key, relocation), cache) if pair.key == key), None)
+
+
+def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) -> None:
+    """Put a pair, observed from `looked_at_ns` on, before the others under its front key.
+
+    If not `is_sent`, other caches do not get it.
+    """
+    input_records.forget_unsettled(pair.input_record, looked_at_ns)
+    relocation = pair.front.relocation
+    made = (pair.key, input_records.encode(pair.input_record, relocation), _encoded(pair.result, relocation))
+    others = [other for other in _parts_here(pair.front.key, cache) if other[0] != pair.key]
+    is_received = pair.is_received or not is_sent
+    cache.add_record(store.RECORD, pair.front.key, _joined([made, *others]), is_received=is_received)
+
+
+def adopt(pair: Pair, cache: Store, now: Present) -> None:
+    """Keep a pair that was received and holds, with the signatures that files have here."""
+    take_signatures(pair.input_record, now)
+    add(pair, cache, now.since_ns)
+
+
+def take_signatures(held: InputRecord, now: Present) -> None:
+    """Take the signatures as they are now, so that the next call is answered without digests."""
+    held.signatures = _settled(now.signatures(held.files), now.since_ns)
+    held.cache_signatures = _settled(now.signatures(held.caches), now.since_ns)
+    held.directory_signatures = [
+        input_records.signature_of_directory(directory, names, now.since_ns)
+        for directory, names in zip(held.directories, held.names, strict=True)
+    ]
+
+
+def _settled(found: Iterable[Signature | None], since_ns: int) -> list[Signature]:
+    return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in found]
+
+
+# What leaves a cache, and what comes in.
+
+
+def without_hints(record: bytes) -> bytes:
+    """A record without what is true of one machine alone; raises ValueError for what is none."""
+    portable = [
+        (key, input_records.without_hints(read), _portable(made)) for key, read, made in _parts(record)
+    ]
+    return _joined(portable, _MOST_OF_REMOTE)
+
+
+def merged(ours: bytes, theirs: bytes) -> bytes:
+    """Our pairs, and behind them those of others; raises ValueError where one is no record."""
+    here = _parts(ours)
+    known = {part[0] for part in here}
+    return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_OF_REMOTE)
+
+
+def holds_all_of(theirs: bytes, ours: bytes) -> bool:
+    """Whether a record has all pairs of another one; raises ValueError where one is no record."""
+    return {key for key, _, _ in _parts(ours)} <= {key for key, _, _ in _parts(theirs)}
+
+
+def take_in(front_key: str, received: bytes, cache: Store) -> bool:
+    """Put pairs behind those of this cache, as far as there is room; whether there was. Raises ValueError."""
+    here = _parts_here(front_key, cache)
+    known = {part[0] for part in here}
+    further = [part for part in _parts(without_hints(received)) if part[0] not in known]
+    if not further or len(here) >= _MOST_PAIRS:
+        return False
+    cache.add_record(store.RECORD, front_key, _joined([*here, *further]), is_received=True)
+    return True
+
+
+def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
+    """Of each pair its key, its result, and the programs that were run, with their digests.
+
+    Paths are as they are kept. Raises ValueError.
+    """
+    return [(key, _decoded(made), input_records.programs_in(read)) for key, read, made in _parts(record)]
+
+
+def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_PAIRS) -> bytes:
+    found: list[bytes] = []
+    size = 0
+    for key, read, made in list(parts)[:most]:
+        size += len(read) + len(made)
+        if size > _MOST_BYTES and found:
+            break
+        found += (key.encode(), read, made)
+    return sections.pack(_KIND, found)
+
+
+def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
+    """The key, inputs and result of each pair, not decoded; raises ValueError."""
+    found = sections.unpack_all(_KIND, record)
+    if len(found) % 3 or len(found) > 3 * _MOST_OF_REMOTE:
+        raise ValueError("a record is cut short")
+    return [(key.decode("ascii"), read, made) for key, read, made in zip(*[iter(found)] * 3, strict=True)]
+
+
+def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
+    record = cache.find_record(store.RECORD, front_key)
+    if record is None:
+        return []
+    try:
+        return _parts(record)
+    except ValueError:
+        cache.remove_damaged(store.RECORD, front_key)
+        return []
+
+
+def _pairs(parts: Iterable[tuple[str, bytes, bytes]], front: Front) -> Iterator[Pair]:
+    """The pairs that can be understood here: paths of one may lead above a base directory."""
+    for key, read, made in parts:
+        try:
+            inputs, result = input_records.decode(read, front.relocation), _decoded(made, front.relocation)
+        except (ValueError, IndexError):
+            continue
+        yield Pair(front, inputs, result, key)
+
+
+def _encoded(result: Result, relocation: Relocation) -> bytes:
+    values = {name: getattr(result, name) for name in _RESULT.names}
+    values["listed"] = [(relocation.encode(path), flag) for path, flag in result.listed]
+    return _RESULT.encode(values)
+
+
+def _decoded(made: bytes, relocation: Relocation | None = None) -> Result:
+    """Raises ValueError."""
+    result = Result()
+    for name, value in _RESULT.decode(made).items():
+        setattr(result, name, value)
+    if relocation:
+        result.listed = [(relocation.decode(path), flag) for path, flag in result.listed]
+    return result
+
+
+def _portable(made: bytes) -> bytes:
+    """Raises ValueError."""
+    fields = _RESULT.sections_of(made)
+    fields["basis"] = b""
+    return _RESULT.joined(fields)
