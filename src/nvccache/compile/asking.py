@@ -7,20 +7,21 @@ is ended if it is found: it comes first, when connections have still to be made,
 from __future__ import annotations
 
 from nvccache.compile.tasks import State
+from nvccache.execution import find_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.jobs import Job, Jobs
     from nvccache.compile.tasks import Task, Tasks
-    from nvccache.execution.execution import Execution
     from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.staged_call import StagedCall
 
 
 class Asking:
     """The stages of one call that are asked for just now."""
 
-    def __init__(self, execution: Execution, tasks: Tasks, jobs: Jobs) -> None:
-        self._execution = execution
+    def __init__(self, call: StagedCall, tasks: Tasks, jobs: Jobs) -> None:
+        self._call = call
         self._tasks = tasks
         self._jobs = jobs
         self._asked: dict[Job, Task] = {}
@@ -28,20 +29,20 @@ class Asking:
     def start(self, task: Task) -> None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
         stage, lookup = task.stage, task.lookup
-        if not self._execution.asks_beyond or not lookup or not lookup.is_cached:
+        if not self._call.asks_beyond or not lookup or not lookup.is_cached:
             return
         if self._tasks.reads_what_is_new(task):
             return
         missing = lookup
         if not stage.is_preprocessor:
             task.state = State.ASKED
-        job = self._jobs.start(lambda _: self._execution.find_beyond(stage, missing))
+        job = self._jobs.start(lambda _: find_stage.find_beyond(self._call, stage, missing))
         self._asked[job] = task
 
     def give_up(self) -> None:
         """Have nothing waited for any more."""
-        if self._asked:
-            self._execution.give_up_asking()
+        if self._asked and self._call.store.beyond:
+            self._call.store.beyond.give_up()
 
     def end(self, job: Job) -> Task | None:
         """The stage that a job asked for, with what was `found` of it; None for another job.
@@ -65,5 +66,5 @@ class Asking:
         """What was found of a stage that neither runs any more nor has run."""
         lookup, task.found = task.found, None
         assert lookup
-        self._execution.accept(task.stage, lookup)
+        find_stage.accept(self._call, task.stage, lookup)
         return lookup

@@ -33,14 +33,13 @@ _UNMOVED_SECONDS = 3.0  # in a queue, from which on the engine is left alone
 class Trip:
     """One stage on its way to another machine and back. `told` holds the try, once there is one."""
 
-    __slots__ = ("expected", "job", "place", "started", "told")
+    __slots__ = ("expected", "place", "started", "told")
 
     def __init__(self, place: PoolSlot, expected: float) -> None:
         self.place = place
         self.expected = expected
         self.started = time.monotonic()
         self.told: list[Any] = []
-        self.job: Job | None = None
 
     @property
     def is_queued(self) -> bool:
@@ -62,7 +61,7 @@ class Away:
     def __init__(self, sending: Sending, jobs: Jobs) -> None:
         self._sending = sending
         self._jobs = jobs
-        self._trips: dict[Job, Task] = {}
+        self._trips: dict[Task, Trip] = {}
 
     def reserve(self, task: Task) -> bool:
         """Whether a stage that has to run is to be sent; it has a place then."""
@@ -72,20 +71,18 @@ class Away:
         place = self._sending.executor.place() if expected else None
         if not place:
             return False
-        task.trip = Trip(place, expected)
+        self._trips[task] = Trip(place, expected)
         return True
 
     def start(self, task: Task) -> None:
         """Send a stage for which there is a place."""
-        trip, stage = task.trip, task.stage
-        assert trip
+        trip, stage = self._trips[task], task.stage
         task.state = State.AWAY
-        trip.job = self._jobs.start(lambda handle: self._sending.run(stage, handle, trip.told))
-        self._trips[trip.job] = task
+        task.sent = self._jobs.start(lambda handle: self._sending.run(stage, handle, trip.told))
 
     def need_of_help(self, task: Task) -> str:
         """Why a stage that is away should be tried here as well, or empty."""
-        trip = task.trip
+        trip = self._trips.get(task)
         if not trip or task.state != State.AWAY or task.job or task.back:
             return ""
         allowance = trip.told[0].allowance if trip.told else 0.0
@@ -98,9 +95,10 @@ class Away:
 
         Raises what is no trouble of other machines.
         """
-        task = self._trips.pop(job, None)
+        task = next((task for task in self._trips if task.sent is job), None)
         if task is None:
             return None
+        task.sent = None
         self.give_place_back(task)
         if job.error is None:
             self._sending.executor.succeeded()
@@ -128,8 +126,8 @@ class Away:
 
     def overtake(self, task: Task) -> None:
         """The try here was first: end the other."""
-        trip = task.trip
-        if not trip or not trip.job:
+        trip = self._trips.get(task)
+        if not trip or not task.sent:
             return
         if trip.seconds > _UNMOVED_SECONDS and trip.has_not_moved:
             word = faults.NO_WORKERS if trip.is_queued else faults.TIMEOUT
@@ -137,17 +135,16 @@ class Away:
         elif not trip.has_not_moved:
             self._sending.executor.lost()
         task.why_here = faults.OVERTAKEN
-        trip.job.handle.end()
+        task.sent.handle.end()
 
     def give_place_back(self, task: Task) -> None:
-        if task.trip:
-            task.trip.place.release()
-            task.trip = None
+        trip = self._trips.pop(task, None)
+        if trip:
+            trip.place.release()
 
     def give_all_back(self) -> None:
-        for task in self._trips.values():
+        for task in tuple(self._trips):
             self.give_place_back(task)
-        self._trips.clear()
 
     def note_time(self, task: Task) -> None:
         """Remember what a stage took, for the next time, and that it failed elsewhere if only there."""

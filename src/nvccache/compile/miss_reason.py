@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nvccache.compile.record_call import Recorded
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
-    from nvccache.execution.execution import Execution
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.files.key_differences import Component, Part
     from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
@@ -255,7 +255,7 @@ def note(
     recorded: Recorded,
     report: Report,
     cache: Store,
-    execution: Execution,
+    call: StagedCall,
     passes: Mapping[str, Pass],
     relocation: Relocation,
 ) -> None:
@@ -267,7 +267,7 @@ def note(
         return
     former = object_record.find(case.objects[0], cache)
     neighbour = None if former else _neighbour(case, cache, relocation)
-    reasons = stage_reason.StageReasons(execution, report.looked_up, case.now, passes, relocation.checkout)
+    reasons = stage_reason.StageReasons(call, report.looked_up, case.now, passes, relocation.checkout)
     compared = former or (neighbour[1] if neighbour else None)
     stage_reasons = reasons.reasons(compared, case.is_recaching)[:_MOST_DETAILS]
     if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:

@@ -12,7 +12,8 @@ from nvccache.compile import miss_reason, query, record_call, runner
 from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
-from nvccache.execution import execution, object_place
+from nvccache.execution import object_place, rehearsals
+from nvccache.execution.staged_call import Context
 from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
@@ -91,7 +92,7 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     planned = _planned(request, transcript, path, environ)
     if isinstance(planned, Bypass):
         return _left_to_nvcc(planned, request, config)
-    context = execution.Context(
+    context = Context(
         planned,
         environ,
         os.getcwd(),
@@ -103,7 +104,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         checkout=relocation.checkout,
         terminal=request.terminal,
         executor=_executor(config, cache, environ),
-    ).with_rehearsals()
+    )
+    context = rehearsals.applied(context)
     problem = keep.problem(context.plan.stages, request.invocation.keeps_in)  # of what wrappers become
     if problem:
         return _left_to_nvcc(problem, request, config)

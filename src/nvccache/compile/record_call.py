@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 
-from nvccache.execution import shared_ids
+from nvccache.execution import find_stage, run_stage, shared_ids
 from nvccache.files import elf, presence, signatures
 from nvccache.module_id import ids, relative_ids
 from nvccache.observation import process_checks
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from nvccache.compile.dry_runs import DryRun
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
-    from nvccache.execution.execution import Execution, Known
+    from nvccache.execution.known import Known
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
@@ -82,7 +83,7 @@ class Recorder:
     def __init__(
         self,
         request: Request,
-        execution: Execution,
+        call: StagedCall,
         known: Known,
         report: Report,
         dry_run: DryRun,
@@ -91,26 +92,26 @@ class Recorder:
         self.request = request
         self.nvcc = request.nvcc
         self.invocation = request.invocation
-        self.execution = execution
+        self.call = call
         self.known = known
         self.relocation = relocation
         self.cwd = os.getcwd()
         self._report = report
         self._dry_run = dry_run
-        self._environ = execution.environ
+        self._environ = call.environ
 
     def reason_against_record(self) -> str:
         """The first reason why the call cannot be recorded, a clause; or empty."""
-        reasons = [*self.known.reasons_against_record, *_of_call(self.invocation, self.execution.plan)]
+        reasons = [*self.known.reasons_against_record, *_of_call(self.invocation, self.call.plan)]
         return next((reason for reason in reasons if reason), "")
 
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
-        execution = self.execution
-        parts = [self._read_by_dry_run(), *execution.rehearsed.input_records]
+        call = self.call
+        parts = [self._read_by_dry_run(), *call.context.rehearsed.input_records]
         parts += self.known.input_records
-        parts += [execution.inputs.of_tool(execution.subject_of(stage)) for stage in execution.plan.stages]
-        made = execution.inputs.union(parts, self.request.environ, self._files_in_keys())
+        parts += [call.inputs.of_tool(call.subject_of(stage)) for stage in call.plan.stages]
+        made = call.inputs.union(parts, self.request.environ, self._files_in_keys())
         made.dates = sorted(
             {*made.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
@@ -118,15 +119,15 @@ class Recorder:
 
     def _read_by_dry_run(self) -> InputRecord:
         """What the dry run read, and keep it for the next call of these words; raises as `input_record`."""
-        dry_run, execution = self._dry_run, self.execution
+        dry_run, call = self._dry_run, self.call
         if dry_run.input_record:
             return dry_run.input_record
         assert dry_run.log
         subject = Subject(self.request.guarded_environ, self.nvcc)
         observation = dry_run.log.read()
-        made = execution.inputs.input_record(observation, subject)
-        if not process_checks.grown_file(observation.processes, execution.plan.scratch):
-            dry_run.keep(made, execution.since_ns)
+        made = call.inputs.input_record(observation, subject)
+        if not process_checks.grown_file(observation.processes, call.plan.scratch):
+            dry_run.keep(made, call.context.since_ns)
         return made
 
     def without_option_files(self, read: InputRecord) -> InputRecord:
@@ -143,20 +144,20 @@ class Recorder:
 
     def _files_in_keys(self) -> list[str]:
         """The files that we have read ourselves: those of which stages read a part."""
-        stages = self.execution.plan.stages
+        stages = self.call.plan.stages
         named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> CallResult:
         """What the call gave."""
         given = CallResult()
-        execution = self.execution
-        for stage in execution.plan.stages:
+        call = self.call
+        for stage in call.plan.stages:
             for output in stage.outputs:
                 if output.destination:
-                    digest = execution.workspace.digest_of(output.path)
+                    digest = call.workspace.digest_of(output.path)
                     given.products.append((output.destination, digest, stage.tool.unlinks_output))
-        for step in execution.plan.dependency_files:
+        for step in call.plan.dependency_files:
             given.dependency_file = step.path
             given.rule = depfile.rule(self.entered(), self.invocation)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
@@ -164,37 +165,37 @@ class Recorder:
         given.wall_seconds = sum(stage.wall for stage in self._counted())
         given.stages = list(map(event_line.text_of_hit, self._counted()))
         given.sources = list(self.invocation.inputs)
-        if execution.plan.host_link:
-            self._leave_out(execution.plan.host_link, given)
+        if call.plan.host_link:
+            self._leave_out(call.plan.host_link, given)
         return given
 
     def _leave_out(self, link: Stage, given: CallResult) -> None:
         """Have an answer say what the host's link reads, instead of what it said."""
         given.stdout, given.stderr = self._report.told_before_link
         for path in dict.fromkeys(link.inputs):
-            name = os.path.relpath(path, self.execution.plan.scratch)
-            given.intermediates.append((name, self.execution.workspace.digest_of(path)))
+            name = os.path.relpath(path, self.call.plan.scratch)
+            given.intermediates.append((name, self.call.workspace.digest_of(path)))
 
     def _counted(self) -> list[StageEvent]:
         """The stages that a replay saves: all but a link that has to run."""
         return [stage for stage in self._report.stages if tool_of(stage.kind).is_counted]
 
     def entered(self) -> list[tuple[bytes, bool]]:
-        for step in self.execution.plan.dependency_files:
+        for step in self.call.plan.dependency_files:
             return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
         """How widely the record of a call may be shared, and what keeps others from it."""
-        is_bound = self.known.is_bound or self.execution.rehearsed.may_choose
+        is_bound = self.known.is_bound or self.call.context.rehearsed.may_choose
         if is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND, IS_BOUND
         pwd = self._environ.get("PWD", self.cwd)
-        stages = self.execution.plan.stages
+        stages = self.call.plan.stages
         naming = [
             each for each in stages if each.tool.names_directory(each.command or each.argv, self.cwd, pwd)
         ]
-        if not all(map(self.execution.keys.is_free_of_directory, naming)):
+        if not all(find_stage.is_free_of_directory(self.call, each) for each in naming):
             return direct.PLACED, HOLDS_DIRECTORY
         kept_here = HOLDS_DIRECTORY if naming else self._kept_here(given)
         kept_here = kept_here or (LED_HERE if self._is_led_to(self.relocation.checkout, made) else "")
@@ -223,7 +224,7 @@ class Recorder:
                 return False
         if not self._may_hold_id(given):
             return True
-        is_relative = self.execution.ids_choice == shared_ids.SHARED
+        is_relative = self.call.ids_choice == shared_ids.SHARED
         return all(
             os.path.isabs(source) != is_relative and not source.startswith(here)
             for source in self.invocation.inputs
@@ -246,7 +247,7 @@ class Recorder:
 
     def _names_outputs(self, given: CallResult) -> bool:
         """Whether a product or a message holds the name of an output."""
-        for stage in self.execution.plan.stages:
+        for stage in self.call.plan.stages:
             if stage.grammar.sees_output_names and any(out.destination for out in stage.outputs):
                 return True
         names = [os.fsencode(destination) for destination, _, _ in given.products]
@@ -262,22 +263,22 @@ class Recorder:
         needle = os.fsencode(checkout)
         if any(needle in text or elf.hides_text(text) for text in self._texts(given)):
             return NAMED_IN_RESULT
-        if self.execution.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
+        if self.call.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
             return ""
-        plan, pwd = self.execution.plan_of_nvcc, self._environ.get("PWD", self.cwd)
+        plan, pwd = self.call.context.plan, self._environ.get("PWD", self.cwd)
         is_linked = not relative_ids.applies(plan, os.path.dirname(checkout), self.cwd, pwd)
         return HOLDS_LINKED_ID if is_linked else HOLDS_ID
 
     def _texts(self, given: CallResult) -> list[bytes]:
         """The products and messages."""
-        outputs = [out for stage in self.execution.plan.stages for out in stage.outputs if out.destination]
-        return [*map(self.execution.runs.content_of, outputs), given.stdout, given.stderr]
+        outputs = [out for stage in self.call.plan.stages for out in stage.outputs if out.destination]
+        return [*(run_stage.content_of(self.call, output) for output in outputs), given.stdout, given.stderr]
 
     def _may_hold_id(self, given: CallResult) -> bool:
         """Whether a module id may be in what the call gives."""
-        stages = self.execution.plan.stages
+        stages = self.call.plan.stages
         return any(map(ids.may_be_any_in, self._texts(given))) or any(
-            map(self.execution.seeding.may_be_named, stages)
+            map(self.call.seeding.may_be_named, stages)
         )
 
 
@@ -310,8 +311,8 @@ def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
 
 def of_compile(recorder: Recorder) -> Recorded:
     """Record a call that has been carried out, at every level where that is sound."""
-    cache = recorder.execution.store
-    recorder.execution.inputs.files.remember()
+    cache = recorder.call.store
+    recorder.call.inputs.files.remember()
     reason_against_record = recorder.reason_against_record()
     try:
         made = recorder.input_record() if not reason_against_record else InputRecord()
@@ -326,7 +327,7 @@ def of_compile(recorder: Recorder) -> Recorded:
     if scope in (direct.SHARED, direct.TYPED):
         input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    where = Where(recorder.request, cache, recorder.execution.since_ns, scope, relocation, kept_here)
+    where = Where(recorder.request, cache, recorder.call.context.since_ns, scope, relocation, kept_here)
     return keep(where, made, as_typed, given, listed)
 
 

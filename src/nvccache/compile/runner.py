@@ -14,9 +14,10 @@ from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
-from nvccache.execution import object_place, rehearsals, shared_ids
-from nvccache.execution.execution import Execution
+from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
+from nvccache.execution.staged_call import StagedCall
 from nvccache.files import elf
+from nvccache.module_id.own_ids import independent
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.progress import Progress
     from nvccache.compile.tasks import Task
-    from nvccache.execution.execution import Context, Known
+    from nvccache.execution.known import Known
+    from nvccache.execution.staged_call import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
@@ -79,7 +81,7 @@ class _MovedLinesError(Exception):
 _BEGIN_AGAIN = (_UnlikeIdsError, _OtherPathError, _OtherPlaceError, _OtherCommandError, _MovedLinesError)
 
 
-def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known, Report]:
+def run(context: Context, surroundings: Surroundings) -> tuple[StagedCall, Known, Report]:
     """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
 
     Raises OSError for trouble with the scratch directory, run_stage.LostResultError when a result is lost.
@@ -92,13 +94,16 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
     ran: dict[str, StageEvent] = {}
     clock = StageClock()
     while True:
-        execution = Execution(context, relies_on_ids, ignores_lines, ids_choice, is_in_place)
+        plan = shared_ids.plan_of(context, ids_choice)
+        plan = object_place.plan_of(plan) if is_in_place else plan
+        plan = independent(plan) if relies_on_ids else plan
+        call = StagedCall(context, plan, ids_choice, ignores_lines)
         if before:
-            execution.workspace.take_over(before.workspace)
+            call.workspace.take_over(before.workspace)
         try:
-            way = _Run(execution, surroundings, ran, clock)
+            way = _Run(call, surroundings, ran, clock)
             report = way.carry_out()
-            return execution, way.known, report
+            return call, way.known, report
         except _UnlikeIdsError:
             surroundings.progress.note("the module ids differ: once more, in nvcc's way")
             relies_on_ids = False
@@ -115,19 +120,19 @@ def run(context: Context, surroundings: Surroundings) -> tuple[Execution, Known,
         except _MovedLinesError:
             surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
             ignores_lines = False
-        before = execution
+        before = call
 
 
 class _Run:
     """One way through the plan. `ran` are the stages, by what they write, that have run for this call."""
 
     def __init__(
-        self, execution: Execution, surroundings: Surroundings, ran: dict[str, StageEvent], clock: StageClock
+        self, call: StagedCall, surroundings: Surroundings, ran: dict[str, StageEvent], clock: StageClock
     ) -> None:
-        self._execution = execution
+        self._call = call
         self._invocation = surroundings.invocation
         self._progress = surroundings.progress
-        self._schedule = Schedule(execution, surroundings.slots, surroundings.claims, clock)
+        self._schedule = Schedule(call, surroundings.slots, surroundings.claims, clock)
         self.known = self._schedule.known
         self._tasks = {task.number: task for task in self._schedule.tasks.all}
         self._report = Report(stderr=surroundings.messages)
@@ -176,14 +181,14 @@ class _Run:
             (SHARED if task.was_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
             clock.share_of(task, cost_of(task.made)) if task.made else found.result.wall if found else 0.0,
-            stage_names.architecture_of(task.stage, self._execution.plan.stages),
+            stage_names.architecture_of(task.stage, self._call.plan.stages),
             task.completed.cpu,
         )
         event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
-        if costs and self._execution.sending:
-            event.where, event.slot = self._execution.sending.executor.shown, -1
+        if costs and self._call.context.executor:
+            event.where, event.slot = self._call.context.executor.shown, -1
             event.away = costs.text()
         elif earlier:
             event.where, event.slot, event.away = earlier.where, earlier.slot, earlier.away
@@ -213,12 +218,12 @@ class _Run:
             if task.state != State.DONE or task.number in self._noted:
                 continue
             is_id_settled = self._is_id_settled(task)
-            if is_id_settled and self._execution.own_ids.is_unlike(task.stage):
+            if is_id_settled and self._call.own_ids.is_unlike(task.stage):
                 raise _UnlikeIdsError
             self._look_for_clue(task)
             if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
                 raise _MovedLinesError
-            if not task.has_failed and shared_ids.is_refuted(self._execution, task.stage, self._said()):
+            if not task.has_failed and shared_ids.is_refuted(self._call, task.stage, self._said()):
                 raise _OtherPathError
             if is_id_settled:
                 self._noted.add(task.number)
@@ -233,7 +238,7 @@ class _Run:
             raise _OtherCommandError(task.stage)
         if not task.made or not task.made.clue:
             return
-        object_place.remember(task.stage, self._execution.environ, self._execution.store)
+        object_place.remember(task.stage, self._call.environ, self._call.store)
         if any(output.destination for output in task.stage.outputs):
             raise _OtherPlaceError(task.made.clue)
         self._report.leave_to_nvcc = "host_side_output"
@@ -244,7 +249,7 @@ class _Run:
 
     def _is_id_settled(self, task: Task) -> bool:
         """Whether the id that nvcc would have this stage read, if any, is known."""
-        original = self._execution.own_ids.original_of(task.stage)
+        original = self._call.own_ids.original_of(task.stage)
         return not original or self._is_made(original)
 
     def _is_made(self, path: str) -> bool:
@@ -256,7 +261,7 @@ class _Run:
 
     def _hand_over(self) -> bool:
         """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
-        steps = self._execution.plan.steps
+        steps = self._call.plan.steps
         while self._next < len(steps):
             step = steps[self._next]
             if isinstance(step, DependencyFile):
@@ -280,20 +285,20 @@ class _Run:
             return True
         if task.stage.tool.links_program:
             self._report.told_before_link = (self._report.stdout, self._report.stderr)
-        self._report.stdout += self._execution.without_scratch(completed.stdout)
-        self._report.stderr += self._execution.without_scratch(completed.stderr)
+        self._report.stdout += self._call.without_scratch(completed.stdout)
+        self._report.stderr += self._call.without_scratch(completed.stderr)
         if completed.status != 0:
             self._report.status = completed.status
             # With -t nvcc has a status of its own for whatever fails (255).
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
-            is_odd |= self._execution.plan.keeps_intermediates  # it leaves what it had made until then
-            if is_odd or not _is_users_error(task.stage, completed, self._execution):
+            is_odd |= self._call.plan.keeps_intermediates  # it leaves what it had made until then
+            if is_odd or not _is_users_error(task.stage, completed, self._call):
                 self._report.leave_to_nvcc = "odd_failure"
             return True
-        if _names_intermediates(task.stage, self._execution):
+        if _names_intermediates(task.stage, self._call):
             self._report.leave_to_nvcc = "keeps_intermediates"
             return True
-        if not _deliver(task, self._execution, self._invocation.keeps_in or ""):
+        if not _deliver(task, self._call, self._invocation.keeps_in or ""):
             self._report.leave_to_nvcc = "unwritable_output"
             return True
         self._schedule.tasks.delivered(task)
@@ -309,9 +314,9 @@ def _has_said(task: Task) -> bool:
     return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
 
 
-def _is_users_error(stage: Stage, completed: Completed, execution: Execution) -> bool:
+def _is_users_error(stage: Stage, completed: Completed, call: StagedCall) -> bool:
     """Whether nvcc would end the same way: a tool that complained of the source, and nothing else."""
-    scratch = os.fsencode(execution.plan.scratch)
+    scratch = os.fsencode(call.plan.scratch)
     said = completed.stderr
     return (
         stage.tool.complains
@@ -322,16 +327,16 @@ def _is_users_error(stage: Stage, completed: Completed, execution: Execution) ->
     )
 
 
-def _names_intermediates(stage: Stage, execution: Execution) -> bool:
+def _names_intermediates(stage: Stage, call: StagedCall) -> bool:
     """Whether a wrapper has had an object name intermediates that the user keeps, and has elsewhere."""
-    if not execution.plan.keeps_intermediates or not stage.tool.is_host_compiler:
+    if not call.plan.keeps_intermediates or not stage.tool.is_host_compiler:
         return False
-    scratch = os.fsencode(execution.plan.scratch)
-    products = [execution.runs.content_of(out) for out in stage.outputs if out.destination]
+    scratch = os.fsencode(call.plan.scratch)
+    products = [run_stage.content_of(call, out) for out in stage.outputs if out.destination]
     return any(scratch in content or elf.hides_text(content) for content in products)
 
 
-def _deliver(task: Task, execution: Execution, kept_in: str) -> bool:
+def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
     """Write the stage's products where the user wants them; False where nvcc should report why not."""
     wanted, stage = [], task.stage
     for output in stage.outputs:
@@ -339,8 +344,8 @@ def _deliver(task: Task, execution: Execution, kept_in: str) -> bool:
         if not destination or (output.is_in_place and not task.is_hit):
             continue
         is_kept = bool(output.kept_as)
-        content = execution.runs.as_kept(output, kept_in) if is_kept else execution.runs.content_of(output)
-        blob = "" if is_kept else execution.store.path(store.BLOB, execution.workspace.digest_of(output.path))
+        content = run_stage.as_kept(call, output, kept_in) if is_kept else run_stage.content_of(call, output)
+        blob = "" if is_kept else call.store.path(store.BLOB, call.workspace.digest_of(output.path))
         wanted.append(Product(destination, content, blob, unlink_first=stage.tool.unlinks_output))
     return _is_delivered(wanted)
 

@@ -16,7 +16,8 @@ from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State, Task, Tasks
-from nvccache.execution.execution import Known
+from nvccache.execution import find_stage, publish_stage, run_stage
+from nvccache.execution.known import Known
 from nvccache.machine import memory, watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
@@ -27,10 +28,10 @@ from nvccache.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.away import Away
-    from nvccache.execution.execution import Execution
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.publish_stage import Published
     from nvccache.execution.run_stage import Made
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
 
@@ -102,30 +103,31 @@ class Room:
             slot.release()
 
 
-def _away(execution: Execution, jobs: Jobs) -> Away | None:
-    if not execution.sending:
+def _away(call: StagedCall, jobs: Jobs) -> Away | None:
+    if not call.context.executor:
         return None
     from nvccache.compile.away import Away
+    from nvccache.execution.send_stage import Sending
 
-    return Away(execution.sending, jobs)
+    return Away(Sending(call, call.context.executor), jobs)
 
 
 class Schedule:
     """The stages of one call; for the main thread only."""
 
     def __init__(
-        self, execution: Execution, slots: Slots, claims: Claims | None, clock: StageClock | None = None
+        self, call: StagedCall, slots: Slots, claims: Claims | None, clock: StageClock | None = None
     ) -> None:
         self.clock = clock or StageClock()
-        self.tasks = Tasks(execution.plan, execution.read_by)
+        self.tasks = Tasks(call.plan, call.read_by)
         self.known = Known()
-        self._execution = execution
+        self._call = call
         self._room = Room(slots, self.tasks)
         self._claims = claims
         self._jobs = Jobs()
-        self._asking = Asking(execution, self.tasks, self._jobs)
-        self._away = _away(execution, self._jobs)
-        self._guesses = Guesses(execution.own_ids, self.tasks)
+        self._asking = Asking(call, self.tasks, self._jobs)
+        self._away = _away(call, self._jobs)
+        self._guesses = Guesses(call.own_ids, self.tasks)
         self._background = Background()
         self._published: list[tuple[Stage, Published]] = []  # by another thread, and not yet known
 
@@ -183,7 +185,7 @@ class Schedule:
         """End what still runs, put into the store what was made, and give everything up."""
         # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
         signum = signal.SIGKILL if is_wanted else signal.SIGTERM
-        scratch = self._execution.plan.scratch
+        scratch = self._call.plan.scratch
         if not begins_again:
             self._asking.give_up()
         self._jobs.stop(signum, lambda: watchdog.end_tools(scratch))
@@ -208,7 +210,9 @@ class Schedule:
     def _look_up(self, task: Task) -> bool:
         """Whether the stage does not have to run."""
         task.state = State.READY
-        return self._take_lookup(task, self._execution.find(task.stage, self.known, task.lookup))
+        return self._take_lookup(
+            task, find_stage.find(self._call, task.stage, self.known.passes, task.lookup)
+        )
 
     def _take_found(self, task: Task) -> Task:
         """Take what another cache has of a stage, which may have been about to run."""
@@ -291,7 +295,7 @@ class Schedule:
         task.state = State.RUNNING
         task.slot_number = task.slot.number if task.slot else -1
         self.clock.start(task)
-        task.job = self._jobs.start(lambda handle: self._execution.run(stage, handle))
+        task.job = self._jobs.start(lambda handle: run_stage.run(self._call, stage, handle))
 
     def _claim(self, task: Task) -> bool:
         """Whether this process is to run the stage: it has no result yet, and nobody else runs it."""
@@ -311,7 +315,7 @@ class Schedule:
 
     def _lacks_input(self, task: Task) -> bool:
         """Whether something it reads has to be made again first; that is seen to."""
-        lost = self._execution.runs.lost_producers(task.stage)
+        lost = run_stage.lost_producers(self._call, task.stage)
         for producer in lost:
             self._make_again(self.tasks.that_writes(producer.outputs[0].path))
         return bool(lost)
@@ -322,10 +326,10 @@ class Schedule:
             return
         stage = task.stage
         self.clock.start(task)
-        task.again = self._jobs.start(lambda handle: self._execution.runs.run_again(stage, handle))
+        task.again = self._jobs.start(lambda handle: run_stage.run_again(self._call, stage, handle))
 
     def _has_room(self, task: Task) -> bool:
-        return self._room.take(task, self._execution.input_bytes(task.stage))
+        return self._room.take(task, self._call.input_bytes(task.stage))
 
     def _end(self, job: Job) -> Task | None:
         """Take a job's result; raises what it raised."""
@@ -400,7 +404,9 @@ class Schedule:
 
         def publish() -> None:
             try:
-                self._published.append((task.stage, self._execution.publish(task.stage, lookup, timed)))
+                self._published.append(
+                    (task.stage, publish_stage.publish(self._call, task.stage, lookup, timed))
+                )
             finally:
                 self._give_claim_up(task)
 

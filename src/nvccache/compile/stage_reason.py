@@ -11,6 +11,7 @@ import os
 from nvccache.commandline import redaction
 from nvccache.compile import difference_text, object_record, stage_names
 from nvccache.compile.object_record import StageKeys
+from nvccache.execution import find_stage
 from nvccache.files import key_differences
 from nvccache.records import differences, machine_facts, record
 from nvccache.records.base_dir import Relocation
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from nvccache.compile.object_record import ObjectRecord
     from nvccache.compile.report import StageLookup
-    from nvccache.execution.execution import Execution
     from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.files.key_differences import Component, ComponentDifference, Part
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
@@ -53,19 +54,19 @@ class StageReasons:
 
     def __init__(
         self,
-        execution: Execution,
+        call: StagedCall,
         looked_up: Sequence[StageLookup],
         now: Present,
         passes: Mapping[str, Pass],
         checkout: str = "",
     ) -> None:
-        self._execution = execution
+        self._call = call
         self._passes = passes
         self._checkout = checkout
         self._former_checkout = ""
         self._looked_up = looked_up
-        self._names = stage_names.names_of(execution.plan.stages)
-        self._now = now.in_environment(execution.environ)
+        self._names = stage_names.names_of(call.plan.stages)
+        self._now = now.in_environment(call.environ)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
         self._paths: dict[str, str] = {}  # by clause, of what has changed
         self._former: dict[str, StageKeys] = {}
@@ -119,8 +120,8 @@ class StageReasons:
 
     def _newest(self, stage: Stage, lookup: Lookup) -> Pair | None:
         """What was recorded last of a stage."""
-        fronts = self._execution.finder.fronts(stage, lookup)
-        return next((pair for front in fronts for pair in record.kept(front, self._execution.store)), None)
+        fronts = find_stage.fronts(self._call, stage, lookup)
+        return next((pair for front in fronts for pair in record.kept(front, self._call.store)), None)
 
     def _described(
         self, stage: Stage, components: Iterable[KeyComponent], digest_key: str
@@ -143,7 +144,7 @@ class StageReasons:
                     for shown, whole in redaction.of_tool(parts)
                 ]
             elif tag == "inputs":
-                read = self._execution.read_by(stage)
+                read = self._call.read_by(stage)
                 described = [
                     (self._called(path, stage), part) for path, part in zip(read, parts, strict=False)
                 ]
@@ -156,9 +157,9 @@ class StageReasons:
 
     def _called(self, path: str, reader: Stage) -> str:
         """What an intermediate is called, by whom made it: `cicc's output`."""
-        if path not in self._execution.outputs:
+        if path not in self._call.outputs:
             return path.rpartition("/")[2]
-        producer, _ = self._execution.outputs[path]
+        producer, _ = self._call.outputs[path]
         if producer.is_preprocessor:
             return _TEXT
         architecture = "" if stage_names.named_by(reader) else stage_names.named_by(producer)
@@ -240,8 +241,8 @@ class StageReasons:
 
         What has changed in the text comes first, and last what has not, such as a header with a new comment.
         """
-        writers = self._execution.outputs
-        read = [writers[path][0] for path in self._execution.read_by(stage) if path in writers]
+        writers = self._call.outputs
+        read = [writers[path][0] for path in self._call.read_by(stage) if path in writers]
         ran = [producer for producer in read if self._clauses.get(self._names[id(producer)])]
         found = []
         for producer in ran:
@@ -264,16 +265,16 @@ class StageReasons:
         return self._path(self._paths[clause]) if clause in self._paths else ""
 
     def _path(self, name: str) -> str:
-        return os.path.normpath(os.path.join(self._execution.cwd, name))
+        return os.path.normpath(os.path.join(self._call.cwd, name))
 
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What of all that it read, looked for and asked for is not as it was."""
-        environ, cache = self._execution.environ, self._execution.store
+        environ, cache = self._call.environ, self._call.store
 
         def ask(topic: str, subject: str) -> str:
             return machine_facts.answer(topic, subject, environ, cache)
 
-        here = Relocation("", self._execution.cwd)
+        here = Relocation("", self._call.cwd)
         found = record.named(before.record_name, here, cache)
         if found is None:
             return [LOST]

@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nvccache.compile.away import Trip
     from nvccache.compile.jobs import Job
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
@@ -57,13 +56,13 @@ class Task:
         "made",
         "memory",
         "number",
+        "sent",
         "shares",
         "slot",
         "slot_number",
         "stage",
         "state",
         "stays",
-        "trip",
         "wait",
         "was_elsewhere",
         "why_here",
@@ -90,7 +89,7 @@ class Task:
         self.memory = 0
         self.slot_number = -1  # of the one that it ran in
         self.was_elsewhere = False  # whether another process ran it meanwhile
-        self.trip: Trip | None = None  # to another machine
+        self.sent: Job | None = None  # that has it run on another machine
         self.back: CameBack | None = None  # what it has made there, until that is taken in
         self.stays = False  # whether it is not sent again
         self.why_here = ""  # though it was sent: a word of faults.py
@@ -148,7 +147,7 @@ class Tasks:
         """The stages behind this one in nvcc's order would not have run: it failed."""
         self._limit = min(self._limit, task.number)
         for other in self.all:
-            for job in (other.job, other.trip.job if other.trip else None):
+            for job in (other.job, other.sent):
                 if other.number > self._limit and job:
                     job.handle.end()
 

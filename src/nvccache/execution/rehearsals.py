@@ -16,6 +16,7 @@ No result is taken from anywhere without what its own run was observed to read.
 
 from __future__ import annotations
 
+from nvccache.execution.staged_call import Rehearsed, environ_of_tools
 from nvccache.files import keys
 from nvccache.observation import becoming, process_checks
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -26,13 +27,13 @@ from nvccache.records import differences, machine_facts, rehearsed
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.toolkit import toolchain
-from nvccache.values import dataclass, replace
+from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nvccache.execution.execution import Context
+    from nvccache.execution.staged_call import Context
     from nvccache.observation.observer_log import Observation
     from nvccache.store.store import Store
 
@@ -40,16 +41,10 @@ _NEVER, _BEFORE = "never", "before"
 _SCRATCH = "<scratch>"
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsed:
-    """What the rehearsals of a call mean for its record: what they depended on beside the arguments.
-
-    A wrapper that `may_choose` does so by these: by the paths of outputs and directories, too, of which a
-    record of the call may leave out some.
-    """
-
-    input_records: tuple[InputRecord, ...] = ()
-    may_choose: bool = False
+def applied(context: Context) -> Context:
+    """The same with what wrappers of host compilers become; raises OSError."""
+    made = Rehearsals(context, environ_of_tools(context))
+    return replace(context, plan=made.plan(), rehearsed=made.rehearsed())
 
 
 class Rehearsals:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from nvccache.execution import run_stage
+from nvccache.execution.run_stage import Made
 from nvccache.machine.process import Completed
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
@@ -19,8 +21,7 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution.execution import Execution
-    from nvccache.execution.run_stage import Made
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Handle
     from nvccache.plan.model import Output, Stage
     from nvccache.remote_execution.executor import Executor
@@ -33,35 +34,35 @@ _TELLS_PLACE = "stub"  # its lines name the file itself, and workspace.py takes 
 class Sending:
     """Sends stages of one call."""
 
-    def __init__(self, execution: Execution, executor: Executor) -> None:
-        self._execution = execution
+    def __init__(self, call: StagedCall, executor: Executor) -> None:
+        self._call = call
         self.executor = executor
 
     def expected_seconds(self, stage: Stage) -> float:
         """What it is expected to take, or 0 where it has to run here."""
-        execution = self._execution
+        call = self._call
         if not self.executor.is_in_use:
             return 0.0
-        may_generate = ids.generates(stage) and not execution.own_ids.known_for(stage)
-        if may_generate and not execution.seeds.takes_seed(stage):
+        may_generate = ids.generates(stage) and not call.own_ids.known_for(stage)
+        if may_generate and not call.seeds.takes_seed(stage):
             return 0.0  # the id would be of another process, and perhaps made once more
-        seconds = self.executor.expected(stage, execution.cwd, execution.input_bytes(stage))
-        return seconds if self.executor.is_worth_it(stage, seconds, execution.environ) else 0.0
+        seconds = self.executor.expected(stage, call.cwd, call.input_bytes(stage))
+        return seconds if self.executor.is_worth_it(stage, seconds, call.environ) else 0.0
 
     def note_time(self, stage: Stage, seconds: float) -> None:
         """Remember what a stage took, for the next time."""
-        expectations.remember(stage, self._execution.cwd, seconds, self._execution.store)
+        expectations.remember(stage, self._call.cwd, seconds, self._call.store)
 
     def run(self, stage: Stage, handle: Handle, told: list[object]) -> CameBack:
         """Have a stage run elsewhere; raises AwayError, LostResultError or OSError.
 
         The try is put into `told`, so that others see how it fares.
         """
-        self._execution.runs.make_inputs(stage)
+        run_stage.make_inputs(self._call, stage)
         attempt = self.executor.attempt(self._work(stage), handle)
         told.append(attempt)
         back = attempt.run()
-        if self._execution.terminal and back.stderr:
+        if self._call.terminal and back.stderr:
             raise AwayError(faults.FAILED, "what it says may look different on a terminal")
         for output in self._made_there(stage, back):
             if output.role != _TELLS_PLACE and _PLACE in back.outputs[self._name(output)]:
@@ -70,9 +71,7 @@ class Sending:
 
     def take(self, stage: Stage, back: CameBack) -> Made:
         """Take in what has come back, as if the stage had run here; raises OSError."""
-        from nvccache.execution.run_stage import Made
-
-        scratch = os.fsencode(self._execution.plan.scratch)
+        scratch = os.fsencode(self._call.plan.scratch)
         for output in self._made_there(stage, back):
             content = back.outputs[self._name(output)]
             if output.role == _TELLS_PLACE:
@@ -82,19 +81,19 @@ class Sending:
                 stream.write(content)
         said = [text.replace(_PLACE, scratch) for text in (back.stdout, back.stderr)]
         completed = Completed(0, said[0], said[1], back.costs.run)
-        return Made(completed, (), self._execution.runs.take_in(stage), costs=back.costs)
+        return Made(completed, (), run_stage.take_in(self._call, stage), costs=back.costs)
 
     def _work(self, stage: Stage) -> Work:
-        execution = self._execution
-        loaded = stage_key.loaded_by(stage, execution.environ, execution.store)
-        tool = shipped.of_tool(stage.argv[0], loaded, execution.environ, execution.store)
-        is_told = execution.own_ids.tell(stage)
-        argv = execution.runs.argv_to_run(stage, is_told=is_told)
-        read = execution.read_by(stage)
+        call = self._call
+        loaded = stage_key.loaded_by(stage, call.environ, call.store)
+        tool = shipped.of_tool(stage.argv[0], loaded, call.environ, call.store)
+        is_told = call.own_ids.tell(stage)
+        argv = run_stage.argv_to_run(call, stage, is_told=is_told)
+        read = call.read_by(stage)
         if is_told:
             read += [output.path for output in stage.outputs if output.role == ROLE]
             stage = replace(stage, outputs=tuple(each for each in stage.outputs if each.role != ROLE))
-        return work.of_stage(stage, argv, read, execution.plan.scratch, tool, execution.environ)
+        return work.of_stage(stage, argv, read, call.plan.scratch, tool, call.environ)
 
     def _made_there(self, stage: Stage, back: CameBack) -> list[Output]:
         """What a stage wrote: an id that it was told lies here."""
@@ -105,4 +104,4 @@ class Sending:
         ]
 
     def _name(self, output: Output) -> str:
-        return output.path.removeprefix(self._execution.plan.scratch + "/")
+        return output.path.removeprefix(self._call.plan.scratch + "/")

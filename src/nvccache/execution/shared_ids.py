@@ -11,6 +11,7 @@ follows from the object alone.
 
 from __future__ import annotations
 
+from nvccache.execution import run_stage
 from nvccache.execution.seeding import Seeds
 from nvccache.files import keys
 from nvccache.module_id import ids, relative_ids
@@ -18,7 +19,7 @@ from nvccache.module_id.own_ids import ROLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution.execution import Context, Execution
+    from nvccache.execution.staged_call import Context, StagedCall
     from nvccache.plan.model import Plan, Stage
 
 SHARED, OWN, SETTLED = "shared", "own", "settled"
@@ -46,23 +47,23 @@ def plan_of(context: Context, choice: str) -> Plan:
     return relative_ids.relative(context.plan, context.cwd) if choice == SHARED else context.plan
 
 
-def is_refuted(execution: Execution, stage: Stage, said: bytes) -> bool:
+def is_refuted(call: StagedCall, stage: Stage, said: bytes) -> bool:
     """Whether what a stage has made is an object that ought to have the other id.
 
     `said` is what the tools of the call have said: a message names nvcc's id, or none.
     """
-    objects = [output for output in relative_ids.objects_of(execution.plan) if output in stage.outputs]
-    generating = relative_ids.generating_stage(execution.plan_of_nvcc)
-    if execution.ids_choice == SETTLED or not objects or generating is None:
+    objects = [output for output in relative_ids.objects_of(call.plan) if output in stage.outputs]
+    generating = relative_ids.generating_stage(call.context.plan)
+    if call.ids_choice == SETTLED or not objects or generating is None:
         return False
     output = generating.output(ROLE)
     assert output is not None
-    identifier = execution.workspace.as_read(output.path) or b""
-    if ids.depends_on_seed(identifier, execution.seeds.seed_of(generating)):
+    identifier = call.workspace.as_read(output.path) or b""
+    if ids.depends_on_seed(identifier, call.seeds.seed_of(generating)):
         return False  # the seed tells where the source is, and no checkout shares what holds that
-    image = execution.runs.content_of(objects[0])
+    image = run_stage.content_of(call, objects[0])
     is_shareable = ids.head_of(identifier) not in said and relative_ids.are_told_apart(image, identifier)
-    return is_shareable != (execution.ids_choice == SHARED)
+    return is_shareable != (call.ids_choice == SHARED)
 
 
 def _memo_key(context: Context) -> str:

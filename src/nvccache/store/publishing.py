@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import errno
 
-from nvccache.files import keys
-from nvccache.store import store
 from nvccache.store.cachedir_tag import ForeignDirectoryError
 from nvccache.store.directory import Directory, LockTimeoutError
 
-_COMPRESSION_LEVEL = 1
-_LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a frame of 100 KB can claim gigabytes
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -55,31 +51,3 @@ def fault_of(error: Exception) -> str:
     if number in _FULL:
         return "disk_full"
     return "not_writable" if number in _FORBIDDEN else "other"
-
-
-def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
-    """What the file of a blob holds."""
-    stored = content
-    if compress:
-        import zstandard
-
-        stored = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
-    return stored + store.tail_of(digest, stored) if len(content) >= store.SUMMED_FROM else stored
-
-
-def decompress(content: bytes, digest: str) -> bytes | None:
-    """What was compressed, if it has this digest; raises ValueError for what is no compressed blob."""
-    import zstandard
-
-    try:
-        size = zstandard.get_frame_parameters(content).content_size
-        if size > _LARGEST_TEXT:  # so is a size that is not known
-            return None
-        is_summed = size >= store.SUMMED_FROM
-        frame = store.without_tail(content, digest) if is_summed else content
-        if frame is None:
-            return None
-        text = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
-        return text if is_summed or keys.digest_bytes(text) == digest else None
-    except (zstandard.ZstdError, MemoryError) as error:
-        raise ValueError(str(error)) from None

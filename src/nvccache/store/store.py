@@ -63,6 +63,8 @@ LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
 _BLOCK = 1 << 12  # bytes, below which a file takes no less room for being compressed
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
+_LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a frame of 100 KB can claim gigabytes
+_COMPRESSION_LEVEL = 1
 # Bytes of an output or an intermediate from which its file ends with a sum, which is checked in place of the
 # digest; XXH3 takes a fifth of the time of BLAKE3, but has to be loaded.
 SUMMED_FROM = 1 << 21
@@ -191,7 +193,7 @@ class Store:
         if self.is_readonly or self._has_stopped:
             return
         if (compress or len(content) >= SUMMED_FROM) and not self.directory.exists(name):
-            content = _as_stored(content, digest, compress)
+            content = as_stored(content, digest, compress)
         if len(content) <= (_LARGEST_COMPRESSED if compress else _LARGEST_BLOB):
             self._publish(name, content, digest[0])
 
@@ -299,10 +301,8 @@ def tail_of(digest: str, stored: bytes) -> bytes:
 
 def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
     """The same for one that is compressed."""
-    from nvccache.store import publishing
-
     content, status = root.read(name, _LARGEST_COMPRESSED)
-    return publishing.decompress(content, digest), status
+    return decompress(content, digest), status
 
 
 def _is_old(status: os.stat_result) -> bool:
@@ -313,7 +313,29 @@ def _checksum(key: str, body: bytes) -> bytes:
     return keys.key_of("record", (("key", (key,)), ("body", (body,)))).encode()
 
 
-def _as_stored(content: bytes, digest: str, compress: bool) -> bytes:
-    from nvccache.store import publishing
+def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
+    """What the file of a blob holds."""
+    stored = content
+    if compress:
+        import zstandard
 
-    return publishing.as_stored(content, digest, compress)
+        stored = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(content)
+    return stored + tail_of(digest, stored) if len(content) >= SUMMED_FROM else stored
+
+
+def decompress(content: bytes, digest: str) -> bytes | None:
+    """What was compressed, if it has this digest; raises ValueError for what is no compressed blob."""
+    import zstandard
+
+    try:
+        size = zstandard.get_frame_parameters(content).content_size
+        if size > _LARGEST_TEXT:  # so is a size that is not known
+            return None
+        is_summed = size >= SUMMED_FROM
+        frame = without_tail(content, digest) if is_summed else content
+        if frame is None:
+            return None
+        text = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+        return text if is_summed or keys.digest_bytes(text) == digest else None
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise ValueError(str(error)) from None

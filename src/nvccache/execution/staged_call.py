@@ -1,0 +1,131 @@
+"""A call taken apart into its stages: what these share over one scratch directory.
+
+    find_stage.py       the keys of a stage, and its result if the store has it: Lookup
+    run_stage.py        running it: Made, what it said, what its tools were seen to do, facts about its text
+    publish_stage.py    putting its result into the store: Published, what it has read, or why not
+
+The steps change nothing but the scratch directory and the store: what a call learns by them, they hand back
+(known.py). Stages run on threads of their own, and are published by another; each touches only what its stage
+reads and writes. Which stage comes when is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from nvccache.execution.seeding import Seeding, Seeds
+from nvccache.execution.unlike_ids import OwnIds
+from nvccache.execution.workspace import Workspace
+from nvccache.machine import scratch
+from nvccache.module_id.own_ids import source_paths
+from nvccache.observation.stage_inputs import ObservedInputs, Subject
+from nvccache.plan import stage_key
+from nvccache.plan.model import OPAQUE, Plan, Stage
+from nvccache.records.differences import Present
+from nvccache.store.store import Store
+from nvccache.values import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.observation.watch import Watch
+    from nvccache.records.input_records import InputRecord
+    from nvccache.remote_execution.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What the rehearsals of a call mean for its record: what they depended on beside the arguments."""
+
+    input_records: tuple[InputRecord, ...] = ()
+    may_choose: bool = False  # by paths of outputs and directories, too, of which a record may leave out some
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of a call before its stages are gone through, which may be done more than once."""
+
+    plan: Plan  # nvcc's own
+    environ: dict[str, str]
+    cwd: str
+    store: Store
+    since_ns: int  # when it began
+    watch: Watch  # runs the tools
+    is_recaching: bool = False
+    base: str = ""  # base_dir.py, as the next
+    checkout: str = ""
+    terminal: str = ""  # terminals.py
+    executor: Executor | None = None  # other machines
+    rehearsed: Rehearsed = Rehearsed()
+
+
+def environ_of_tools(context: Context) -> dict[str, str]:
+    """The environment that the tools of a call are given; makes the directory for their own files."""
+    temporary = scratch.temporary_below(context.plan.scratch)
+    os.makedirs(temporary, exist_ok=True)
+    return {**context.environ, "TMPDIR": temporary}
+
+
+class StagedCall:
+    """The stages of one call, one way through them.
+
+    `plan` is the one that is carried out, which may differ from nvcc's own: in where module ids come from
+    (`ids_choice`, see shared_ids.py), and in where objects are written (object_place.py). With
+    `ignores_lines` results may come from text whose lines are elsewhere.
+    """
+
+    def __init__(self, context: Context, plan: Plan, ids_choice: str, ignores_lines: bool = True) -> None:
+        self.context = context
+        self.plan = plan
+        self.ids_choice = ids_choice
+        self.ignores_lines = ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.store = context.store
+        self.cwd = context.cwd
+        self.terminal = context.terminal
+        self.environ = environ_of_tools(context)
+        self.now = Present(self.environ)
+        self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
+        self.workspace = Workspace(plan.scratch, context.store, plan.included, source_paths(plan.stages))
+        self.seeds = Seeds(context.plan, plan.own_ids, context.cwd, context.environ, self.workspace)
+        self.seeding = Seeding(self.seeds, self.workspace, context.cwd)
+        self.own_ids = OwnIds(plan, self.workspace, self.seeding, context.store, context.cwd)
+        self.inputs = ObservedInputs(
+            context.store, context.cwd, plan.scratch, context.since_ns, context.checkout
+        )
+        self.making = threading.RLock()  # held by who has intermediates on disk
+
+    @property
+    def asks_beyond(self) -> bool:
+        """Whether there are other caches to be asked."""
+        return self.store.beyond is not None and not self.context.is_recaching
+
+    def without_scratch(self, text: bytes) -> bytes:
+        """Diagnostics as they may be told and kept."""
+        if os.fsencode(self.plan.scratch) in text:
+            for output in (output for _, output in self.outputs.values() if output.destination):
+                text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
+        return scratch.hide(text, self.plan.scratch, self.context.environ)
+
+    def read_by(self, stage: Stage) -> list[str]:
+        """The intermediates a stage reads: those its command names, and those that they include."""
+        if stage.kind == OPAQUE:
+            return [path for path in self.outputs if self.workspace.knows(path)]
+        included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
+        return [*stage.inputs, *(included if stage.grammar.may_include else ())]
+
+    def input_bytes(self, stage: Stage) -> int:
+        """The size of what a stage reads, as far as it lies on disk."""
+        return sum(os.path.getsize(path) for path in self.read_by(stage) if os.path.exists(path))
+
+    def subject_of(self, stage: Stage) -> Subject:
+        """What is to be observed of a stage; raises OSError."""
+        return Subject(
+            self.environ,
+            stage.argv[0],
+            frozenset(stage_key.files_in_key(stage, self.environ)),
+            stage_key.loaded_by(stage, self.environ, self.store),
+            stage.tool.folds_mathematics,
+            frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
+            stage.argv,
+            bool(stage.becomes),
+        )
