@@ -10,7 +10,7 @@ from collections import Counter
 
 from nvccache import environment
 from nvccache.commandline import redaction
-from nvccache.records import machine_facts
+from nvccache.records import facts
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nvccache.files.key_differences import ComponentDifference, Part
-    from nvccache.records.differences import Difference
+    from nvccache.records.facts import Difference
 
 _DIGITS = "0123456789"
 LINE_OF_TOOL = "its command line"
@@ -93,35 +93,9 @@ def of_files(difference: ComponentDifference, what: str = "") -> list[str]:
 def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if difference.what == "variable":
         return _of_variable(difference.path, recorded, environ)
-    path = f"`{_shown(difference, recorded)}`"
-    if difference.what == "processor":
-        # What tools see of it by their libm is a class; without one it is all there is to tell.
-        return "the processor is of another class" if difference.path else "the processor is another one"
-    if difference.what == machine_facts.HOST:
-        return "the machine is another one"
-    if difference.what == machine_facts.DIRECTORY:
-        return "the working directory is another one"
-    if difference.what == machine_facts.CHECKOUT:
-        return "a script is told where the checkout is, and this one is elsewhere"
-    if difference.what == machine_facts.CALLER:
-        return "a script or program may see that the user, limits, processors or standard input are others"
-    if difference.what == "libraries":
-        return f"{path} names other libraries"
-    if difference.what in ("changed", "gone"):
-        became = "changed" if difference.what == "changed" else "is gone"
-        return f"{_role_of(difference.path, recorded)}{path} {became}"
-    if difference.what == "appeared":
-        return f"{path} has appeared"
-    if difference.what == "relisted":
-        return f"{path} holds other names"
-    if difference.what == "unreadable":
-        return f"{path} may not be read"
-    if difference.what == "redated":
-        return f"the date of {path} changed"
-    if difference.what == "identity":
-        is_new = (difference.path, difference.path) in recorded.identities
-        return f"{path} is the same directory as another one " + ("now" if is_new else "no longer")
-    return f"{path} leads to another file"
+    clause = facts.sentence(difference.what).format(f"`{_shown(difference, recorded)}`")
+    is_of_file = difference.what in ("changed", "gone")
+    return _role_of(difference.path, recorded) + clause if is_of_file else clause
 
 
 def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:

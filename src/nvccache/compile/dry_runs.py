@@ -15,7 +15,7 @@ import os
 from nvccache import environment
 from nvccache.files import keys, presence
 from nvccache.machine.process import Completed
-from nvccache.records import differences, machine_facts, record
+from nvccache.records import facts, machine_facts, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.record import Front, Pair, Result
 from nvccache.store import directory
@@ -66,7 +66,7 @@ class DryRun:
         None where others may write into the cache: what nvcc says are commands, which are run.
         """
         environ = request.guarded_environ
-        now = differences.Present(environ)
+        now = facts.Present(environ)
 
         def ask(topic: str, subject: str) -> str:
             return machine_facts.answer(topic, subject, environ, self._cache)

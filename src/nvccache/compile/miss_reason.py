@@ -16,7 +16,7 @@ from nvccache.compile.object_record import ObjectRecord
 from nvccache.files import key_differences, keys, presence
 from nvccache.records import differences, direct, input_records, machine_facts, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.preprocessed.passes import Pass
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
     from nvccache.records.record import Pair
 
 FIRST = "first compile of this stage"

@@ -23,7 +23,7 @@ from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import DependencyFile, Plan, Stage
 from nvccache.plan.stages.host import asks_for_debug_info
-from nvccache.records import differences, machine_facts, rehearsed
+from nvccache.records import facts, machine_facts, rehearsed
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.toolkit import toolchain
@@ -59,7 +59,7 @@ class Rehearsals:
         self._inputs = ObservedInputs(
             context.store, context.cwd, context.plan.scratch, context.since_ns, context.checkout
         )
-        self._now = differences.Present(environ)
+        self._now = facts.Present(environ)
         self._input_records: list[InputRecord] = []
         self._may_choose = False
 

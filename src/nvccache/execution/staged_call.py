@@ -22,7 +22,7 @@ from nvccache.module_id.own_ids import source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 from nvccache.store.store import Store
 from nvccache.values import dataclass
 

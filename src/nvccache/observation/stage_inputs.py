@@ -20,6 +20,7 @@ from nvccache.observation.observed_process import for_all
 from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import machine_facts
+from nvccache.records.facts import FACTS
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
@@ -132,7 +133,7 @@ class ObservedInputs:
         kinds: dict[str, str] = {}
         names: dict[str, set[str]] = {}
         lists: dict[str, dict[tuple[str, ...] | str, None]] = {
-            name: {} for name in ("links", "plain", "listings", "dates", "machine", "sought")
+            fact.name: {} for fact in FACTS if fact.is_joined
         }
         variables_asked: set[str] = set()
         searched: set[str] = set()

@@ -5,105 +5,18 @@ A signature is only a hint: where it still holds, nothing is read again.
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 
-from nvccache import environment
-from nvccache.files import keys, signatures
-from nvccache.files.presence import (
-    ABSENT,
-    ATTRIBUTES,
-    STATUS_OF_LINK,
-    WHOLE_STATUS,
-    date_and_size,
-    digest_of_listing,
-    identities,
-    likenesses,
-    reader,
-    state_of,
-    status_of,
-)
+from nvccache.files.presence import ABSENT, reader, state_of
+from nvccache.records.facts import FACTS, OF_ENVIRONMENT, Difference
 from nvccache.records.input_records import PROGRAM, SOURCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-    from nvccache.files.signatures import Signature
+    from nvccache.records.facts import Fact, Present
     from nvccache.records.input_records import InputRecord
-
-_LARGE = 1 << 28  # bytes, read in a tenth of a second
-_OF_PROCESSOR = ("native", "features")
-
-
-class Difference:
-    """One thing that is not as it was recorded: what became of which path."""
-
-    __slots__ = ("path", "what")
-
-    # changed, gone, appeared, redated, moved, identity, relisted, unreadable, variable, processor; or a topic
-    # of machine_facts.py
-    what: str
-    path: str
-
-    def __init__(self, what: str, path: str) -> None:
-        self.what = what
-        self.path = path
-
-
-class Present:
-    """What the files and the environment are now, each file looked at once for all input records."""
-
-    __slots__ = ("_digests", "_known", "_unfit", "environ", "since_ns")
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self.environ = environ
-        self.since_ns = time.time_ns()  # no later than the first look at any of them
-        self._known: dict[str, Signature | None] = {}
-        self._digests: dict[str, str] = {}
-        self._unfit: set[str] = set()
-
-    def in_environment(self, environ: Mapping[str, str]) -> Present:
-        """The same files, for a program with another environment."""
-        other = Present(environ)
-        other._known, other._digests, other._unfit = self._known, self._digests, self._unfit
-        other.since_ns = self.since_ns
-        return other
-
-    def signature(self, path: str) -> Signature | None:
-        if path not in self._known:
-            self._known[path] = signatures.of(path)
-        return self._known[path]
-
-    def signatures(self, paths: list[str]) -> list[Signature | None]:
-        known = self._known
-        if not known:
-            found = signatures.all_of(paths)
-            if found is not None:
-                known.update(zip(paths, found, strict=True))
-                return list(found)
-        return [known[path] if path in known else self.signature(path) for path in paths]
-
-    def learn(self, path: str, digest: str) -> None:
-        """Take a digest that is known to belong to the file as it is now."""
-        self._digests[path] = digest
-
-    def digest(self, path: str) -> str:
-        """The digest of the file as it is now, empty if it cannot be read or is no regular file."""
-        if path not in self._digests:
-            try:
-                self._digests[path] = keys.digest_file(path)
-            except (OSError, ValueError) as error:
-                self._digests[path] = ""
-                if isinstance(error, OSError) and error.errno == errno.EINVAL:
-                    self._unfit.add(path)
-        return self._digests[path]
-
-    def is_waste(self, path: str) -> bool:
-        """Whether no compile has read this file, or reading it takes so long that it is not done twice."""
-        signature = self._known.get(path)
-        return path in self._unfit or (signature is not None and signature[2] > _LARGE)
 
 
 def differences(
@@ -111,34 +24,25 @@ def differences(
 ) -> list[Difference]:
     """What is not as it was; at most one difference if that is enough. `ask`: see machine_facts.py."""
     found: list[Difference] = []
-    of_names = (_of_directories, _of_files, _of_links, _of_identities)
-    for check in (_of_variables, *of_names, _of_dates, _of_duplicates, _of_reader):
-        for difference in check(input_record, now):
-            found.append(difference)
-            if is_one_enough:
-                return found
-    for topic, subject, answer in input_record.machine:
-        if not answer or ask(topic, subject) != answer:
-            found.append(
-                Difference("processor" if topic in _OF_PROCESSOR else topic, subject.partition(":")[0])
-            )
+    for difference in _each(input_record, now, ask):
+        found.append(difference)
+        if is_one_enough:
+            break
     return found
 
 
-def _of_variables(input_record: InputRecord, now: Present) -> list[Difference]:
-    found = [
-        Difference("variable", name)
-        for name, digest in input_record.variables
-        if environment.digest_of(name, now.environ) != digest
-    ]
-    if input_record.sought and now.environ.get("PATH", "") != input_record.search_path:
-        for name in input_record.sought:
-            if environment.found_on(input_record.search_path, name) != environment.found_on(
-                now.environ.get("PATH", ""), name
-            ):
-                found.append(Difference("variable", "PATH"))
-                break
-    return found
+def _each(input_record: InputRecord, now: Present, ask: Callable[[str, str], str]) -> Iterator[Difference]:
+    def of(facts: Iterable[Fact]) -> Iterator[Difference]:
+        for fact in facts:
+            rows = getattr(input_record, fact.name)
+            if rows:
+                yield from fact.check(rows, input_record, now, ask)
+
+    yield from of(OF_ENVIRONMENT)
+    yield from _of_directories(input_record, now)
+    yield from _of_files(input_record, now)
+    yield from _of_reader(input_record, now)
+    yield from of(FACTS[len(OF_ENVIRONMENT) :])
 
 
 def _of_files(input_record: InputRecord, now: Present) -> list[Difference]:
@@ -178,9 +82,6 @@ def _of_directories(input_record: InputRecord, now: Present) -> list[Difference]
         ):
             if signature is None or signature != recorded:
                 found += _of_names(directory, names)
-    for directory, digest in input_record.listings:
-        if digest_of_listing(directory) != digest:
-            found.append(Difference("relisted", directory))
     return found
 
 
@@ -193,41 +94,6 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
             what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
             found.append(Difference(what, path.removeprefix("./")))
     return found
-
-
-def _of_links(input_record: InputRecord, now: Present) -> list[Difference]:
-    moved = [path for path, led_to in input_record.links if os.path.realpath(path) != led_to]
-    return [Difference("moved", path) for path in (*moved, *filter(os.path.islink, input_record.plain))]
-
-
-def _of_identities(input_record: InputRecord, now: Present) -> list[Difference]:
-    recorded = input_record.identities
-    found = identities(path for path, _ in recorded)
-    return [Difference("identity", one[0]) for one, was in zip(found, recorded, strict=True) if one != was]
-
-
-def _of_dates(input_record: InputRecord, now: Present) -> list[Difference]:
-    return [
-        Difference("redated", path)
-        for path, date in input_record.dates
-        if _looked_at_as(path, date[:1]) != date
-    ]
-
-
-def _of_duplicates(input_record: InputRecord, now: Present) -> list[Difference]:
-    digests = dict(zip(input_record.files, input_record.digests, strict=True))
-    copies = []
-    for path, _, _ in input_record.duplicates:
-        shown = now.signature(path)
-        if shown is None:
-            return []  # that has been told already
-        copies.append((path, digests.get(path, ""), shown))
-    found = likenesses(copies)
-    return [
-        Difference("redated", one[0])
-        for one, was in zip(found, input_record.duplicates, strict=True)
-        if one != was
-    ]
 
 
 def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
@@ -247,8 +113,3 @@ def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
         for path, mode in wanted
         if not os.access(path, mode, effective_ids=True)
     ]
-
-
-def _looked_at_as(path: str, how: str) -> str:
-    is_status = how in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
-    return status_of(path, how) if is_status else date_and_size(path)

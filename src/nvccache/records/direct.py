@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.tokens import Argument
     from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
     from nvccache.records.record import Pair
     from nvccache.store.store import Store
 

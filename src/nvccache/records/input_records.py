@@ -24,6 +24,7 @@ from nvccache.files.presence import (
 )
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.base_dir import MARK
+from nvccache.records.facts import FACTS
 from nvccache.store import sections
 
 TYPE_CHECKING = False
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
+    from nvccache.records.facts import Fact
 
 
 def _encode_digests(digests: list[str]) -> bytes:
@@ -62,21 +64,7 @@ def _decode_names(section: bytes) -> list[list[str]]:
     return [joined.split("/") if joined else [] for joined in sections.split(section)]
 
 
-# The lists whose form in a record is the same: name, strings an element, whether there are paths among them.
-_LISTS = (
-    ("links", 2, True),
-    ("plain", 1, True),
-    ("listings", 2, True),
-    ("dates", 2, True),
-    ("identities", 2, True),
-    ("duplicates", 3, True),
-    ("variables", 2, False),
-    ("sought", 1, False),
-    ("machine", 3, False),
-)
-_WIDTHS = {name: width for name, width, _ in _LISTS}
-_LISTED = ("files", "directories", *_WIDTHS)
-_WITH_PATHS = frozenset(("files", "directories", *(name for name, _, has_paths in _LISTS if has_paths)))
+_WITH_PATHS = frozenset(("files", "directories", *(fact.name for fact in FACTS if fact.has_paths)))
 _RECORD = sections.Schema(
     "inputs-9",
     ("files", sections.STRINGS),
@@ -86,7 +74,7 @@ _RECORD = sections.Schema(
     ("directories", sections.STRINGS),
     ("names", (_encode_names, _decode_names)),
     ("other", sections.STRINGS),  # whether it was observed, for whom, and the value of PATH
-    *((name, sections.STRINGS if width == 1 else sections.tuples_of(width)) for name, width, _ in _LISTS),
+    *((fact.name, sections.STRINGS if fact.width == 1 else sections.tuples_of(fact.width)) for fact in FACTS),
 )
 _MARK = MARK.encode()
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
@@ -102,67 +90,45 @@ class UnreadableError(Exception):
 class InputRecord:
     """What a command read. The lists of files run in parallel, so do those of directories.
 
-    `kinds` holds one letter a file, SOURCE, PROGRAM or LIBRARY (of a program); `names` one list a directory,
-    each name behind what was found under it. A directory without a signature is looked at name by name.
-    `plain` are directories that are no links. `search_path` is the value of PATH, by which the programs
-    `sought` were looked for. `reader` is who could read all this. `cache_signatures` are those of
-    `caches`, for a replay only, and not kept.
-    Without `is_observed` it is what a stage is known to read, and does for this stage alone.
+    Beside the fields here it has a list for each of facts.FACTS, under its name.
     """
 
     __slots__ = (
         "cache_signatures",
-        "dates",
         "digests",
         "directories",
         "directory_signatures",
-        "duplicates",
         "files",
-        "identities",
         "is_observed",
         "kinds",
-        "links",
-        "listings",
-        "machine",
         "names",
-        "plain",
         "reader",
         "search_path",
         "signatures",
-        "sought",
-        "variables",
+        *(fact.name for fact in FACTS),
     )
 
-    files: list[str]
-    kinds: str
-    digests: list[str]
-    signatures: list[Signature]
-    directories: list[str]
-    directory_signatures: list[Signature]
-    names: list[list[str]]
-    links: list[tuple[str, ...]]  # (path, where it led)
-    plain: list[str]
-    listings: list[tuple[str, ...]]  # (directory, digest of the names and kinds in it)
-    dates: list[tuple[str, ...]]  # (path, date and size, or whole status)
-    identities: list[tuple[str, ...]]  # (directory, the first of these that is the same one)
-    duplicates: list[tuple[str, ...]]  # (path, two of its copies), see `likenesses`
-    variables: list[tuple[str, ...]]  # (name, digest of the value), see environment.py
-    search_path: str
-    reader: str
-    sought: list[str]
-    machine: list[tuple[str, ...]]  # (topic, subject, answer)
-    cache_signatures: list[Signature]
-    is_observed: bool
-
     def __init__(self) -> None:
-        self.files, self.kinds, self.digests, self.signatures = [], "", [], []
-        self.directories, self.directory_signatures, self.names = [], [], []
-        self.links, self.plain, self.listings, self.dates = [], [], [], []
-        self.identities, self.duplicates = [], []
-        self.variables, self.search_path, self.sought = [], "", []
-        self.reader = reader()
-        self.machine, self.cache_signatures = [], []
-        self.is_observed = True
+        self.files: list[str] = []
+        self.kinds = ""  # one letter a file: SOURCE, PROGRAM or LIBRARY (of a program)
+        self.digests: list[str] = []
+        self.signatures: list[Signature] = []
+        self.directories: list[str] = []
+        # Without one, a directory is looked at name by name.
+        self.directory_signatures: list[Signature] = []
+        self.names: list[list[str]] = []  # of each directory, each name behind what was found under it
+        self.search_path = ""  # the value of PATH, by which programs were looked for
+        self.reader = reader()  # who could read all this
+        self.cache_signatures: list[Signature] = []  # those of `caches`, for a replay only, and not kept
+        self.is_observed = True  # or it is what a stage is known to read, and does for this stage alone
+        for fact in FACTS:
+            setattr(self, fact.name, [])
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> list[Any]: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     @property
     def caches(self) -> list[str]:
@@ -186,7 +152,7 @@ def key_of(front_key: str, input_record: InputRecord) -> str:
         ("names", (sections.join(["/".join(names) for names in input_record.names]),)),
         ("search path", (input_record.search_path,)),
         ("observed", ("1" if input_record.is_observed else "",)),
-        *((name, group) for name, _, _ in _LISTS for group in _groups(input_record, name)),
+        *((fact.name, row) for fact in FACTS for row in _rows(input_record, fact)),
     ]
     return keys.key_of("input record", components)
 
@@ -200,7 +166,7 @@ def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
         "names": input_record.names,
         "other": ["1" if input_record.is_observed else "", input_record.reader, input_record.search_path],
     }
-    values |= {name: getattr(input_record, name) for name, _, _ in _LISTS}
+    values |= {fact.name: getattr(input_record, fact.name) for fact in FACTS}
     values |= {name: _moved(getattr(input_record, name), relocation.encode) for name in _WITH_PATHS}
     return _RECORD.encode(values)
 
@@ -215,7 +181,7 @@ def decode(record: bytes, relocation: Relocation) -> InputRecord:
     observed, input_record.reader, input_record.search_path = values["other"]
     input_record.is_observed = observed == "1"
     is_moved = _MARK in record
-    for name in _LISTED:
+    for name in ("files", "directories", *(fact.name for fact in FACTS)):
         value = values[name]
         is_kept_as_it_is = not is_moved or name not in _WITH_PATHS
         setattr(input_record, name, value if is_kept_as_it_is else _moved(value, relocation.decode))
@@ -248,10 +214,9 @@ def _moved(values: Any, move: Callable[[str], str]) -> Any:
     return [move(value) if isinstance(value, str) else tuple(map(move, value)) for value in values]
 
 
-def _groups(input_record: InputRecord, name: str) -> Iterable[tuple[str, ...]]:
-    width = _WIDTHS[name]
-    values = getattr(input_record, name)
-    return ((value,) for value in values) if width == 1 else values
+def _rows(input_record: InputRecord, fact: Fact) -> Iterable[tuple[str, ...]]:
+    rows = getattr(input_record, fact.name)
+    return ((row,) for row in rows) if fact.width == 1 else rows
 
 
 def programs_in(record: bytes) -> list[tuple[str, str]]:
@@ -264,7 +229,8 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
 def joined(one: InputRecord, other: InputRecord) -> InputRecord:
     """What is compared for both, for a replay."""
     made = InputRecord()
-    for name in (*_LISTED, "digests", "signatures", "directory_signatures", "names", "cache_signatures"):
+    lists = ("files", "digests", "signatures", "directories", "directory_signatures", "names")
+    for name in (*lists, "cache_signatures", *(fact.name for fact in FACTS)):
         setattr(made, name, [*getattr(one, name), *getattr(other, name)])
     made.kinds = one.kinds + other.kinds
     made.search_path = one.search_path or other.search_path

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
     from nvccache.records.record import Front, Pair
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
@@ -131,7 +131,7 @@ def _answer_by_meaning(
     behind: Behind, script: Script | None, config: Config, cache: Store, outcome: Outcome
 ) -> None:
     from nvccache.records import input_records, record
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
 
     assert outcome.invocation is not None
     now = Present(behind.environ)

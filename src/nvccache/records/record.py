@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 

@@ -24,6 +24,7 @@ from nvccache.environment import OF_ARGUMENTS, WHOLE
 from nvccache.files import signatures, untrusted
 from nvccache.files.presence import ABSENT, EXECUTABLE, state_of, tight_limits
 from nvccache.records import output_names
+from nvccache.records.facts import FACTS
 from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.store import event_line, store
 from nvccache.store.directory import is_private
@@ -166,7 +167,7 @@ def _can_be_answered(
         signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures)
         or len(input_record.cache_signatures) < len(input_record.caches)
         or not _dates_only_what_it_reads(input_record)
-        or input_record.listings
+        or any(getattr(input_record, fact.name) for fact in FACTS if not fact.is_replayed)
         or not all(_is_digest(answer) for topic, _, answer in input_record.machine if topic in _OF_PROCESS)
         or (input_record.machine and not signatures.of_boot())
         or answer.intermediates  # they are not yet what the call gives

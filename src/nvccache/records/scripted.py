@@ -68,7 +68,7 @@ def front(script: Script) -> tuple[str, str]:
 def known(script: Script, cache: Store, ask: Callable[[str, str], str]) -> Behind | None:
     """What a script becomes by a rehearsal that still holds, which `script` is told the input record of."""
     from nvccache.records import record, rehearsed
-    from nvccache.records.differences import Present
+    from nvccache.records.facts import Present
 
     now = Present(script.environ)
     found = rehearsed.find(front(script), cache, now, ask)

@@ -1,0 +1,257 @@
+"""The facts of an input record: on what else than files and names in directories a command depended.
+
+Each is a row of FACTS: a list of tuples in the record, how it is compared with what is there now, and what
+`nvccache explain` says where it is another. A new fact is a row here, and what yields it where a stage is
+observed (docs/development/adding-a-fact.md). Part of the hot path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from nvccache import environment
+from nvccache.files import keys, signatures
+from nvccache.files.presence import (
+    ATTRIBUTES,
+    STATUS_OF_LINK,
+    WHOLE_STATUS,
+    date_and_size,
+    digest_of_listing,
+    identities,
+    likenesses,
+    status_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Protocol
+
+    from nvccache.files.signatures import Signature
+
+    class Read(Protocol):
+        """As far as a check asks an input record for more than its own rows."""
+
+        files: list[str]
+        digests: list[str]
+        search_path: str
+
+    Ask = Callable[[str, str], str]  # machine_facts.answer
+    Check = Callable[[list[Any], Read, "Present", Ask], Iterator["Difference"]]
+
+_LARGE = 1 << 28  # bytes, read in a tenth of a second
+_OF_PROCESSOR = ("native", "features")
+
+
+class Difference:
+    """One thing that is not as it was recorded: what became of which path, a word that `sentence` knows."""
+
+    __slots__ = ("path", "what")
+
+    def __init__(self, what: str, path: str) -> None:
+        self.what = what
+        self.path = path
+
+
+class Present:
+    """What the files and the environment are now, each file looked at once for all input records."""
+
+    __slots__ = ("_digests", "_known", "_unfit", "environ", "since_ns")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self.since_ns = time.time_ns()  # no later than the first look at any of them
+        self._known: dict[str, Signature | None] = {}
+        self._digests: dict[str, str] = {}
+        self._unfit: set[str] = set()
+
+    def in_environment(self, environ: Mapping[str, str]) -> Present:
+        """The same files, for a program with another environment."""
+        other = Present(environ)
+        other._known, other._digests, other._unfit = self._known, self._digests, self._unfit
+        other.since_ns = self.since_ns
+        return other
+
+    def signature(self, path: str) -> Signature | None:
+        if path not in self._known:
+            self._known[path] = signatures.of(path)
+        return self._known[path]
+
+    def signatures(self, paths: list[str]) -> list[Signature | None]:
+        known = self._known
+        if not known:
+            found = signatures.all_of(paths)
+            if found is not None:
+                known.update(zip(paths, found, strict=True))
+                return list(found)
+        return [known[path] if path in known else self.signature(path) for path in paths]
+
+    def learn(self, path: str, digest: str) -> None:
+        """Take a digest that is known to belong to the file as it is now."""
+        self._digests[path] = digest
+
+    def digest(self, path: str) -> str:
+        """The digest of the file as it is now, empty if it cannot be read or is no regular file."""
+        if path not in self._digests:
+            try:
+                self._digests[path] = keys.digest_file(path)
+            except (OSError, ValueError) as error:
+                self._digests[path] = ""
+                if isinstance(error, OSError) and error.errno == errno.EINVAL:
+                    self._unfit.add(path)
+        return self._digests[path]
+
+    def is_waste(self, path: str) -> bool:
+        """Whether no compile has read this file, or reading it takes so long that it is not done twice."""
+        signature = self._known.get(path)
+        return path in self._unfit or (signature is not None and signature[2] > _LARGE)
+
+
+class Fact:
+    """A kind of facts. One whose rows are all that is to be said can be joined and kept as it is."""
+
+    __slots__ = ("check", "has_paths", "is_joined", "is_replayed", "name", "sentences", "width")
+
+    def __init__(
+        self,
+        name: str,  # of the attribute of an input record
+        width: int,  # strings in a row; rows of one are plain strings
+        check: Check,
+        sentences: Mapping[str, str],  # by what became of a row; `{}` is its path
+        *,
+        has_paths: bool = True,  # which another checkout has elsewhere
+        is_joined: bool = True,  # in a union; others are made anew there (stage_inputs.py)
+        is_replayed: bool = False,  # the launcher can ask for it: a call with others has no replay record
+    ) -> None:
+        self.name, self.width, self.check, self.sentences = name, width, check, sentences
+        self.has_paths, self.is_joined, self.is_replayed = has_paths, is_joined, is_replayed
+
+
+def _links(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    return (Difference("moved", path) for path, led_to in rows if os.path.realpath(path) != led_to)
+
+
+def _plain(rows: list[str], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    return (Difference("moved", path) for path in rows if os.path.islink(path))
+
+
+def _listings(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    return (Difference("relisted", path) for path, digest in rows if digest_of_listing(path) != digest)
+
+
+def _dates(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    return (Difference("redated", path) for path, date in rows if _looked_at_as(path, date[:1]) != date)
+
+
+def _looked_at_as(path: str, how: str) -> str:
+    is_status = how in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
+    return status_of(path, how) if is_status else date_and_size(path)
+
+
+def _identities(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    for one, was in zip(identities(path for path, _ in rows), rows, strict=True):
+        if one != was:
+            yield Difference("identified" if was == (was[0], was[0]) else "separated", was[0])
+
+
+def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    digests = dict(zip(read.files, read.digests, strict=True)) if rows else {}
+    copies = []
+    for path, _, _ in rows:
+        shown = now.signature(path)
+        if shown is None:
+            return  # that has been told already
+        copies.append((path, digests.get(path, ""), shown))
+    for one, was in zip(likenesses(copies), rows, strict=True):
+        if one != was:
+            yield Difference("redated", one[0])
+
+
+def _variables(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    for name, digest in rows:
+        if environment.digest_of(name, now.environ) != digest:
+            yield Difference("variable", name)
+
+
+def _sought(rows: list[str], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    path = now.environ.get("PATH", "")
+    if path == read.search_path:
+        return
+    found_on = environment.found_on
+    if any(found_on(read.search_path, name) != found_on(path, name) for name in rows):
+        yield Difference("variable", "PATH")
+
+
+def _machine(rows: list[tuple[str, str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+    for topic, subject, answer in rows:
+        if not answer or ask(topic, subject) != answer:
+            path = subject.partition(":")[0]
+            yield Difference("class" if topic in _OF_PROCESSOR and path else topic, path)
+
+
+_MOVED = {"moved": "{} leads to another file"}
+_REDATED = {"redated": "the date of {} changed"}
+_VARIABLE = {"variable": "the environment variable {} changed"}
+_OF_MACHINE = {
+    "native": "the processor is another one",
+    # What tools see of it by their libm is a class.
+    "class": "the processor is of another class",
+    "features": "the processor is another one",
+    "host": "the machine is another one",
+    "directory": "the working directory is another one",
+    "checkout": "a script is told where the checkout is, and this one is elsewhere",
+    "caller": "a script or program may see that the user, limits, processors or standard input are others",
+    "libraries": "{} names other libraries",
+}
+# What is compared before any file is looked at.
+OF_ENVIRONMENT = (
+    Fact("variables", 2, _variables, _VARIABLE, has_paths=False, is_joined=False, is_replayed=True),
+    # (name, digest of the value), see environment.py
+    Fact("sought", 1, _sought, _VARIABLE, has_paths=False, is_replayed=True),
+    # programs that were looked for on PATH
+)
+# In the order in which they are compared: what costs most comes last.
+FACTS = (
+    *OF_ENVIRONMENT,
+    Fact("listings", 2, _listings, {"relisted": "{} holds other names"}),
+    # (directory, digest of the names and kinds in it)
+    Fact("links", 2, _links, _MOVED, is_replayed=True),
+    # (path, where it led)
+    Fact("plain", 1, _plain, _MOVED, is_replayed=True),
+    # directories that were no links
+    Fact(
+        "identities",
+        2,
+        _identities,
+        {
+            "identified": "{} is the same directory as another one now",
+            "separated": "{} is the same directory as another one no longer",
+        },
+        is_joined=False,
+        is_replayed=True,
+    ),
+    # (directory, the first of these that is the same one)
+    Fact("dates", 2, _dates, _REDATED, is_replayed=True),
+    # (path, date and size, or whole status)
+    Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False, is_replayed=True),
+    # (path, two of its copies), see presence.likenesses
+    Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False, is_replayed=True),
+    # (topic, subject, answer), see machine_facts.py
+)
+# What became of files and names is compared in differences.py.
+_OF_FILES = {
+    "changed": "{} changed",
+    "gone": "{} is gone",
+    "appeared": "{} has appeared",
+    "unreadable": "{} may not be read",
+}
+
+
+def sentence(what: str) -> str:
+    """What `nvccache explain` says of a difference; `{}` is the path."""
+    found = dict(_OF_FILES)
+    for fact in FACTS:
+        found |= fact.sentences
+    return found[what]
