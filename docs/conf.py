@@ -71,6 +71,7 @@ NAVIGATION = {
         "development/architecture",
         "development/adding-a-tool",
         "development/adding-a-setting",
+        "development/adding-a-fact",
         "development/testing",
         "development/decisions/index",
         "development/glossary",
