@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nvccache.compile.dry_runs import DryRun
     from nvccache.compile.report import Report
     from nvccache.compile.request import Request
-    from nvccache.execution.known import Known
+    from nvccache.compile.tasks import Known
     from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent

@@ -30,8 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.progress import Progress
-    from nvccache.compile.tasks import Task
-    from nvccache.execution.known import Known
+    from nvccache.compile.tasks import Known, Task
     from nvccache.execution.staged_call import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots

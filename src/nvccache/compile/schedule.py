@@ -15,9 +15,8 @@ from nvccache.compile.asking import Asking
 from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import State, Task, Tasks
+from nvccache.compile.tasks import Known, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
-from nvccache.execution.known import Known
 from nvccache.machine import memory, watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE

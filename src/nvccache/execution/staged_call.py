@@ -5,8 +5,8 @@
     publish_stage.py    putting its result into the store: Published, what it has read, or why not
 
 The steps change nothing but the scratch directory and the store: what a call learns by them, they hand back
-(known.py). Stages run on threads of their own, and are published by another; each touches only what its stage
-reads and writes. Which stage comes when is not known here.
+(tasks.Known). Stages run on threads of their own, and are published by another; each touches only what its
+stage reads and writes. Which stage comes when is not known here.
 """
 
 from __future__ import annotations

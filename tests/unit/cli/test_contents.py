@@ -6,12 +6,12 @@ import os
 import pathlib
 
 import pytest
+from nvccache.store.entries import Entry
 
 from nvccache.cli import contents, looking
 from nvccache.compile import object_record
 from nvccache.compile.object_record import ObjectRecord
 from nvccache.store import store
-from nvccache.store.entries import Entry
 from nvccache.store.store import Store
 
 PLANS = pathlib.Path(__file__).parents[2] / "golden" / "plans"

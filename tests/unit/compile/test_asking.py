@@ -12,6 +12,8 @@ from nvccache.machine.process import Completed
 from nvccache.values import replace
 from test_schedule import PIPELINE, FakeSlots, begun, carry_out, execution_of, go_on
 
+pytestmark = pytest.mark.usefixtures("steps_of_nothing")
+
 KINDS = {one.kind for one in PIPELINE}
 
 

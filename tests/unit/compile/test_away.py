@@ -11,6 +11,7 @@ import pytest
 from nvccache.compile import away
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
+from nvccache.execution import send_stage
 from nvccache.execution.run_stage import Made
 from nvccache.machine import memory, slots
 from nvccache.machine.process import Completed, Handle
@@ -21,10 +22,17 @@ from nvccache.remote_execution.work import CameBack, Costs
 from nvccache.store.inflight import Claims
 from test_schedule import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
 
+pytestmark = pytest.mark.usefixtures("steps_of_nothing")
+
 
 @pytest.fixture(autouse=True)
 def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+
+
+@pytest.fixture(autouse=True)
+def sent_by_a_fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_stage, "Sending", lambda call, executor: executor)
 
 
 class FakeTry:
@@ -105,7 +113,7 @@ def pool(tmp_path) -> Iterator[slots.Pool]:
 
 def schedule_of(sending: FakeSending, *steps: Stage, own: int = 1, claims=None, **others) -> Schedule:
     execution = execution_of(*steps, **others)
-    execution.sending = sending
+    execution.context.executor = sending
     return Schedule(execution, FakeSlots(own), claims)
 
 
@@ -127,14 +135,14 @@ def test_what_may_be_sent_is_sent_where_no_core_is_idle() -> None:
     schedule.finish()
     assert sending.events == ["sent cicc", "the engine is well", "took cicc", "cicc took 2 s"]
     assert sending.places == 9
-    assert "began cicc" not in schedule._execution.events
-    assert "stored cicc" in schedule._execution.events
+    assert "began cicc" not in schedule._call.events
+    assert "stored cicc" in schedule._call.events
 
 
 def test_an_idle_core_comes_first(pool: slots.Pool) -> None:
     sending = FakeSending()
     execution = execution_of(DEVICE, CICC)
-    execution.sending = sending
+    execution.context.executor = sending
     schedule = Schedule(execution, slots.Slots(1, pool, None), None)
     wait_until(schedule, State.DONE, 1)
     schedule.finish()
@@ -159,7 +167,7 @@ def test_where_there_is_no_place_it_runs_here() -> None:
     schedule = schedule_of(sending, DEVICE, CICC)
     wait_until(schedule, State.DONE, 1)
     schedule.finish()
-    assert "began cicc" in schedule._execution.events
+    assert "began cicc" in schedule._call.events
 
 
 def test_what_did_not_come_back_runs_here_once() -> None:
@@ -170,7 +178,7 @@ def test_what_did_not_come_back_runs_here_once() -> None:
     schedule.finish()
     assert sending.words == [faults.FULL] * 2
     assert sending.events.count("sent cicc") == 1
-    assert "began cicc" in schedule._execution.events
+    assert "began cicc" in schedule._call.events
     assert [task.why_here for task in schedule.tasks.all] == ["", faults.FULL, faults.FULL]
     assert sending.places == 9
 
@@ -224,7 +232,7 @@ def test_an_overdue_stage_is_tried_here_and_the_first_wins(monkeypatch: pytest.M
     schedule.finish()
     task = schedule.tasks.all[1]
     assert (task.why_here, task.made.costs) == (faults.OVERTAKEN, None)
-    assert "began cicc" in schedule._execution.events
+    assert "began cicc" in schedule._call.events
     assert "one is lost" in sending.events
 
 
@@ -264,7 +272,7 @@ def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(
     sending.attempt.is_queued = True
     sending.expected = 1000.0
     execution = execution_of(DEVICE, CICC)
-    execution.sending = sending
+    execution.context.executor = sending
     held = pool.take()
     schedule = Schedule(execution, slots.Slots(1, pool, None), None)
     wait_until(schedule, State.AWAY, 1)

@@ -15,6 +15,8 @@ from nvccache.plan.model import Stage
 from nvccache.store.inflight import Claims
 from test_schedule import CICC, PIPELINE, FakeExecution, FakeIds, begun, carry_out, execution_of
 
+pytestmark = pytest.mark.usefixtures("steps_of_nothing")
+
 LATEST = 30  # seconds
 
 

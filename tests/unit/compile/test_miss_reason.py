@@ -19,7 +19,8 @@ from nvccache.compile.request import Request
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
 from nvccache.plan.model import Plan
-from nvccache.records import direct, input_records, manifest
+from nvccache.records import direct, input_records
+from nvccache.records import record as records
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections, store
@@ -70,9 +71,9 @@ def record(given: Case, cache: Store, reason_against_record: str = "", cause: st
     made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")
     recorded = Recorded(reason_against_record=reason_against_record)
     if not reason_against_record:
-        key = input_records.key_of(front_key, made)
-        manifest.add(front_key, manifest.Found(key, made, b""), cache, relocation(), time.time_ns())
-        recorded = Recorded(front_key, key, direct.PLACED)
+        pair = records.Pair(records.Front(front_key, relocation()), made, records.Result())
+        records.add(pair, cache, time.time_ns())
+        recorded = Recorded(pair.name, direct.PLACED)
     note(given, [cause, "detail"], recorded, cache)
     return recorded
 
@@ -82,8 +83,8 @@ def note(
 ) -> None:
     """As a call does that has no stages."""
     plan = Plan((), {}, {}, "/s")
-    execution = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
-    miss_reason.note(given, cause, recorded, report or Report(), cache, execution, {}, relocation())
+    call = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
+    miss_reason.note(given, cause, recorded, report or Report(), cache, call, {}, relocation())
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
-from nvccache.execution.execution import Known
 from nvccache.execution.find_stage import Lookup
 from nvccache.execution.publish_stage import Published
 from nvccache.execution.run_stage import Made
@@ -23,13 +23,17 @@ from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.preprocessed.passes import Pass
+from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
+from nvccache.records.record import Front, Pair, Result
 from nvccache.store import inflight
-from nvccache.store.entries import Entry
 from nvccache.store.inflight import Claims
 from nvccache.values import replace
 
+pytestmark = pytest.mark.usefixtures("steps_of_nothing")
+
 KEY = "{:064x}"
+FOUND = Pair(Front(KEY.format(0), Relocation("", "/")), InputRecord(), Result())
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:
@@ -98,7 +102,7 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     told: threading.Event = dataclasses.field(default_factory=threading.Event)
-    sending: object = None
+    context: SimpleNamespace = dataclasses.field(default_factory=lambda: SimpleNamespace(executor=None))
     own_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
 
     @property
@@ -110,26 +114,23 @@ class FakeExecution:
         assert self.told.wait(10)
         if wanted.kind not in self.elsewhere:
             return lookup
-        return Lookup(lookup.front_key, key=lookup.front_key, entry=Entry(), input_record=InputRecord())
+        return Lookup(lookup.front_key, found=FOUND)
 
-    def give_up_asking(self) -> None:
-        self.told.set()
+    @property
+    def store(self) -> SimpleNamespace:
+        return SimpleNamespace(beyond=SimpleNamespace(give_up=self.told.set))
 
     def accept(self, wanted: Stage, lookup: Lookup) -> None:
         self.events.append(f"accepted {wanted.kind}")
 
-    @property
-    def runs(self) -> FakeExecution:
-        return self
-
-    def find(self, wanted: Stage, known: Known, before: Lookup | None = None) -> Lookup:
+    def find(self, wanted: Stage, passes_made: object, before: Lookup | None = None) -> Lookup:
         if not wanted.grammar.is_cached:
             return Lookup(reason_against_record=f"its stage {wanted.kind} is not cached")
         key = KEY.format(self.plan.stages.index(wanted) + 1)
         self.events.append(f"looked for {wanted.kind}")
         if wanted.kind not in self.stored:
             return Lookup(key)
-        return Lookup(key, key=key, entry=Entry(), input_record=InputRecord())
+        return Lookup(key, found=FOUND)
 
     def read_by(self, wanted: Stage) -> list[str]:
         return list(wanted.inputs)
@@ -141,7 +142,7 @@ class FakeExecution:
     def input_bytes(self, wanted: Stage) -> int:
         return 0
 
-    def run(self, wanted: Stage, handle: object) -> Made:
+    def run(self, wanted: Stage, handle: object = None) -> Made:
         self.events.append(f"began {wanted.kind}")
         self.own_ids.note_start(wanted)
         status = self.does(wanted)
@@ -150,7 +151,7 @@ class FakeExecution:
         made = {output.path: Pass((), "") for output in wanted.outputs if wanted.is_preprocessor}
         return Made(Completed(status, b"", b"", 0.25), [], made)
 
-    def run_again(self, wanted: Stage, handle: object) -> Made:
+    def run_again(self, wanted: Stage, handle: object = None) -> Made:
         done = self.run(wanted, handle)
         self.lost.discard(wanted.kind)
         return done

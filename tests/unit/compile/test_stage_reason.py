@@ -18,10 +18,11 @@ from nvccache.execution.find_stage import Lookup
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
 from nvccache.plan.model import Plan, Stage
-from nvccache.records import input_records, manifest
+from nvccache.records import record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
+from nvccache.records.record import Front, Pair, Result
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from nvccache.store.store import Store
 from nvccache.values import replace
@@ -51,11 +52,13 @@ class Compile:
         self.environ = environ
         self.components = {id(stage): list(self._usual(stage)) for stage in self.plan.stages}
         self.ran = {id(stage) for stage in self.plan.stages}
-        self.record_keys: dict[int, str] = {}
+        self.found: dict[int, Pair] = {}
         outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
-        self.execution = SimpleNamespace(
-            plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs,
+        here = Relocation("", os.getcwd())
+        self.call = SimpleNamespace(
+            plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs, terminal="",
             read_by=lambda stage: list(stage.inputs),
+            seeding=SimpleNamespace(fronts=lambda key, stage: [Front(key, here)]),
         )  # fmt: skip
 
     def _usual(self, stage):
@@ -80,20 +83,20 @@ class Compile:
             lookup = Lookup(
                 "f" * 64,
                 components=tuple(self.components[id(stage)]),
-                record_name=self.record_keys.get(id(stage), ""),
+                found=self.found.get(id(stage)),
             )
             looked_up.append(StageLookup(stage, lookup, ended(stage, id(stage) in self.ran)))
-        return StageReasons(self.execution, looked_up, Present(self.environ), {})
+        return StageReasons(self.call, looked_up, Present(self.environ), {})
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
         """What the object's record says of the stages afterwards."""
-        record = ObjectRecord()
+        made = ObjectRecord()
         for name in ("cause", "outcome", "record_name", "scope", "reason_against_record"):
-            setattr(record, name, "")
-        record.details, record.components, record.stage_reasons = [], [], []
-        record.digest_key = digest_key
-        record.stages = self.reasons_for().keys_of_stages(digest_key)
-        object_record.add(["/a.o"], record, self.cache)
+            setattr(made, name, "")
+        made.details, made.components, made.stage_reasons = [], [], []
+        made.digest_key = digest_key
+        made.stages = self.reasons_for().keys_of_stages(digest_key)
+        object_record.add(["/a.o"], made, self.cache)
         found = object_record.find("/a.o", self.cache)
         assert found
         return found
@@ -139,7 +142,7 @@ def test_a_call_that_is_recached_says_so(now, before):
 
 def test_a_stage_that_is_not_cached_says_so(now, before):
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.execution, [StageLookup(stage, None, ended(stage))], Present({}), {})
+    reasons = StageReasons(now.call, [StageLookup(stage, None, ended(stage))], Present({}), {})
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
@@ -309,7 +312,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(now, before):
     assert why(now, before) == {"ptxas for sm_80": "its arguments changed"}
 
 
-def read_by(compile_: Compile, start: str) -> str:
+def read_by(compile_: Compile, start: str) -> Pair:
     """Keep what a stage was observed to read: `a.h`, the name `b.h` in `include`, CPATH, a listing."""
     made = InputRecord()
     made.files, made.kinds, made.digests = ["a.h"], "s", [keys.digest_file("a.h")]
@@ -317,11 +320,10 @@ def read_by(compile_: Compile, start: str) -> str:
     made.directories, made.names, made.directory_signatures = ["include"], [["-b.h"]], [UNKNOWN]
     made.listings = [("listed", presence.digest_of_listing("listed"))]
     made.variables = [("CPATH", environment.digest_of("CPATH", compile_.environ))]
-    key = input_records.key_of("f" * 64, made)
-    relocation = Relocation("", os.getcwd())
-    manifest.add("f" * 64, manifest.Found(key, made, b""), compile_.cache, relocation, time.time_ns())
-    compile_.record_keys[id(compile_.stage(start))] = key
-    return key
+    pair = Pair(Front("f" * 64, Relocation("", os.getcwd())), made, Result())
+    record.add(pair, compile_.cache, time.time_ns())
+    compile_.found[id(compile_.stage(start))] = pair
+    return pair
 
 
 @pytest.fixture
@@ -356,37 +358,37 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
 
 
 def test_an_input_record_that_is_gone_is_told_as_lost(cache, observed):
-    record = observed.recorded()
-    for stage in record.stages:
+    known = observed.recorded()
+    for stage in known.stages:
         stage.record_name = "0" * 64 if stage.record_name else ""
-    (_, clause), *_ = Compile(cache).reasons_for().reasons(record, False)
+    (_, clause), *_ = Compile(cache).reasons_for().reasons(known, False)
     assert clause == LOST
 
 
 def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observed):
-    first = observed.record_keys.pop(id(observed.stage("host_preprocess")))
+    first = observed.found.pop(id(observed.stage("host_preprocess")))
     with open("a.h", "w") as stream:
         stream.write("int other;\n")
     second = read_by(observed, "host_preprocess")
-    observed.record_keys.clear()
+    observed.found.clear()
     kept = {stage.record_name for stage in observed.recorded().stages}
-    assert kept == {second} and first != second
+    assert kept == {second.name} and first.name != second.name
 
 
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
-    record = before.recorded()
+    known = before.recorded()
     got_to = [StageLookup(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
-    reasons = StageReasons(now.execution, got_to, Present({}), {})
-    kept = reasons.keys_of_stages("key", record)
+    reasons = StageReasons(now.call, got_to, Present({}), {})
+    kept = reasons.keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES
-    assert kept[-1] is record.stages[-1] and kept[0] is not record.stages[0]
+    assert kept[-1] is known.stages[-1] and kept[0] is not known.stages[0]
     assert [stage.name for stage in reasons.keys_of_stages("key")] == NAMES[:2]
 
 
 def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before):
-    record = before.recorded()
-    record.stages[0].name = "preprocessing for compute_20"
-    kept = StageReasons(before.execution, [], Present({}), {}).keys_of_stages("key", record)
+    known = before.recorded()
+    known.stages[0].name = "preprocessing for compute_20"
+    kept = StageReasons(before.call, [], Present({}), {}).keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES[1:]
 
 

@@ -8,20 +8,22 @@ from pathlib import Path
 import pytest
 
 from nvccache import execution
-from nvccache.execution.execution import Known
+from nvccache.compile.tasks import Known
 from nvccache.execution.find_stage import Lookup
 from nvccache.execution.publish_stage import Published
 from nvccache.execution.run_stage import Made
+from nvccache.execution.seeding import SEEDED
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.preprocessed.passes import Pass
+from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.store.entries import Entry
+from nvccache.records.record import Front, Pair, Result
 
 PASS = Stage(Grammar("host_preprocess"), ("gcc",), (), (), (Output("ii", "/s/a.ii"),), (), (), ())
 TEXT = Pass(((b"a.cu", False),), "/base", "meaning")
-OWNERS = ("execution", "_execution", "known", "lookup", "made")
+OWNERS = ("call", "context", "known", "lookup", "made")
 CHANGING = ("append", "extend", "update", "add", "setdefault", "clear", "pop", "remove")
 
 
@@ -34,9 +36,13 @@ def made(**more) -> Made:
     return Made(Completed(0, b"", b"", 0.0), [], **more)
 
 
+def found(read: InputRecord, scope: str = "anywhere") -> Pair:
+    return Pair(Front("0" * 64, Relocation("", "/"), scope), read, Result())
+
+
 def test_a_hit_tells_what_was_read_and_of_the_text(known):
     read = InputRecord()
-    known.take_lookup(PASS, Lookup("front", entry=Entry(), input_record=read, facts=TEXT, dated=("/a.cu",)))
+    known.take_lookup(PASS, Lookup("front", found=found(read), facts=TEXT, dated=("/a.cu",)))
     assert known.input_records == [read] and known.input_records[0] is read
     assert known.passes == {"/s/a.ii": TEXT}
     assert known.dated_files == ["/a.cu"]
@@ -53,7 +59,7 @@ def test_a_stage_that_is_not_cached_tells_why_there_is_no_record(known):
 def test_what_was_not_observed_is_a_reason(known):
     blind = InputRecord()
     blind.is_observed = False
-    known.take_lookup(PASS, Lookup("front", input_record=blind))
+    known.take_lookup(PASS, Lookup("front", found=found(blind)))
     known.take_published(PASS, Published(blind))
     assert known.reasons_against_record == ["host_preprocess was not observed"] * 2
     assert len(known.input_records) == 2
@@ -72,7 +78,7 @@ def test_what_could_not_be_stored_is_a_reason_and_was_read_all_the_same(known):
 
 
 def test_what_one_stage_has_found_holds_for_the_call(known):
-    known.take_lookup(PASS, Lookup("front", is_bound=True))
+    known.take_lookup(PASS, Lookup("front", found=found(InputRecord(), SEEDED)))
     known.take_lookup(PASS, Lookup("front"))
     known.take_published(PASS, Published())
     assert known.is_bound
@@ -110,11 +116,11 @@ def test_a_step_changes_nothing_that_the_others_share(module):
 @pytest.mark.parametrize(
     "code",
     [
-        "self._execution.passes[path] = facts",
-        "execution.dated_files += dated",
-        "self._execution.reasons.append(reason)",
+        "call.passes[path] = facts",
+        "call.dated_files += dated",
+        "self.call.reasons.append(reason)",
         "known.is_bound = True",
-        "self._execution.terminal = 2",
+        "call.context.terminal = 2",
     ],
 )
 def test_a_change_is_seen(code):

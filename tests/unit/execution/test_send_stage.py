@@ -6,16 +6,26 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE, CameBack, Costs
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
+from nvccache.execution import run_stage
 from nvccache.execution.send_stage import Sending
 from nvccache.machine.process import Handle
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE, independent
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Costs
+
+
+@pytest.fixture(autouse=True)
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[Stage]:
+    """The stages whose outputs were taken in."""
+    taken: list[Stage] = []
+    monkeypatch.setattr(run_stage, "make_inputs", lambda call, stage: None)
+    monkeypatch.setattr(run_stage, "take_in", lambda call, stage: taken.append(stage) or {})
+    return taken
 
 
 class OfTest(Sending):
@@ -25,15 +35,9 @@ class OfTest(Sending):
         lines = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
         self.plan = planned(*[line.replace("/s/", f"{scratch}/") for line in lines], scratch=str(scratch))
         self._back = back
-        self.taken: list[Stage] = []
-        runs = SimpleNamespace(make_inputs=lambda stage: None, take_in=self._take_in)
         executor = SimpleNamespace(attempt=lambda sent, handle: SimpleNamespace(run=lambda: back))
-        execution = SimpleNamespace(plan=self.plan, runs=runs, terminal=terminal)
-        super().__init__(execution, executor)  # type: ignore[arg-type]
-
-    def _take_in(self, stage: Stage) -> dict[str, object]:
-        self.taken.append(stage)
-        return {}
+        call = SimpleNamespace(plan=self.plan, terminal=terminal)
+        super().__init__(call, executor)  # type: ignore[arg-type]
 
     def _work(self, stage: Stage) -> None:
         return None
@@ -47,7 +51,7 @@ def back_of(stub: bytes = b"stub", ptx: bytes = b"ptx", stderr: bytes = b"") -> 
     return CameBack(b"", stderr, outputs, Costs(run=3.0, send=0.1))
 
 
-def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path: Path) -> None:
+def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path: Path, taken: list[Stage]) -> None:
     said = f'# 1 "{PLACE}/a.cudafe1.stub.c"\n'.encode()
     sending = OfTest(tmp_path, back_of(stub=said, stderr=f"{PLACE}/a.cpp1.ii: warning\n".encode()))
     stage = sending.stage("cicc")
@@ -58,7 +62,7 @@ def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path: Path) -> 
     assert (tmp_path / "a.cudafe1.stub.c").read_text() == f'# 1 "{tmp_path}/a.cudafe1.stub.c"\n'
     assert made.completed.stderr == f"{tmp_path}/a.cpp1.ii: warning\n".encode()
     assert (made.completed.status, made.completed.seconds, made.costs.send) == (0, 3.0, 0.1)
-    assert sending.taken == [stage]
+    assert taken == [stage]
 
 
 def test_an_id_that_is_known_is_sent_and_not_sent_back(
@@ -67,11 +71,15 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(
     sending = OfTest(tmp_path, back_of())
     plan = independent(sending.plan)
     stage = next(found for found in plan.stages if found.kind == "cicc")
-    execution = sending._execution
-    execution.plan, execution.environ, execution.store = plan, {}, None
-    execution.read_by = lambda stage: list(stage.inputs)
-    execution.own_ids = SimpleNamespace(tell=lambda stage: True)
-    execution.runs.argv_to_run = lambda stage, is_told: ids.without_generating(stage.argv) if is_told else []
+    call = sending._call
+    call.plan, call.environ, call.store = plan, {}, None
+    call.read_by = lambda stage: list(stage.inputs)
+    call.own_ids = SimpleNamespace(tell=lambda stage: True)
+
+    def argv_to_run(call: object, stage: Stage, *, is_told: bool) -> list[str]:
+        return ids.without_generating(stage.argv) if is_told else []
+
+    monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
     monkeypatch.setattr("nvccache.plan.stage_key.loaded_by", lambda *_: [])
     monkeypatch.setattr("nvccache.remote_execution.shipped.of_tool", lambda *_: None)
     work = Sending._work(sending, stage)
@@ -104,10 +112,10 @@ def test_an_id_that_is_made_of_the_process_is_made_here(
     """As by a cicc of CUDA 11, to which no seed can be given."""
     monkeypatch.setattr("nvccache.module_id.ids.generates", lambda stage: stage.kind == "cicc")
     sending = OfTest(tmp_path, back_of())
-    execution, executor = sending._execution, sending.executor
-    execution.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)
-    execution.own_ids = SimpleNamespace(known_for=lambda stage: ())
-    execution.cwd, execution.environ, execution.input_bytes = "/work", {}, lambda stage: 1
+    call, executor = sending._call, sending.executor
+    call.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)
+    call.own_ids = SimpleNamespace(known_for=lambda stage: ())
+    call.cwd, call.environ, call.input_bytes = "/work", {}, lambda stage: 1
     executor.is_in_use, executor.expected = True, lambda *_: 9.0
     executor.is_worth_it = lambda *_: True
     assert sending.expected_seconds(sending.stage("cicc")) == expected

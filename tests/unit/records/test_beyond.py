@@ -6,19 +6,19 @@ import os
 import time
 
 import pytest
+from nvccache.records.manifest import Found
+from nvccache.store.entries import Entry
 
 from nvccache import remote_url
 from nvccache.files import keys, signatures
 from nvccache.records import beyond, bundle, input_records, manifest, transfer
 from nvccache.records.beyond import Beyond
 from nvccache.records.differences import Present
-from nvccache.records.manifest import Found
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.remote.service import Service
 from nvccache.remote.tier import Tier
 from nvccache.store import entries, store
-from nvccache.store.entries import Entry
 from nvccache.store.store import Store
 from shared_tier import SharedTier
 from test_bundle import FRONT, NOWHERE, add

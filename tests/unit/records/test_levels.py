@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from nvccache.records.manifest import Found
 
 from nvccache import config
 from nvccache.commandline.invocation import Invocation, parse
@@ -16,7 +17,6 @@ from nvccache.records.call_result import CallResult
 from nvccache.records.differences import Present
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.levels import Outcome
-from nvccache.records.manifest import Found
 from nvccache.store import store
 from nvccache.store.store import Store
 

@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+from nvccache.records.manifest import Found
 
 from nvccache.files import keys, signatures
 from nvccache.records import differences, input_records, manifest
 from nvccache.records.base_dir import Relocation
 from nvccache.records.differences import Present
 from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
-from nvccache.records.manifest import Found
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 
