@@ -184,7 +184,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
 
 def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
     recorded = record(case(SECRET="s3cret"), cache)
-    body = cache.find_record(store.INPUT_RECORD, recorded.key)
+    body = cache.find_record(store.RECORD, recorded.name[:64])
     assert b"SECRET" in body and b"s3cret" not in body
 
 
@@ -241,7 +241,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
-    cache.remove_damaged(store.INPUT_RECORD, recorded.key)
+    cache.remove_damaged(store.RECORD, recorded.name[:64])
     assert cause_of(case(), cache) == [LOST]
 
 
@@ -311,7 +311,7 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
 def test_notes_that_make_no_sense_lead_nowhere(place, cache, index, part):
     record(case(), cache)
     key = object_record.key_of(str(place / "a.o"))
-    parts = sections.unpack("object-6", cache.find_record(store.OBJECT, key), 13)
+    parts = sections.unpack("object-7", cache.find_record(store.OBJECT, key), 13)
     parts[index] = part
-    cache.add_record(store.OBJECT, key, sections.pack("object-6", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-7", parts), lock=False)
     assert cause_of(case(), cache) == [LOST]

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Costs
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache.execution import run_stage
@@ -17,6 +15,8 @@ from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE, independent
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE, CameBack, Costs
 
 
 @pytest.fixture(autouse=True)

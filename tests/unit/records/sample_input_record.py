@@ -10,7 +10,7 @@ from nvccache import environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import differences, input_records
 from nvccache.records.base_dir import Relocation
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 
 MACHINE = [("native", "", "a digest"), ("libraries", "/etc/ld.so.cache:libm.so.6", "another")]

@@ -6,22 +6,22 @@ import os
 import time
 
 import pytest
-from nvccache.records.manifest import Found
-from nvccache.store.entries import Entry
 
 from nvccache import remote_url
 from nvccache.files import keys, signatures
-from nvccache.records import beyond, bundle, input_records, manifest, transfer
+from nvccache.records import beyond, record, transfer
 from nvccache.records.beyond import Beyond
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
+from nvccache.records.record import Front, Pair, Result
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.remote.service import Service
 from nvccache.remote.tier import Tier
-from nvccache.store import entries, store
+from nvccache.store import store
 from nvccache.store.store import Store
+from sample_pairs import FRONT, NOWHERE, add_state, encoded, kept, keys_in
+from sample_pairs import holding as held
 from shared_tier import SharedTier
-from test_bundle import FRONT, NOWHERE, add
 
 CONTENT = b"an object"
 DIGEST = keys.digest_bytes(CONTENT)
@@ -50,11 +50,14 @@ def here(tmp_path, tier) -> Store:
 def send_all(cache: Store, tier: SharedTier) -> None:
     for bucket, key in beyond.items_of(cache.published):
         body = beyond.to_send(bucket, key, cache)
-        tier.content[bucket, key] = beyond.merged(bucket, body, tier.content.get((bucket, key)))
+        assert body is not None
+        theirs = tier.content.get((bucket, key))
+        is_merged = theirs is not None and bucket == store.RECORD
+        tier.content[bucket, key] = record.merged(body, theirs) if is_merged else body
 
 
-def holding(cache: Store, asks_beyond: bool = True) -> list[Found]:
-    return list(manifest.holding(FRONT, cache, NOWHERE, Present({}), lambda *_: "an answer", asks_beyond))
+def holding(cache: Store, asks_beyond: bool = True) -> list[Pair]:
+    return held(cache, FRONT, asks_beyond)
 
 
 def without_remotes(cache: Store) -> Store:
@@ -109,119 +112,138 @@ def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, t
     assert not os.path.exists(tmp_path / "readonly")
 
 
-def test_an_input_record_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
-    key = add(there, tmp_path / "x.h", "int x;\n")
+def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
+    key = add_state(there, tmp_path / "x.h", "int x;\n", Result(stdout=b"said"))
     send_all(there, tier)
     assert holding(here, asks_beyond=False) == []
     assert tier.asked == []
-    (found,) = holding(here)
-    assert (found.key, found.attached, found.is_received) == (key, b"attached", True)
+    (pair,) = holding(here)
+    assert (pair.key, pair.result.stdout, pair.is_received) == (key, b"said", True)
     (tmp_path / "x.h").write_text("int y;\n")
     assert holding(here) == []
 
 
+def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path):
+    """Of the same state, what is elsewhere is not looked at."""
+    path = tmp_path / "x.h"
+    key = add_state(there, path, "int x;\n", Result(stdout=b"theirs"))
+    other = add_state(there, path, "int y;\n", Result(stdout=b"theirs"))
+    send_all(there, tier)
+    add_state(here, path, "int x;\n", Result(stdout=b"ours"))
+    assert [(pair.key, pair.result.stdout, pair.is_received) for pair in holding(here)] == [
+        (key, b"ours", False)
+    ]
+    path.write_text("int y;\n")
+    assert [(pair.key, pair.is_received) for pair in holding(here)] == [(other, True)]
+
+
+def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_path):
+    path, bodies = tmp_path / "x.h", []
+    for name, text in (("one", "int x;\n"), ("two", "int y;\n")):
+        cache = Store(str(tmp_path / name))
+        key = add_state(cache, path, text)
+        bodies.append(beyond.to_send(store.RECORD, FRONT.key, cache))
+    tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
+    tier.refuse = lambda *refused: tier.refused.append(refused)
+    assert [(pair.key, pair.is_received) for pair in holding(here)] == [(key, True)]
+    assert tier.refused == [(store.RECORD, FRONT.key, b"damaged")]
+
+
 def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there, here, tier, tmp_path):
-    key = add(there, tmp_path / "x.h", "int x;\n")
+    key = add_state(there, tmp_path / "x.h", "int x;\n")
     send_all(there, tier)
     long_ago = time.time() - 1000
     os.utime(tmp_path / "x.h", (long_ago, long_ago))
-    (found,) = holding(here)
+    (pair,) = holding(here)
     now = Present({})
     now.since_ns += 10**12  # long after the files were made
-    manifest.adopt(FRONT, found, here, NOWHERE, now)
-    kept = manifest.kept(key, without_remotes(here), NOWHERE)
-    assert kept.input_record.signatures == [signatures.of(str(tmp_path / "x.h"))]
+    record.adopt(pair, here, now)
+    named = record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
+    assert named.input_record.signatures == [signatures.of(str(tmp_path / "x.h"))]
     assert [each.is_received for each in holding(here)] == [False]
 
 
+def test_one_that_is_received_lies_before_what_is_here(there, here, tier, tmp_path):
+    path = tmp_path / "x.h"
+    theirs = add_state(there, path, "int x;\n")
+    send_all(there, tier)
+    ours = add_state(here, path, "int y;\n")
+    path.write_text("int x;\n")
+    (pair,) = holding(here)
+    record.adopt(pair, here, Present({}))
+    assert kept(without_remotes(here)) == [theirs, ours]
+
+
 def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
-    key = add(there, tmp_path / "x.h", "int x;\n", b"entry")
+    add_state(there, tmp_path / "x.h", "int x;\n")
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
-    (found,) = holding(here)
-    manifest.adopt(FRONT, found, here, NOWHERE, Present({}))
+    (pair,) = holding(here)
+    record.adopt(pair, here, Present({}))
     here.read_blob(DIGEST)
-    entries.find(here, key, asks_beyond=True)
     assert beyond.items_of(here.published) == []
 
 
-def test_what_is_received_replaces_no_record_of_ones_own(there, here, tier, tmp_path):
-    """A bundle may name the records of another command by their keys."""
-    key = add(here, tmp_path / "x.h", "int x;\n")
-    hostile = manifest.kept(key, without_remotes(here), NOWHERE)
-    record = input_records.encode(hostile.input_record, b"hostile", NOWHERE)
-    other_front = keys.digest_bytes(b"other front")
-    tier.content[bundle.BUCKET, other_front] = bundle.Bundle({key: (record, b"")}).encode()
-    now = Present({})
-    for found in manifest.holding(other_front, here, NOWHERE, now, lambda *_: "an answer", True):
-        manifest.adopt(other_front, found, here, NOWHERE, now)
-    assert manifest.kept(key, without_remotes(here), NOWHERE).attached == b"attached"
-
-
-def test_an_entry_comes_with_its_input_record(there, here, tier, tmp_path):
-    key = add(there, tmp_path / "x.h", "int x;\n")
-    entries.add(there, key, Entry({"ptx": DIGEST}, seconds=3.0))
-    send_all(there, tier)
-    assert entries.find(here, key) is None
-    holding(here)
-    before = list(tier.asked)
-    assert entries.find(here, key, asks_beyond=True).outputs == {"ptx": DIGEST}
-    assert tier.asked == before
-    assert entries.find(without_remotes(here), key).seconds == 3.0
-
-
-def test_an_entry_behind_a_redirect_comes_by_itself(there, here, tier):
-    entries.add(there, KEY, Entry(redirect="placed"))
-    send_all(there, tier)
-    assert entries.find(here, KEY) is None
-    assert entries.find(here, KEY, asks_beyond=True).redirect == "placed"
+def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_path):
+    """A record may name its pairs as it likes, and is looked at under its own front key alone."""
+    key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
+    other = Front(keys.digest_bytes(b"other front"), NOWHERE)
+    hostile = Store(str(tmp_path / "hostile"))
+    add_state(hostile, tmp_path / "x.h", "int x;\n", Result(stdout=b"hostile"))
+    for front in (FRONT, other):
+        tier.content[store.RECORD, front.key] = record.without_hints(encoded(hostile))
+        for pair in held(here, front, asks_beyond=True):
+            if pair.is_received:
+                record.adopt(pair, here, Present({}))
+    assert kept(without_remotes(here), other) == [key]
+    assert record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
 
 
 def test_blobs_are_sent_before_what_promises_them(there, tmp_path):
-    add(there, tmp_path / "x.h", "int x;\n", b"entry")
-    entries.add(there, KEY, Entry(redirect="placed"))
+    add_state(there, tmp_path / "x.h", "int x;\n")
     there.add_blob(DIGEST, CONTENT, compress=False)
-    assert beyond.items_of(there.published) == [
-        (store.BLOB, DIGEST),
-        (store.STAGE, KEY),
-        (bundle.BUCKET, FRONT),
-    ]
+    assert beyond.items_of(there.published) == [(store.BLOB, DIGEST), (store.RECORD, FRONT.key)]
 
 
 def test_what_is_gone_is_not_sent(there):
     assert beyond.to_send(store.BLOB, DIGEST, there) is None
-    assert beyond.to_send(bundle.BUCKET, FRONT, there) is None
-    assert beyond.to_send(store.STAGE, KEY, there) is None
+    assert beyond.to_send(store.RECORD, FRONT.key, there) is None
 
 
-def test_bundles_of_two_machines_are_merged(there, tier, tmp_path):
-    first = add(there, tmp_path / "x.h", "int x;\n")
+def test_what_tells_of_this_machine_is_not_sent(there, tmp_path):
+    result = Result()
+    result.basis = [there.name(store.BLOB, DIGEST)]
+    add_state(there, tmp_path / "x.h", "int x;\n", result)
+    assert beyond.to_send(store.RECORD, FRONT.key, there) == record.without_hints(encoded(there))
+    there.add_record(store.RECORD, FRONT.key, b"no record")
+    assert beyond.to_send(store.RECORD, FRONT.key, there) is None
+
+
+def test_records_of_two_machines_are_merged(there, tier, tmp_path):
+    first = add_state(there, tmp_path / "x.h", "int x;\n")
     send_all(there, tier)
     other = Store(str(tmp_path / "other"))
-    second = add(other, tmp_path / "x.h", "int y;\n")
+    second = add_state(other, tmp_path / "x.h", "int y;\n")
     send_all(other, tier)
-    merged = bundle.decode(tier.content[bundle.BUCKET, FRONT])
-    assert list(merged.records) == [second, first]
-    assert beyond.merged(bundle.BUCKET, b"ours", b"damaged") == b"ours"
-    assert beyond.merged(store.BLOB, b"ours", b"theirs") == b"ours"
+    assert keys_in(tier.content[store.RECORD, FRONT.key]) == [second, first]
 
 
-def test_a_damaged_bundle_is_refused(here, tier):
-    tier.content[bundle.BUCKET, FRONT] = b"damaged"
+def test_a_damaged_record_is_refused(here, tier):
+    tier.content[store.RECORD, FRONT.key] = b"damaged"
     assert holding(here) == []
-    assert tier.asked == tier.refused == [(bundle.BUCKET, FRONT)]
+    assert tier.asked == tier.refused == [(store.RECORD, FRONT.key)]
 
 
 def test_only_buckets_that_others_have_a_use_for_are_sent(there):
-    for bucket in (store.TOOL, store.REPLAY, store.OBJECT, store.DIGEST, store.BASIS):
+    for bucket in (store.MEMO, store.REPLAY, store.OBJECT):
         there.add_record(bucket, KEY, b"text")
     assert beyond.items_of(there.published) == []
 
 
 def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
-    here.beyond.want([FRONT, ""], [KEY])
+    here.beyond.want([FRONT.key, KEY])
     here.beyond.want_blobs([DIGEST])
-    assert tier.wanted == [(bundle.BUCKET, FRONT), (store.STAGE, KEY), (store.BLOB, DIGEST)]
+    assert tier.wanted == [(store.RECORD, FRONT.key), (store.RECORD, KEY), (store.BLOB, DIGEST)]
 
 
 def test_what_a_call_asked_of_remotes_is_told(tmp_path):

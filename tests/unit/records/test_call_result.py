@@ -145,7 +145,7 @@ def test_a_product_that_was_just_given_counts_as_used(cache):
 def test_what_is_left_to_link_lies_in_the_scratch_directory(name):
     """A record that somebody made up must not have a file put elsewhere."""
     with pytest.raises(ValueError):
-        CallResult().take_intermediates([(name, "0" * 64)])
+        CallResult().take_intermediate(name, "0" * 64)
     given = CallResult()
-    given.take_intermediates([("a.o", "0" * 64)])
+    given.take_intermediate("a.o", "0" * 64)
     assert given.intermediates == [("a.o", "0" * 64)]

@@ -10,7 +10,7 @@ import pytest
 
 from nvccache.files import presence, signatures
 from nvccache.records import differences
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from sample_input_record import ENVIRON, ask, place, taken, unlike
 

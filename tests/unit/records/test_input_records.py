@@ -8,9 +8,9 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import presence, signatures
-from nvccache.records import differences, input_records, manifest
+from nvccache.records import differences, input_records, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections
 from sample_input_record import NOWHERE, place, taken, unlike
@@ -19,7 +19,7 @@ __all__ = ["place"]  # the fixtures
 
 
 def kept(made: InputRecord, relocation: Relocation = NOWHERE) -> bytes:
-    return input_records.encode(made, b"", relocation)
+    return input_records.encode(made, relocation)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -36,7 +36,7 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
     if again:
         now = Present({})
         now.since_ns = later
-        manifest.take_signatures(made, now)
+        record.take_signatures(made, now)
     assert unlike(made) == []
     if wanted == presence.PRESENT:
         (place / "elsewhere.h").unlink()
@@ -47,8 +47,8 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
 
 def test_a_input_record_comes_back(place):
     made = taken()
-    assert_same(input_records.decode(kept(made), NOWHERE)[0], made)
-    assert_same(input_records.decode(kept(InputRecord()), NOWHERE)[0], InputRecord())
+    assert_same(input_records.decode(kept(made), NOWHERE), made)
+    assert_same(input_records.decode(kept(InputRecord()), NOWHERE), InputRecord())
 
 
 @pytest.mark.parametrize("name", ["with blank", "new\nline", "tab\t", "\udcff\udc80", "é", "-minus", "+plus"])
@@ -56,26 +56,26 @@ def test_a_input_record_comes_back(place):
 def test_odd_names_come_back(name, base):
     relocation = Relocation(base, "/base/one")
     made = odd_input_record(name)
-    assert_same(input_records.decode(kept(made, relocation), relocation)[0], made)
+    assert_same(input_records.decode(kept(made, relocation), relocation), made)
 
 
 def test_a_input_record_of_one_checkout_speaks_of_the_files_of_another():
-    record = kept(odd_input_record("x"), Relocation("/base", "/base/one"))
-    found, _ = input_records.decode(record, Relocation("/base", "/base/two"))
+    body = kept(odd_input_record("x"), Relocation("/base", "/base/one"))
+    found = input_records.decode(body, Relocation("/base", "/base/two"))
     assert found.files == ["/base/two/x", "x", "/usr/x"]
     assert found.directories == ["/base/two/x"]
     assert found.links == [("/base/two/x", "/base/two/real")]
     assert (found.plain, found.listings) == (["/base/two/x"], [("/base/two/x", "4" * 64)])
     assert found.duplicates == [("/base/two/x", "x", "/base/two/x")]
     assert found.identities == [("/base/two/x", "x")]
-    assert b"/base/one" not in record
+    assert b"/base/one" not in body
 
 
 def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
-    record = kept(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
+    body = kept(odd_input_record("x"), Relocation("/base", "/base/one/deep"))
     for relocation in (NOWHERE, Relocation("/base", "/base")):
         with pytest.raises(ValueError):
-            input_records.decode(record, relocation)
+            input_records.decode(body, relocation)
 
 
 def odd_input_record(name: str) -> InputRecord:
@@ -101,19 +101,19 @@ def assert_same(found: InputRecord, given: InputRecord) -> None:
         assert getattr(found, name) == getattr(given, name), name
 
 
-def decoded(record: bytes) -> InputRecord | None:
+def decoded(body: bytes) -> InputRecord | None:
     """None for what is refused; any exception but ValueError fails the test."""
     try:
-        return input_records.decode(record, NOWHERE)[0]
+        return input_records.decode(body, NOWHERE)
     except ValueError:
         return None
 
 
 def test_damaged_input_records_are_refused_or_can_be_compared(place):
     whole = kept(taken())
-    assert [record for record in torn(whole) if decoded(record)] == []
-    for record in (*changed(whole), *shuffled(whole, 2000)):
-        found = decoded(record)
+    assert [body for body in torn(whole) if decoded(body)] == []
+    for body in (*changed(whole), *shuffled(whole, 2000)):
+        found = decoded(body)
         if found:
             differences.differences(found, Present({}), False, lambda topic, subject: "")
 
@@ -148,17 +148,10 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
     ],
 )
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
-    parts = sections.unpack("input-record-8", kept(taken()), 17)
+    parts = sections.unpack("inputs-9", kept(taken()), 16)
     parts[index] = section
     with pytest.raises(ValueError):
-        input_records.decode(sections.pack("input-record-8", parts), NOWHERE)
-
-
-def test_what_is_kept_beside_it_comes_back(place):
-    for attached in (b"", b"attached\0\1"):
-        found, beside = input_records.decode(input_records.encode(taken(), attached, NOWHERE), NOWHERE)
-        assert beside == attached
-        assert_same(found, taken())
+        input_records.decode(sections.pack("inputs-9", parts), NOWHERE)
 
 
 def test_everything_but_the_hints_is_in_the_key(place):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 import pytest
-from nvccache.records.manifest import Found
 
 from nvccache import config
 from nvccache.commandline.invocation import Invocation, parse
 from nvccache.files import keys, signatures
-from nvccache.records import direct, levels, manifest, replay
+from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
-from nvccache.records.differences import Present
+from nvccache.records.facts import Present
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.levels import Outcome
+from nvccache.records.record import Front, Pair
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -38,14 +39,19 @@ def place(tmp_path, monkeypatch):
     assert isinstance(call, Invocation)
     given = CallResult()
     given.products, given.seconds_saved = [("a.o", keys.digest_bytes(OBJECT), True)], 1.5
-    nowhere = Relocation("", os.getcwd())
-    attached = direct.attach(given, [], call, nowhere)
-    assert attached
-    found = Found(keys.digest_bytes(b"input record"), input_record_of_source(), attached)
-    manifest.add(
-        direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), found, cache, nowhere, time.time_ns()
-    )
+    keep(cache, call, given)
     return tmp_path / "work"
+
+
+def keep(cache: Store, call: Invocation, given: CallResult, listed: Sequence[tuple[str, bool]] = ()) -> Pair:
+    """Record a call by its meaning in this directory."""
+    nowhere = Relocation("", os.getcwd())
+    result = direct.result_of(given, listed, call)
+    assert result
+    front = Front(direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), nowhere, direct.PLACED)
+    pair = Pair(front, input_record_of_source(), result)
+    record.add(pair, cache, time.time_ns())
+    return pair
 
 
 def input_record_of_source() -> InputRecord:
@@ -106,7 +112,7 @@ def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     now = Present({})
     assert now.signatures(held.files) != [None]
     monkeypatch.setattr(time, "time_ns", lambda: now.since_ns + 5 * SECOND)
-    manifest.take_signatures(held, now)
+    record.take_signatures(held, now)
     assert held.signatures == [signatures.UNKNOWN]
 
 
@@ -135,14 +141,9 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
     given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
     given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
     line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
-    call, nowhere = parse(line, {}), Relocation("", os.getcwd())
+    call = parse(line, {})
     assert isinstance(call, Invocation)
-    attached = direct.attach(given, [("a.cu", False)], call, nowhere)
-    assert attached
-    found = Found(keys.digest_bytes(b"program"), input_record_of_source(), attached)
-    cache = Store(str(place.parent / "cache"))
-    key = direct.key_of(direct.PLACED, "nvcc", call, nowhere, {})
-    manifest.add(key, found, cache, nowhere, time.time_ns())
+    keep(Store(str(place.parent / "cache")), call, given, [("a.cu", False)])
     outcome = answer(place, line)
     assert outcome.answer is None
     assert outcome.program.intermediates == given.intermediates
@@ -202,8 +203,8 @@ def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(pl
     held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
     held.directory_signatures = [signatures.UNKNOWN] * 2
     now = Present({})
-    manifest.take_signatures(held, now)
+    record.take_signatures(held, now)
     assert held.directory_signatures == [signatures.UNKNOWN] * 2
     now.since_ns += 10 * SECOND
-    manifest.take_signatures(held, now)
+    record.take_signatures(held, now)
     assert held.directory_signatures == [signatures.of("old"), signatures.UNKNOWN]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from nvccache.files import keys
-from nvccache.records import bundle, manifest
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
-from nvccache.store import store
+from nvccache.store import sections, store
 from nvccache.store.store import Store
+from sample_pairs import keys_in
 
 
 class Remote:
@@ -42,6 +43,27 @@ class Remote:
         afterwards, self.afterwards = self.afterwards, None
         if afterwards:
             afterwards(name)
+
+
+PRIVATE = (store.OBJECT, store.REPLAY, store.MEMO)
+
+
+def records_of(cache):
+    return [item for item, _ in Transfer(cache).items() if item[0] == store.RECORD]
+
+
+def keys_here(item, cache):
+    return set(keys_in(cache.find_record(*item)))
+
+
+def another_of(body, key):
+    """A record of one pair of this key, with another result than those of the record `body`."""
+    _, inputs, result = sections.unpack_all("record-1", body)[:3]
+    return sections.pack("record-1", [key.encode(), inputs, result.replace(b"0.", b"1.", 1)])
+
+
+def keys_far(item, far):
+    return set(keys_in(envelope.unseal(far.content[envelope.name_of(*item)], *item, 1 << 26)))
 
 
 @pytest.fixture
@@ -84,22 +106,18 @@ def test_a_large_blob_is_sent_again_only_where_it_was_cut_off(toolkit, far):
     assert far.content[name] == whole
 
 
-def test_bundles_come_last_and_nothing_else_is_shared(toolkit):
+def test_records_come_last_and_nothing_else_is_shared(toolkit):
     toolkit.compile()
-    alone = keys.digest_bytes(b"alone")
-    toolkit.store().add_record(store.STAGE, alone, b"{}")
     items = [item for item, _ in Transfer(toolkit.store()).items()]
     buckets = [bucket for bucket, _ in items]
-    assert set(buckets) == {store.BLOB, store.STAGE, bundle.BUCKET}
-    first = buckets.index(bundle.BUCKET)
-    assert set(buckets[first:]) == {bundle.BUCKET}
-    entries = {path.name for path in (toolkit.folder / "cache" / store.STAGE).glob("*/*")}
-    assert entries  # they lie in the bundles
-    assert (store.STAGE, alone) in items
-    assert not {key for bucket, key in items if bucket == store.STAGE} & entries - {alone}
-    for bucket in (store.OBJECT, store.REPLAY, store.TOOL, store.DIGEST, store.BASIS, store.INPUT_RECORD):
-        path = next((toolkit.folder / "cache" / bucket).glob("*/*"), None)
-        assert Transfer(toolkit.store()).sealed((bucket, path.name if path else "0" * 64)) is None
+    assert set(buckets) == {store.BLOB, store.RECORD}
+    first = buckets.index(store.RECORD)
+    assert set(buckets[first:]) == {store.RECORD}
+    records = {path.name for path in (toolkit.folder / "cache" / store.RECORD).glob("*/*")}
+    assert {key for bucket, key in items if bucket == store.RECORD} == records
+    for bucket in PRIVATE:
+        toolkit.store().add_record(bucket, "0" * 64, b"text")
+        assert Transfer(toolkit.store()).sealed((bucket, "0" * 64)) is None
 
 
 def test_records_of_two_machines_come_together(toolkit, far, other):
@@ -120,48 +138,39 @@ def test_what_another_writes_at_the_same_time_is_not_lost(toolkit, far, other):
     toolkit.write("a.cu", "int b;\n")
     toolkit.compile(NVCCACHE_DIR=other.root)
     cache = toolkit.store()
-    common = [
-        item
-        for item, _ in Transfer(cache).items()
-        if item[0] == bundle.BUCKET and item in dict(Transfer(other).items())
-    ]
+    common = [item for item in records_of(cache) if item in records_of(other)]
     assert common
     for item in common:
         far.meanwhile = lambda item=item: Transfer(other).send(item, far)
         Transfer(cache).send(item, far)
-        name = envelope.name_of(*item)
-        found = bundle.decode(envelope.unseal(far.content[name], *item, 1 << 26)).records
         # Whoever wrote last had read before: the other one reads back, and finds out when it sends again.
-        assert found.keys() >= set(manifest.keys_of(item[1], cache))
+        assert keys_far(item, far) >= keys_here(item, cache)
         Transfer(other).send(item, far)
-        found = bundle.decode(envelope.unseal(far.content[name], *item, 1 << 26)).records
-        assert found.keys() == {*manifest.keys_of(item[1], cache), *manifest.keys_of(item[1], other)}
+        assert keys_far(item, far) == keys_here(item, cache) | keys_here(item, other)
 
 
 def test_what_another_writes_over_ours_is_merged_once_more(toolkit, far):
     toolkit.compile()
     cache = toolkit.store()
-    item = next(item for item, _ in Transfer(cache).items() if item[0] == bundle.BUCKET)
-    theirs = envelope.seal(*item, bundle.Bundle().encode())
+    item = records_of(cache)[0]
+    theirs = envelope.seal(*item, another_of(cache.find_record(*item), "0" * 64))
     far.afterwards = lambda name: far.content.update({name: theirs})  # read before we wrote
     Transfer(cache).send(item, far)
-    found = bundle.decode(envelope.unseal(far.content[envelope.name_of(*item)], *item, 1 << 26)).records
-    assert found.keys() == set(manifest.keys_of(item[1], cache))
+    assert keys_far(item, far) == {*keys_here(item, cache), "0" * 64}
 
 
-def test_a_bundle_that_is_there_is_not_written_again(toolkit, far):
+def test_a_record_that_is_there_is_not_written_again(toolkit, far):
     toolkit.compile()
     send_all(toolkit.store(), far)
     far.puts.clear()
-    for item, _ in Transfer(toolkit.store()).items():
-        if item[0] == bundle.BUCKET:
-            assert Transfer(toolkit.store()).send(item, far) == 0
+    for item in records_of(toolkit.store()):
+        assert Transfer(toolkit.store()).send(item, far) == 0
     assert far.puts == []
 
 
-def test_a_bundle_that_is_no_good_is_replaced(toolkit, far):
+def test_a_record_that_is_no_good_is_replaced(toolkit, far):
     toolkit.compile()
-    item = next(item for item, _ in Transfer(toolkit.store()).items() if item[0] == bundle.BUCKET)
+    item = records_of(toolkit.store())[0]
     name = envelope.name_of(*item)
     for junk in (b"", b"junk", envelope.seal(*item, b"junk"), envelope.seal("blob-v1", "x", b"")):
         far.content[name] = junk
@@ -179,13 +188,16 @@ def crafted():
     yield "another content", name, envelope.seal(store.BLOB, digest, evil)
     yield "no mark", name, envelope.seal(store.BLOB, digest, good[1:])
     yield "another name", envelope.name_of(store.BLOB, "0" * 64), envelope.seal(store.BLOB, digest, good)
-    private = (store.OBJECT, store.REPLAY, store.TOOL, store.DIGEST, store.BASIS, store.MANIFEST)
-    for bucket in (*private, "tmp", ".."):
+    for bucket in (*PRIVATE, "stage-v6", "bundle-v4", "tmp", ".."):
         yield bucket, envelope.name_of(bucket, digest), envelope.seal(bucket, digest, good)
     for key in ("../../../../etc/passwd", "/etc/passwd", "..", "x", "", digest[:-1] + "/"):
-        yield key, envelope.name_of(store.STAGE, key), envelope.seal(store.STAGE, key, b"{}")
-    inner = bundle.sections.pack("bundle-1", [b"../../../x", b"record", b"entry"])
-    yield "bundle", envelope.name_of(bundle.BUCKET, digest), envelope.seal(bundle.BUCKET, digest, inner)
+        yield key, envelope.name_of(store.RECORD, key), envelope.seal(store.RECORD, key, b"{}")
+    for inner in (
+        b"junk",
+        sections.pack("record-1", []),
+        sections.pack("record-1", [b"../../../x", b"inputs", b"result"]),
+    ):
+        yield "record", envelope.name_of(store.RECORD, digest), envelope.seal(store.RECORD, digest, inner)
 
 
 @pytest.mark.parametrize("case", list(crafted()), ids=lambda case: case[0])
@@ -202,36 +214,27 @@ def test_nothing_crafted_is_taken_in(case, other, tmp_path):
 def test_what_is_here_stays_as_it_is(toolkit):
     toolkit.compile()
     cache = toolkit.store()
-    for path in (toolkit.folder / "cache" / store.STAGE).glob("*/*"):
-        item = (store.STAGE, path.name)
+    for item in records_of(cache):
         was = cache.find_record(*item)
-        assert not Transfer(cache).take_in(envelope.seal(*item, b"{}"), envelope.name_of(*item))
+        theirs = another_of(was, keys_in(was)[0])
+        assert was != theirs
+        assert not Transfer(cache).take_in(envelope.seal(*item, theirs), envelope.name_of(*item))
         assert cache.find_record(*item) == was is not None
 
 
-def test_no_signature_leaves_the_machine(toolkit, far):
+def test_what_tells_of_this_machine_does_not_leave_it(toolkit, far):
+    time.sleep(0.2)  # what was written a moment ago has no signature
     toolkit.compile()
     send_all(toolkit.store(), far)
     inode = str(os.stat(toolkit.work / "a.cu").st_ino).encode()
     found = 0
-    for item, _ in Transfer(toolkit.store()).items():
-        if item[0] == bundle.BUCKET:
-            body = envelope.unseal(far.content[envelope.name_of(*item)], *item, 1 << 26)
-            found += b"a.cu" in body
-            assert inode not in body
+    rests_on = f"{store.BLOB}/".encode()
+    for item in records_of(toolkit.store()):
+        kept = toolkit.store().find_record(*item)
+        body = envelope.unseal(far.content[envelope.name_of(*item)], *item, 1 << 26)
+        found += inode in kept and rests_on in kept
+        assert inode not in body and rests_on not in body
     assert found
-
-
-def test_a_bundle_names_records_by_keys_alone(toolkit, far, other):
-    toolkit.compile()
-    item = next(item for item, _ in Transfer(toolkit.store()).items() if item[0] == bundle.BUCKET)
-    found = bundle.of_manifest(item[1], toolkit.store())
-    record = next(iter(found.records.values()))
-    for name in ("../../../x", "ab", "0" * 63 + "/"):
-        body = bundle.Bundle({**found.records, name: record}).encode()
-        with pytest.raises(ValueError, match="no key"):
-            Transfer(other).take_in(envelope.seal(*item, body), envelope.name_of(*item))
-    assert not os.path.exists(other.root)
 
 
 def test_what_is_taken_in_keeps_within_the_size_of_the_cache(other):

@@ -1,0 +1,84 @@
+"""Records of an action that has read a header, for tests of what becomes of them here and elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from nvccache.files import keys, signatures
+from nvccache.records import input_records, record
+from nvccache.records.base_dir import Relocation
+from nvccache.records.facts import Present
+from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
+from nvccache.records.record import Front, Pair, Result
+from nvccache.store import store
+from nvccache.store.store import Store
+
+NOWHERE = Relocation("", "/")
+FRONT = Front(keys.digest_bytes(b"front"), NOWHERE)
+OTHER_FRONT = Front(keys.digest_bytes(b"other"), NOWHERE)
+LATER = 10**12  # nanoseconds, after which signatures are believed
+
+
+def read(*paths: Path | str, absent: Path | None = None) -> InputRecord:
+    """The input record of an action that has just read these files, and found no `absent`."""
+    made = InputRecord()
+    made.files = [str(path) for path in paths]
+    made.kinds = SOURCE * len(paths)
+    made.digests = [keys.digest_file(str(path)) for path in paths]
+    made.signatures = [signatures.of(str(path)) or signatures.UNKNOWN for path in paths]
+    if absent:
+        made.directories, made.names = [str(absent.parent)], [[ABSENT + absent.name]]
+        made.directory_signatures = [signatures.of(str(absent.parent)) or signatures.UNKNOWN]
+    return made
+
+
+def add(
+    cache: Store, made: InputRecord, result: Result | None = None, front: Front = FRONT, later: int = 0
+) -> str:
+    """Keep a pair; its key. With `later`, all that was read is settled."""
+    pair = Pair(front, made, result or Result())
+    record.add(pair, cache, time.time_ns() + later)
+    return pair.key
+
+
+def add_state(cache: Store, path: Path, text: str, result: Result | None = None) -> str:
+    """Keep what an action read when a header said this, beside a name that was not there; its key."""
+    path.write_text(text)
+    return add(cache, read(path, absent=path.parent / "none.h"), result, later=LATER)
+
+
+def holding(cache: Store, front: Front = FRONT, asks_beyond: bool = False) -> list[Pair]:
+    return list(record.holding(front, cache, Present({}), lambda *_: "an answer", asks_beyond))
+
+
+def found(cache: Store, front: Front = FRONT) -> str:
+    """The key of the pair that is found, or empty."""
+    pair = record.find(front, cache, Present({}), lambda *_: "an answer")
+    return pair.key if pair else ""
+
+
+def kept(cache: Store, front: Front = FRONT) -> list[str]:
+    """The keys of all pairs."""
+    return [pair.key for pair in record.kept(front, cache)]
+
+
+def encoded(cache: Store, front: Front = FRONT) -> bytes:
+    """The record as it lies in the cache."""
+    body = cache.find_record(store.RECORD, front.key)
+    assert body is not None
+    return body
+
+
+def keys_in(body: bytes) -> list[str]:
+    return [key for key, _, _ in record.results_in(body)]
+
+
+def inputs_in(body: bytes) -> list[InputRecord]:
+    """What was read, of each pair of a record, wherever it has come from."""
+    return [input_records.decode(part, NOWHERE) for _, part, _ in record._parts(body)]
+
+
+def is_there(cache: Store, front: Front = FRONT) -> bool:
+    return os.path.exists(cache.path(store.RECORD, front.key))

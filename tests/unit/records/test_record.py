@@ -1,0 +1,457 @@
+"""Records: what an action gave holds while it would read the same; what leaves a cache, and comes in."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from damage import changed, shuffled, torn
+from nvccache.files import keys, signatures
+from nvccache.records import differences, input_records, record
+from nvccache.records.base_dir import Relocation
+from nvccache.records.facts import Present
+from nvccache.records.record import Front, Pair, Result
+from nvccache.store import sections, store
+from nvccache.store.store import Store
+from sample_pairs import (
+    FRONT,
+    LATER,
+    NOWHERE,
+    OTHER_FRONT,
+    add,
+    add_state,
+    encoded,
+    found,
+    holding,
+    inputs_in,
+    is_there,
+    kept,
+    keys_in,
+    read,
+)
+
+DIGEST = keys.digest_bytes(b"an object")
+KIND = "record-1"
+RESULT_KIND = "result-1"
+
+
+@pytest.fixture
+def header(tmp_path) -> Path:
+    path = tmp_path / "x.h"
+    path.write_text("int x;\n")
+    return path
+
+
+def result_of_everything() -> Result:
+    made = Result([("0", DIGEST), ("link/a.o", DIGEST)], b"out\xff\0", b"warning: \xe2\x82\xac\n")
+    made.seconds, made.cpu, made.wall = 1.25, 0.5, 0.75
+    made.facts, made.text = b"\0\xff", [DIGEST, keys.digest_bytes(b"text")]
+    made.listed = [("a\udcff.cu", ""), ("/usr/b.h", "1")]
+    made.stages, made.basis = ["cicc 1.5"], [f"blob-v3/{DIGEST[:2]}/{DIGEST}"]
+    return made
+
+
+def values_of(result: Result) -> dict[str, object]:
+    return {name: getattr(result, name) for name in Result.__slots__}
+
+
+def parts_of(body: bytes) -> list[bytes]:
+    return sections.unpack_all(KIND, body)
+
+
+def body_of(*parts: bytes) -> bytes:
+    return sections.pack(KIND, list(parts))
+
+
+def put(cache: Store, body: bytes, front: Front = FRONT) -> None:
+    """Have somebody hostile, or another version, write a record."""
+    cache.add_record(store.RECORD, front.key, body)
+
+
+# What is found.
+
+
+def test_a_result_is_found_while_everything_is_as_it_was(header, cache):
+    key = add(cache, read(header), result_of_everything())
+    pair = record.find(FRONT, Store(cache.root), Present({}), lambda *_: "")
+    assert pair and (pair.key, pair.input_record.files) == (key, [str(header)])
+    assert values_of(pair.result) == values_of(result_of_everything())
+    assert not pair.is_received
+
+
+def test_an_unknown_action_has_no_record(cache):
+    assert found(cache) == ""
+    assert kept(cache) == []
+
+
+def test_a_changed_header_is_noticed_and_one_changed_back_is_as_it_was(header, cache):
+    key = add(cache, read(header))
+    header.write_text("int z;\n")
+    assert found(cache) == ""
+    header.write_text("int x;\n")
+    assert found(cache) == key
+
+
+def test_each_state_of_the_headers_has_its_own_pair(header, cache):
+    first = add(cache, read(header), Result(stdout=b"x"))
+    header.write_text("int z;\n")
+    second = add(cache, read(header), Result(stdout=b"z"))
+    assert first != second
+    assert [pair.result.stdout for pair in holding(cache)] == [b"z"]
+    header.write_text("int x;\n")
+    assert [pair.result.stdout for pair in holding(cache)] == [b"x"]
+    header.write_text("int y;\n")
+    assert holding(cache) == []
+
+
+def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
+    key = add(cache, read(header, absent=tmp_path / "early.h"))
+    assert key != add(cache, read(header))
+    assert key != input_records.key_of(FRONT.key, read(header, absent=tmp_path / "other.h"))
+
+
+def test_the_same_state_is_recorded_once_with_its_last_result(header, cache):
+    for said in (b"first", b"second"):
+        add(cache, read(header), Result(stdout=said))
+    assert [pair.result.stdout for pair in holding(cache)] == [b"second"]
+    assert len(kept(cache)) == 1
+
+
+def test_of_pairs_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
+    """One that looked for less holds as well."""
+    first = add(cache, read(header))
+    second = add(cache, read(header, absent=tmp_path / "early.h"))
+    assert [pair.key for pair in holding(cache)] == [second, first]
+    (tmp_path / "early.h").write_text("")
+    assert [pair.key for pair in holding(cache)] == [first]
+
+
+def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
+    added = []
+    for number in range(12):
+        header.write_text(f"int x{number};\n")
+        added.append(add(cache, read(header)))
+    assert kept(cache) == added[:3:-1]
+    header.write_text("int x5;\n")
+    again = add(cache, read(header))
+    assert kept(cache)[0] == again == added[5]
+    assert len(kept(cache)) == 8
+
+
+def test_a_record_is_kept_small(header, cache, monkeypatch):
+    """The newest pair is kept whatever it takes."""
+    for number in range(4):
+        header.write_text(f"int x{number};\n")
+        newest = add(cache, read(header), Result(stdout=bytes(300)))
+    monkeypatch.setattr(record, "_MOST_BYTES", 2 * len(parts_of(encoded(cache))[2]))
+    header.write_text("int y;\n")
+    large = add(cache, read(header), Result(stdout=bytes(300)))
+    assert kept(cache) == [large]
+    monkeypatch.setattr(record, "_MOST_BYTES", 1)
+    header.write_text("int x3;\n")
+    assert add(cache, read(header), Result(stdout=bytes(300))) == newest
+    assert kept(cache) == [newest]
+
+
+def test_another_action_has_its_own_record(header, cache):
+    key = add(cache, read(header))
+    assert found(cache, OTHER_FRONT) == ""
+    assert add(cache, read(header), front=OTHER_FRONT) != key
+
+
+def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_path):
+    """The file could be changed again within the tick of the clock that stamped it."""
+    settled = tmp_path / "settled.h"
+    settled.write_text("")
+    made = read(header, settled)
+    made.signatures[1] = (1, 2, 3, 4, 5)
+    add(cache, made)
+    (pair,) = record.kept(FRONT, cache)
+    assert pair.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
+
+
+def test_a_pair_is_had_by_its_name(header, cache):
+    add(cache, read(header), Result(stdout=b"x"))
+    (pair,) = record.kept(FRONT, cache)
+    header.write_text("int z;\n")
+    add(cache, read(header))
+    named = record.named(pair.name, NOWHERE, Store(cache.root))
+    assert named and (named.key, named.result.stdout) == (pair.key, b"x")
+    for name in (
+        "",
+        "/",
+        pair.key,
+        f"{OTHER_FRONT.key}/{pair.key}",
+        f"{FRONT.key}/{DIGEST}",
+        f"../{pair.name}",
+    ):
+        assert record.named(name, NOWHERE, cache) is None
+    cache.remove_damaged(store.RECORD, FRONT.key)
+    assert record.named(pair.name, NOWHERE, cache) is None
+
+
+def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.h").write_text("int x;\n")
+    here, there = (
+        Front(FRONT.key, Relocation(str(tmp_path), str(tmp_path / name))) for name in ("one", "two")
+    )
+    result = Result()
+    result.listed = [(str(tmp_path / "one" / "x.h"), "")]
+    add(cache, read(tmp_path / "one" / "x.h"), result, here)
+    (pair,) = holding(cache, there)
+    assert pair.input_record.files == [str(tmp_path / "two" / "x.h")]
+    assert pair.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
+    (tmp_path / "two" / "x.h").write_text("int y;\n")
+    assert found(cache, there) == ""
+    assert found(cache, here) == pair.key
+
+
+def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays(cache, tmp_path):
+    """Its paths lead above the base directory from there."""
+    base = str(tmp_path)
+    (tmp_path / "one" / "deep").mkdir(parents=True)
+    (tmp_path / "x.h").write_text("")
+    (tmp_path / "one" / "x.h").write_text("")
+    deep, flat = (Front(FRONT.key, Relocation(base, place)) for place in (f"{base}/one/deep", base))
+    first = add(cache, read(tmp_path / "x.h"), front=flat)
+    second = add(cache, read(tmp_path / "one" / "x.h"), front=deep)
+    assert (kept(cache, flat), found(cache, flat)) == ([first], first)
+    assert found(cache, deep) == second
+    third = add(cache, read(tmp_path / "x.h", tmp_path / "one" / "x.h"), front=flat)
+    assert keys_in(encoded(cache)) == [third, second, first]
+
+
+# Results with diagnostics look different on each kind of terminal.
+
+
+@pytest.mark.parametrize("said", [b"", b"warning\n"])
+def test_on_a_terminal_a_result_with_diagnostics_has_a_key_of_its_own(header, cache, said):
+    result = Result(stderr=said)
+    plain, own = record.on_terminal(FRONT, "xterm 80")
+    assert (plain.key, plain.is_said, own.is_said) == (FRONT.key, False, True)
+    assert own.key not in (FRONT.key, record.on_terminal(FRONT, "xterm 100")[1].key)
+    assert record.on_terminal(FRONT, "") == [FRONT]
+    front = record.front_for(result, FRONT, "xterm 80")
+    assert front.key == (own.key if said else FRONT.key)
+    add(cache, read(header), result, front)
+    assert [bool(found(cache, one)) for one in (plain, own)] == [not said, bool(said)]
+    assert bool(found(cache)) == (not said)
+    assert record.front_for(result, FRONT, "") is FRONT
+
+
+def test_one_with_diagnostics_made_without_a_terminal_is_none_for_one(header, cache):
+    add(cache, read(header), Result(stderr=b"warning\n"))
+    assert found(cache)
+    assert [found(cache, front) for front in record.on_terminal(FRONT, "xterm 80")] == ["", ""]
+
+
+# Damage.
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no record",
+        sections.pack("record-2", [b"a", b"b", b"c"]),
+        body_of(b"a", b"b"),
+        body_of(b"\xff", b"", b""),
+        body_of(*[b"a", b"b", b"c"] * 17),
+    ],
+)
+def test_what_is_no_record_is_absent_and_removed(header, cache, body):
+    key = add(cache, read(header))
+    put(cache, body)
+    assert kept(cache) == []
+    assert not is_there(cache)
+    assert "damaged" in cache.trouble
+    put(cache, body)
+    assert add(cache, read(header)) == key
+    assert found(cache) == key
+    for check in (record.without_hints, record.results_in, lambda theirs: record.merged(body, theirs)):
+        with pytest.raises(ValueError):
+            check(body)
+
+
+def test_a_record_cut_short_is_removed(header, cache):
+    add(cache, read(header), result_of_everything())
+    path = Path(cache.path(store.RECORD, FRONT.key))
+    whole, body = path.read_bytes(), encoded(cache)
+    path.write_bytes(whole[:-1])
+    assert found(cache) == "" and not path.exists()  # by its sum
+    for cut in (body[:-1], body[: len(body) // 2], body + b"x"):
+        put(cache, cut)
+        assert found(cache) == "" and not path.exists()
+
+
+def test_a_pair_that_cannot_be_understood_leaves_the_others(header, cache):
+    first = add(cache, read(header))
+    header.write_text("int z;\n")
+    second = add(cache, read(header), result_of_everything())
+    header.write_text("int x;\n")
+    key, inputs, result, *others = parts_of(encoded(cache))
+    for foreign in (b"", b"no inputs", inputs[:-1]):
+        put(cache, body_of(key, foreign, result, *others))
+        assert (kept(cache), found(cache)) == ([first], first)
+    for foreign in (b"", b"no result", result[:-1], result.replace(b"result-1", b"result-9", 1)):
+        put(cache, body_of(key, inputs, foreign, *others))
+        assert (kept(cache), found(cache)) == ([first], first)
+    assert keys_in(body_of(*others)) == [first] and key.decode() == second
+
+
+def test_damaged_records_are_refused_or_can_be_compared(header, cache):
+    """With the right sum, by somebody who may write into the cache."""
+    add(cache, read(header), result_of_everything())
+    whole = encoded(cache)
+    assert [body for body in torn(whole) if _pairs_in(body)] == []
+    for body in (*changed(whole), *shuffled(whole, 1000)):
+        for pair in _pairs_in(body):
+            differences.differences(pair.input_record, Present({}), False, lambda *_: "")
+
+
+def _pairs_in(body: bytes) -> list[Pair]:
+    """None for what is refused; any exception but ValueError fails the test."""
+    try:
+        return list(record._pairs(record._parts(body), FRONT))
+    except ValueError:
+        return []
+
+
+@pytest.mark.parametrize("seconds", [b"NaN", b"Infinity", b"-1e300", b"x", b""])
+@pytest.mark.parametrize("name", ["seconds", "cpu", "wall"])
+def test_times_that_would_spoil_every_sum_are_refused(header, cache, name, seconds):
+    add(cache, read(header), result_of_everything())
+    key, inputs, result = parts_of(encoded(cache))
+    names = ("outputs", "stdout", "stderr", "seconds", "cpu", "wall")
+    parts = sections.unpack_all(RESULT_KIND, result)
+    parts[names.index(name)] = seconds
+    put(cache, body_of(key, inputs, sections.pack(RESULT_KIND, parts)))
+    assert found(cache) == ""
+
+
+@pytest.mark.parametrize("named", ["/proc/self/pagemap", "huge"])
+def test_a_record_that_has_something_endless_read_is_asked_once(tmp_path, header, named):
+    """With the right checksums, by somebody who may write into the cache."""
+    cache = Store(str(tmp_path / "cache"))
+    with open(tmp_path / "huge", "wb") as stream:
+        stream.truncate(1 << 42)
+    made = read(header)
+    made.files[0] = os.path.join(tmp_path, named)
+    add(cache, made)
+    assert found(cache) == "" and kept(cache) == []
+
+
+def test_a_record_that_has_much_read_in_vain_is_asked_once(tmp_path, header, monkeypatch):
+    monkeypatch.setattr(differences, "_LARGE", 100)
+    cache = Store(str(tmp_path / "cache"))
+    key = add(cache, read(header))
+    header.write_text("int y;\n")
+    assert found(cache) == "" and kept(cache) == [key], "it may come back"
+    header.write_text("int y;\n" * 100)
+    assert found(cache) == "" and kept(cache) == []
+
+
+# What leaves a cache, and what comes in.
+
+
+def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
+    result = result_of_everything()
+    key = add_state(cache, tmp_path / "x.h", "int x;\n", result)
+    here = encoded(cache)
+    assert inputs_in(here)[0].signatures != [signatures.UNKNOWN]
+    sent = record.without_hints(here)
+    (made,) = inputs_in(sent)
+    assert (made.signatures, made.directory_signatures) == ([signatures.UNKNOWN], [signatures.UNKNOWN])
+    assert made.reader == ""
+    assert str(os.stat(tmp_path / "x.h").st_ino).encode() not in sent
+    ((its_key, its_result, _),) = record.results_in(sent)
+    result.basis = []
+    assert (its_key, values_of(its_result)) == (key, values_of(result))
+    assert (made.files, made.digests) == ([str(tmp_path / "x.h")], [keys.digest_bytes(b"int x;\n")])
+    assert made.names == [[input_records.ABSENT + "none.h"]]
+    assert record.without_hints(sent) == sent
+
+
+def test_what_is_received_is_not_believed_about_this_machine(header, cache, tmp_path):
+    """By its signature a file would be as it was, whatever it says."""
+    made = read(header)
+    made.digests, made.reader = [keys.digest_bytes(b"another content")], "somebody else"
+    other = Store(str(tmp_path / "other"))
+    add(other, made, result_of_everything(), later=LATER)
+    assert found(other)
+    assert record.take_in(FRONT.key, encoded(other), cache)
+    assert found(cache) == ""
+    (pair,) = record.kept(FRONT, cache)
+    assert (pair.result.basis, pair.input_record.reader) == ([], "")
+    assert pair.input_record.signatures == [signatures.UNKNOWN]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_records_of_two_caches_together_have_ours_first_and_an_end(cache, tmp_path):
+    path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
+    first, second = (
+        add_state(cache, path, text, Result(stdout=b"ours")) for text in ("int x;\n", "int y;\n")
+    )
+    third = add_state(other, path, "int z;\n")
+    assert add_state(other, path, "int x;\n", Result(stdout=b"theirs")) == first
+    ours, theirs = encoded(cache), encoded(other)
+    together = record.merged(ours, theirs)
+    assert keys_in(together) == [second, first, third]
+    assert [result.stdout for _, result, _ in record.results_in(together)] == [b"ours", b"ours", b""]
+    assert record.holds_all_of(together, ours) and record.holds_all_of(together, theirs)
+    assert not record.holds_all_of(ours, theirs) and not record.holds_all_of(theirs, ours)
+    key, *rest = parts_of(theirs)[:3]
+    many = body_of(*[part for number in range(16) for part in (b"%064x" % number, *rest)])
+    assert len(keys_in(record.merged(many, many))) == 16
+    assert keys_in(record.merged(ours, many)) == [second, first, *(f"{number:064x}" for number in range(14))]
+    assert keys_in(record.merged(many, body_of(key, *rest))) == [f"{number:064x}" for number in range(16)]
+
+
+def test_what_comes_in_lies_behind_what_is_here_as_far_as_there_is_room(cache, tmp_path):
+    path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
+    theirs = [add_state(other, path, f"int t{number};\n") for number in range(8)]
+    ours = [add_state(cache, path, f"int o{number};\n") for number in range(3)]
+    received = record.without_hints(encoded(other))
+    assert record.take_in(FRONT.key, received, cache)
+    assert kept(cache) == [*ours[::-1], *theirs[::-1][:5]]
+    assert not record.take_in(FRONT.key, received, cache), "there is no more room"
+    assert (store.RECORD, FRONT.key) in cache.published  # of ours
+    assert record.take_in(OTHER_FRONT.key, received, Store(cache.root))
+    with pytest.raises(ValueError):
+        record.take_in(FRONT.key, b"no record", cache)
+
+
+def test_what_came_in_is_not_sent_on(cache, tmp_path):
+    other = Store(str(tmp_path / "other"))
+    add_state(other, tmp_path / "x.h", "int x;\n")
+    record.take_in(FRONT.key, record.without_hints(encoded(other)), cache)
+    assert list(cache.published) == []
+    add(cache, read(tmp_path / "x.h"))
+    assert list(cache.published) == [(store.RECORD, FRONT.key)]
+
+
+def test_what_is_for_this_machine_alone_is_not_sent(header, cache):
+    record.add(Pair(FRONT, read(header), Result()), cache, time.time_ns(), is_sent=False)
+    assert found(cache)
+    assert list(cache.published) == []
+
+
+def test_what_ran_is_told_of_each_pair(cache, header, tmp_path):
+    tool = _written(tmp_path / "cicc", "tool")
+    made = read(header, tool)
+    made.kinds = input_records.SOURCE + input_records.PROGRAM
+    result = result_of_everything()
+    add(cache, made, result)
+    ((_, kept_result, programs),) = record.results_in(encoded(cache))
+    assert programs == [(str(tool), keys.digest_file(str(tool)))]
+    assert kept_result.outputs == result.outputs
+    assert (kept_result.output("0"), kept_result.output("1")) == (DIGEST, "")
