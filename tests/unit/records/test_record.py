@@ -10,7 +10,7 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import keys, signatures
-from nvccache.records import differences, input_records, record
+from nvccache.records import facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
@@ -347,7 +347,7 @@ def test_a_record_that_has_something_endless_read_is_asked_once(tmp_path, header
 
 
 def test_a_record_that_has_much_read_in_vain_is_asked_once(tmp_path, header, monkeypatch):
-    monkeypatch.setattr(differences, "_LARGE", 100)
+    monkeypatch.setattr(facts, "_LARGE", 100)
     cache = Store(str(tmp_path / "cache"))
     key = add(cache, read(header))
     header.write_text("int y;\n")
