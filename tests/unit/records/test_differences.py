@@ -197,7 +197,7 @@ def test_directories_that_become_one_and_the_same_are_told(place):
     made.identities = presence.identities(["early", "third"])
     (place / "third").unlink()
     (place / "third").mkdir()
-    assert unlike(made) == [("identified", "third")]
+    assert unlike(made) == [("separated", "third")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import keys, signatures
-from nvccache.records import facts, input_records, record
+from nvccache.records import differences, facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
