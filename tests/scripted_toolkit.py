@@ -17,10 +17,12 @@ from pathlib import Path
 from nvccache import config as settings
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
-from nvccache.compile import object_record, pipeline
-from nvccache.compile.object_record import ObjectRecord
+from nvccache.compile import pipeline
 from nvccache.compile.report import Report
 from nvccache.compile.request import Request
+from nvccache.explain import object_record
+from nvccache.explain.miss_reason import Explanation
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
 from nvccache.records.call_result import CallResult
 from nvccache.records.scripted import Behind
@@ -143,7 +145,7 @@ class Toolkit:
         parsed = invocation.parse(argv, environ)
         assert isinstance(parsed, Invocation), parsed
         request = Request(self.nvcc, tuple(argv), parsed, environ, environ, settings.load(environ), "")
-        return pipeline.carry_out(request, request.config)
+        return pipeline.carry_out(request, request.config, Explanation(is_recaching=request.config.recache))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:
         """What a record answers, if one does."""

@@ -365,8 +365,9 @@ def _compiled(request: Request, config: Config) -> Report:
         if linked:
             return linked
     from nvccache.compile import pipeline
+    from nvccache.explain.miss_reason import Explanation
 
-    return pipeline.carry_out(request, config)
+    return pipeline.carry_out(request, config, Explanation(is_recaching=config.recache))
 
 
 def _log(config: Config, message: str) -> None:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 
+from nvccache.records.manifest import Found
+
 from generator import dry_runs
 from generator.claims import WRITING, Case, Site, products_of
 from nvccache.plan.model import OPAQUE
@@ -17,7 +19,6 @@ from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
-from nvccache.records.manifest import Found
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)

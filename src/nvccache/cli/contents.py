@@ -17,7 +17,7 @@ import fnmatch
 import os
 from dataclasses import dataclass, field
 
-from nvccache.compile import object_record
+from nvccache.explain import object_record
 from nvccache.files import keys
 from nvccache.plan import stages
 from nvccache.records import base_dir, record, replay_layout
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nvccache.compile.object_record import ObjectRecord
+    from nvccache.explain.object_record import ObjectRecord
     from nvccache.records.record import Result
 
     Tell = Callable[[int, int], None]

@@ -10,7 +10,7 @@ from nvccache.cli import call_search, explanation
 from nvccache.cli import settings as our_settings
 from nvccache.cli.explanation import Explanation
 from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, say_parts, warn
-from nvccache.compile import object_record
+from nvccache.explain import object_record
 from nvccache.store.store import Store
 
 TYPE_CHECKING = False

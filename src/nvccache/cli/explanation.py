@@ -8,7 +8,7 @@ from nvccache import outcomes
 from nvccache.cli import call_search
 from nvccache.cli.output import GREEN, RED, YELLOW
 from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.compile import miss_reason
+from nvccache.explain import miss_reason
 from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults
 from nvccache.store import events
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nvccache.compile.object_record import ObjectRecord
+    from nvccache.explain.object_record import ObjectRecord
     from nvccache.store.event_line import Event, RemoteUse, StageEvent
 
     Line = list[str | tuple[str, str]]

@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.compile.object_record import ObjectRecord
+    from nvccache.explain.object_record import ObjectRecord
 
 SAME, DIFFERENT, SKIPPED = "same", "different", "skipped"
 _HIT = ("direct_hit", "stage_hit", "partial_hit")

@@ -8,7 +8,7 @@ import time
 from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
-from nvccache.compile import miss_reason, query, record_call, runner
+from nvccache.compile import query, record_call, runner
 from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
@@ -26,22 +26,44 @@ from nvccache.toolkit import dryrun, toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
 
+    from nvccache.compile.record_call import Recorded
     from nvccache.compile.request import Request
     from nvccache.config import Config
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.machine.watchdog import Watchdog
     from nvccache.plan.model import Plan
+    from nvccache.preprocessed.passes import Pass
     from nvccache.remote_execution.executor import Executor
     from nvccache.toolkit.dryrun import Transcript
+
+    class Explaining(Protocol):
+        """Who keeps why a call was not answered (explain/), and gives a report its `cause`."""
+
+        def begin(
+            self, request: Request, products: Iterable[str], cache: store.Store, relocation: Relocation
+        ) -> None:
+            """Called before anything of the call is recorded."""
+
+        def end(
+            self, recorded: Recorded, report: Report, call: StagedCall, passes: Mapping[str, Pass]
+        ) -> None: ...
+
+        def end_query(self, recorded: Recorded, report: Report) -> None: ...
+
 
 _CLOCK_WAS_SET = "the clock was set while it was compiled"
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
 
 
-def carry_out(request: Request, config: Config) -> Report:
-    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
+def carry_out(request: Request, config: Config, explaining: Explaining | None = None) -> Report:
+    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch.
+
+    What is done is told to `explaining`, which knows why.
+    """
     cache = store.Store(directory.of(config), config.readonly)
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
@@ -53,7 +75,9 @@ def carry_out(request: Request, config: Config) -> Report:
         report = scratch.within(
             path,
             jobserver.find(request.environ),
-            lambda watchdog: _compile(request, config, cache, path, _slots(request, config, watchdog)),
+            lambda watchdog: _compile(
+                request, config, cache, path, _slots(request, config, watchdog), explaining
+            ),
         )
     report.store_fault = cache.fault
     report.remote = cache.beyond.use() if cache.beyond else None
@@ -71,13 +95,20 @@ def _slots(request: Request, config: Config, watchdog: Watchdog | None) -> slots
     return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), config.jobs), watchdog)
 
 
-def _compile(request: Request, config: Config, cache: store.Store, path: str, at_once: slots.Slots) -> Report:
+def _compile(
+    request: Request,
+    config: Config,
+    cache: store.Store,
+    path: str,
+    at_once: slots.Slots,
+    explaining: Explaining | None,
+) -> Report:
     started = _now()
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     _begin_to_ask_beyond(request, config, cache)
     if request.invocation.is_query:
-        return _ask(request, config, cache, path, observing, started)
+        return _ask(request, config, cache, path, observing, started, explaining)
     relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     dry_run = DryRun(request, path, relocation.checkout, cache)
     transcript = _transcribe(request, path, observing, dry_run)
@@ -111,8 +142,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
         return _left_to_nvcc(problem, request, config)
     if object_place.is_left_to_nvcc(context):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request, config)
-    case = miss_reason.Case(request, planned.products, config.recache)
-    cause = miss_reason.find_cause(case, cache, relocation)
+    if explaining:
+        explaining.begin(request, planned.products, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
     stages, known, report = runner.run(context, around)
@@ -120,7 +151,8 @@ def _compile(request: Request, config: Config, cache: store.Store, path: str, at
     if _clock_was_set(started):
         known.reasons_against_record.append(_CLOCK_WAS_SET)
     recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
-    miss_reason.note(case, cause, recorded, report, cache, stages, known.passes, relocation)
+    if explaining:
+        explaining.end(recorded, report, stages, known.passes)
     _keep_up(cache, config, report)
     return report
 
@@ -132,6 +164,7 @@ def _ask(
     path: str,
     observing: Watch,
     started: tuple[int, int],
+    explaining: Explaining | None,
 ) -> Report:
     """Have nvcc answer a query, and record what it says."""
     found = _answer_from_beyond(request, config, cache)
@@ -140,9 +173,9 @@ def _ask(
     reason = query.reason_to_leave(request, cache, observing)
     if reason:
         return _left_to_nvcc(Bypass(reason), request, config)
-    case = miss_reason.Case(request, (), config.recache)
     relocation = Relocation(config.base_dir, os.getcwd()).in_place()
-    cause = miss_reason.find_cause(case, cache, relocation)
+    if explaining:
+        explaining.begin(request, (), cache, relocation)
     report, run = query.carry_out(request, relocation, cache, path, observing, started[0])
     if report.status != 0:
         return report
@@ -150,7 +183,8 @@ def _ask(
         recorded = record_call.Recorded(reason_against_record=_CLOCK_WAS_SET)
     else:
         recorded = query.record(run)
-    report.cause = miss_reason.of_query(cause, recorded)
+    if explaining:
+        explaining.end_query(recorded, report)
     _keep_up(cache, config, report)
     return report
 

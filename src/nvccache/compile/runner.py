@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 
-from nvccache.compile import stage_names
 from nvccache.compile.report import Report, StageLookup
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
@@ -18,6 +17,7 @@ from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
 from nvccache.execution.staged_call import StagedCall
 from nvccache.files import elf
 from nvccache.module_id.own_ids import independent
+from nvccache.plan import stage_names
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
 from nvccache.records import depfile, products

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from nvccache.records.manifest import Found
 
 from nvccache import config
 from nvccache.commandline import invocation
@@ -21,7 +22,6 @@ from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, manifest, replay_layout
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.manifest import Found
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from replays import add_string, edited, put

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import zstandard
+from nvccache.records.bundle import Bundle
 
 from nvccache.files import keys
 from nvccache.records import bundle
-from nvccache.records.bundle import Bundle
 from nvccache.store import sections, store
 from scenarios.remote.sealed import Sealed
 

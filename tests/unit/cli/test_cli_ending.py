@@ -24,8 +24,8 @@ import nvccache as package
 from nvccache.cli import ending, main
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
-from nvccache.compile import object_record
-from nvccache.compile.object_record import ObjectRecord
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys
 from nvccache.store.store import Store
 

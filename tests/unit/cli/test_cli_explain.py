@@ -11,8 +11,8 @@ import pytest
 
 from made_events import event
 from nvccache import outcomes
-from nvccache.compile import object_record
-from nvccache.compile.object_record import ObjectRecord
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store

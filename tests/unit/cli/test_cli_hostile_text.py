@@ -13,8 +13,8 @@ import pytest
 from made_events import event
 from nvccache import config, outcomes, remote_url
 from nvccache.cli.names import COMMANDS
-from nvccache.compile import object_record
-from nvccache.compile.object_record import ObjectRecord
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.remote import uploads
 from nvccache.store import event_line
 from nvccache.store.event_line import RemoteUse

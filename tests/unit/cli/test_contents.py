@@ -9,8 +9,8 @@ import pytest
 from nvccache.store.entries import Entry
 
 from nvccache.cli import contents, looking
-from nvccache.compile import object_record
-from nvccache.compile.object_record import ObjectRecord
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.store import store
 from nvccache.store.store import Store
 

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from nvccache.store.entries import Entry
 
 import unprivileged
 from nvccache.files import keys
 from nvccache.store import directory, entries, event_line, eviction, inflight, locks, usage
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.entries import Entry
 from nvccache.store.store import BLOB, REPLAY, Store
 
 SIZE = 20_000

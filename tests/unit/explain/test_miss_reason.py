@@ -11,11 +11,11 @@ import pytest
 from damage import changed, shuffled, torn
 from nvccache import config, environment
 from nvccache.commandline import invocation
-from nvccache.compile import miss_reason, object_record
-from nvccache.compile.miss_reason import Case
 from nvccache.compile.record_call import Recorded
 from nvccache.compile.report import Report
 from nvccache.compile.request import Request
+from nvccache.explain import miss_reason, object_record
+from nvccache.explain.miss_reason import Case
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
 from nvccache.plan.model import Plan

@@ -10,13 +10,14 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
-from nvccache.compile import object_record, stage_names
-from nvccache.compile.object_record import ObjectRecord
 from nvccache.compile.report import StageLookup
-from nvccache.compile.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
 from nvccache.execution.find_stage import Lookup
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
+from nvccache.plan import stage_names
 from nvccache.plan.model import Plan, Stage
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation

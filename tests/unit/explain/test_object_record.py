@@ -7,8 +7,8 @@ import os
 import pytest
 
 from damage import changed, shuffled, torn
-from nvccache.compile import object_record
-from nvccache.compile.object_record import ObjectRecord, StageKeys
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord, StageKeys
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 

@@ -11,8 +11,9 @@ import os
 
 from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
-from nvccache.compile import difference_text, object_record, record_call, stage_reason
-from nvccache.compile.object_record import ObjectRecord
+from nvccache.compile import record_call
+from nvccache.explain import difference_text, object_record, stage_reason
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import key_differences, keys, presence
 from nvccache.records import differences, direct, input_records, machine_facts, record
 from nvccache.records.base_dir import Relocation
@@ -300,3 +301,22 @@ def _digest_of(path: str) -> str:
         return keys.digest_file(path)
     except OSError:
         return ""
+
+
+class Explanation:
+    """Of one call, told by who carries it out."""
+
+    def __init__(self, *, is_recaching: bool) -> None:
+        self._is_recaching = is_recaching
+
+    def begin(self, request: Request, products: Iterable[str], cache: Store, relocation: Relocation) -> None:
+        """Find out why it is not answered, while nothing of it is recorded."""
+        self._cache, self._relocation = cache, relocation
+        self._case = Case(request, products, self._is_recaching)
+        self._cause = find_cause(self._case, cache, relocation)
+
+    def end(self, recorded: Recorded, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:
+        note(self._case, self._cause, recorded, report, self._cache, call, passes, self._relocation)
+
+    def end_query(self, recorded: Recorded, report: Report) -> None:
+        report.cause = of_query(self._cause, recorded)

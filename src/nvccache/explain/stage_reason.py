@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 
 from nvccache.commandline import redaction
-from nvccache.compile import difference_text, object_record, stage_names
-from nvccache.compile.object_record import StageKeys
 from nvccache.execution import find_stage
+from nvccache.explain import difference_text, object_record
+from nvccache.explain.object_record import StageKeys
 from nvccache.files import key_differences
+from nvccache.plan import stage_names
 from nvccache.records import differences, machine_facts, record
 from nvccache.records.base_dir import Relocation
 from nvccache.store import sections
@@ -21,10 +22,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nvccache.compile.object_record import ObjectRecord
     from nvccache.compile.report import StageLookup
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.staged_call import StagedCall
+    from nvccache.explain.object_record import ObjectRecord
     from nvccache.files.key_differences import Component, ComponentDifference, Part
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
