@@ -18,8 +18,7 @@ from nvccache import config as settings
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.compile import pipeline
-from nvccache.compile.report import Report
-from nvccache.compile.request import Request
+from nvccache.compile.call import Report, Request
 from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord

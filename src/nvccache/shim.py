@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from nvccache.compile.report import Report
-    from nvccache.compile.request import Request
+    from nvccache.compile.call import Report, Request
     from nvccache.records.call_result import CallResult
     from nvccache.records.levels import Outcome
     from nvccache.records.scripted import Script
@@ -204,7 +203,7 @@ def _request(
     nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], outcome: Outcome
 ) -> Request | Script:
     """A call that no record answers; of a script it is still to be seen what it becomes."""
-    from nvccache.compile.request import Request
+    from nvccache.compile.call import Request
     from nvccache.records.scripted import Script
 
     if not outcome.invocation:
@@ -341,7 +340,7 @@ def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str])
 
 def _make(typed: Request | Script, config: Config) -> tuple[Report, list[str]]:
     """What became of a call, and its sources."""
-    from nvccache.compile.request import Request
+    from nvccache.compile.call import Request
 
     if isinstance(typed, Request):
         return _compiled(typed, config), list(typed.invocation.inputs)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import Task, Tasks
     from nvccache.execution.run_stage import Made
-    from nvccache.execution.unlike_ids import OwnIds
+    from nvccache.execution.seeding import OwnIds
 
 
 class Guesses:

@@ -12,7 +12,7 @@ import os
 
 from nvccache import log
 from nvccache.commandline import host_options
-from nvccache.compile.report import Report
+from nvccache.compile.call import Report
 from nvccache.machine import process, scratch
 from nvccache.records import call_result
 from nvccache.store import directory, events
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.compile.request import Request
+    from nvccache.compile.call import Request
     from nvccache.config import Config
     from nvccache.records.call_result import CallResult
 

@@ -9,15 +9,15 @@ from nvccache import log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.compile import query, record_call, runner
+from nvccache.compile.call import Report
 from nvccache.compile.dry_runs import DryRun
-from nvccache.compile.progress import Progress
-from nvccache.compile.report import Report
+from nvccache.compile.runner import Progress
 from nvccache.execution import object_place, rehearsals
 from nvccache.execution.staged_call import Context
 from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
-from nvccache.plan import build, keep
+from nvccache.plan import build
 from nvccache.records import levels
 from nvccache.records.base_dir import Relocation
 from nvccache.store import directory, eviction, store
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
+    from nvccache.compile.call import Request
     from nvccache.compile.record_call import Recorded
-    from nvccache.compile.request import Request
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
@@ -137,7 +137,9 @@ def _compile(
         executor=_executor(config, cache, environ),
     )
     context = rehearsals.applied(context)
-    problem = keep.problem(context.plan.stages, request.invocation.keeps_in)  # of what wrappers become
+    problem = build.cannot_be_kept(
+        context.plan.stages, request.invocation.keeps_in
+    )  # of what wrappers become
     if problem:
         return _left_to_nvcc(problem, request, config)
     if object_place.is_left_to_nvcc(context):

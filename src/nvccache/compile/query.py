@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from nvccache.compile import record_call
-from nvccache.compile.report import Report
+from nvccache.compile.call import Report
 from nvccache.execution import object_place
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
@@ -21,8 +21,8 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nvccache.compile.call import Request
     from nvccache.compile.record_call import Recorded
-    from nvccache.compile.request import Request
     from nvccache.machine.process import Completed
     from nvccache.observation.watch import Log, Watch
     from nvccache.records.base_dir import Relocation

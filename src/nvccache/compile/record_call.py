@@ -17,7 +17,7 @@ from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import line_markers
-from nvccache.records import depfile, direct, input_records, machine_facts, record, replay
+from nvccache.records import direct, input_records, machine_facts, products, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.call import Report, Request
     from nvccache.compile.dry_runs import DryRun
-    from nvccache.compile.report import Report
-    from nvccache.compile.request import Request
     from nvccache.compile.tasks import Known
     from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
@@ -159,7 +158,7 @@ class Recorder:
                     given.products.append((output.destination, digest, stage.tool.unlinks_output))
         for step in call.plan.dependency_files:
             given.dependency_file = step.path
-            given.rule = depfile.rule(self.entered(), self.invocation)
+            given.rule = products.rule(self.entered(), self.invocation)
         given.stdout, given.stderr = self._report.stdout, self._report.stderr
         given.seconds_saved = sum(stage.cost for stage in self._counted())
         given.wall_seconds = sum(stage.wall for stage in self._counted())

@@ -8,8 +8,10 @@ back, so that a call can still be left to nvcc up to the last moment.
 from __future__ import annotations
 
 import os
+import time
 
-from nvccache.compile.report import Report, StageLookup
+from nvccache import log
+from nvccache.compile.call import Report, StageLookup
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
@@ -20,7 +22,7 @@ from nvccache.module_id.own_ids import independent
 from nvccache.plan import stage_names
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import line_markers
-from nvccache.records import depfile, products
+from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store import store
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
@@ -29,13 +31,13 @@ from nvccache.values import dataclass, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
-    from nvccache.compile.progress import Progress
     from nvccache.compile.tasks import Known, Task
     from nvccache.execution.staged_call import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
+
 
 # Options that nvcc does not give, and another release may not know.
 _OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
@@ -352,7 +354,7 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
 def _write_dependency_file(step: DependencyFile, known: Known, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
     entered = line_markers.union([known.passes[path].listed for path in step.preprocessed])
-    return _is_delivered([Product(step.path, depfile.rule(entered, invocation))])
+    return _is_delivered([Product(step.path, products.rule(entered, invocation))])
 
 
 def _is_delivered(wanted: list[Product]) -> bool:
@@ -361,3 +363,32 @@ def _is_delivered(wanted: list[Product]) -> bool:
     except OSError:
         return False
     return True
+
+
+class Progress:
+    """Tells in the log, for people who wait, what became of each stage as it ends."""
+
+    def __init__(self, log_path: str) -> None:
+        self._log_path = log_path
+        self._started = time.monotonic()
+
+    def ended(self, task: Task) -> None:
+        if not self._log_path or not task.completed:
+            return
+        stage, completed = task.stage, task.completed
+        read_later = [out.path for out in stage.outputs if out.role not in stage.grammar.unread]
+        written = os.path.basename(read_later[0]) if read_later else ""
+        if task.is_hit:
+            became = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
+        else:
+            became = f"ran {completed.seconds:.2f} s"
+            costs = task.made.costs if task.made else None
+            became += f" on another machine ({costs.shown()})" if costs else ""
+            became += f" here, where it was sent ({task.why_here})" if task.why_here and not costs else ""
+            became += f", after {task.in_vain:.2f} s in vain" if task.in_vain else ""
+            became += f", status {completed.status}" if completed.status else ""
+        self.note(f"{stage.kind} {written}: {became}")
+
+    def note(self, message: str) -> None:
+        """Tell something, with the seconds since the call began."""
+        log.write(self._log_path, f"+{time.monotonic() - self._started:.2f} s {message}")

@@ -18,8 +18,7 @@ import time
 
 from nvccache import log, real_nvcc
 from nvccache.commandline import redaction
-from nvccache.compile.report import Report
-from nvccache.compile.request import Request
+from nvccache.compile.call import Report, Request
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch
 from nvccache.observation import becoming, observer

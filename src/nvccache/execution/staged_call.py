@@ -14,8 +14,7 @@ from __future__ import annotations
 import os
 import threading
 
-from nvccache.execution.seeding import Seeding, Seeds
-from nvccache.execution.unlike_ids import OwnIds
+from nvccache.execution.seeding import OwnIds, Seeding, Seeds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
 from nvccache.module_id.own_ids import source_paths

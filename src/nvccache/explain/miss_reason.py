@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nvccache.commandline.tokens import Argument
+    from nvccache.compile.call import Report, Request
     from nvccache.compile.record_call import Recorded
-    from nvccache.compile.report import Report
-    from nvccache.compile.request import Request
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.key_differences import Component, Part
     from nvccache.preprocessed.passes import Pass

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nvccache.compile.report import StageLookup
+    from nvccache.compile.call import StageLookup
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.staged_call import StagedCall
     from nvccache.explain.object_record import ObjectRecord

@@ -6,9 +6,10 @@ Files are read by name and producer, never by position: an edge is a file that a
 from __future__ import annotations
 
 import os
+import re
+from itertools import pairwise
 
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.plan import keep, verify
 from nvccache.plan.model import ADDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
 from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
@@ -17,7 +18,8 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
 
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
 _INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
@@ -34,7 +36,7 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), products))
             products |= {output.destination: output.path for output in stage.outputs if output.destination}
             if invocation.keeps_in is not None:
-                stage = keep.keeping(stage, invocation.keeps_in)
+                stage = keeping(stage, invocation.keeps_in)
             if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
@@ -43,7 +45,7 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
             preprocessed = []
     stages = [step for step in steps if isinstance(step, Stage)]
     included = _inclusions(stages, scratch)
-    problem = verify.problem(steps, included, transcript, invocation, scratch)
+    problem = unexplained(steps, included, transcript, invocation, scratch)
     if problem:
         return problem
     destinations = _destinations(stages, included)
@@ -190,3 +192,120 @@ def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> 
             for read in (path, *included.get(path, ())):
                 flows.setdefault(read, set()).update(ends)
     return {path: tuple(sorted(ends)) for path, ends in flows.items()}
+
+
+_IDENTIFIER = "-D__NV_MODULE_ID="
+
+
+def unexplained(
+    steps: list[Stage | DependencyFile],
+    included: dict[str, tuple[str, ...]],
+    transcript: Transcript,
+    invocation: Invocation,
+    scratch: str,
+) -> Bypass | None:
+    """The first reason why these steps are not a plan."""
+    stages = [step for step in steps if isinstance(step, Stage)]
+    return (
+        _problem(steps, stages, included, invocation)
+        or _problem_of_names(stages, scratch)
+        or _problem_of_removal(transcript, scratch)
+        or cannot_be_kept(stages, invocation.keeps_in)
+    )
+
+
+def _problem(
+    steps: list[Stage | DependencyFile],
+    stages: list[Stage],
+    included: dict[str, tuple[str, ...]],
+    invocation: Invocation,
+) -> Bypass | None:
+    """Why these stages are not a plan: every intermediate read needs a producer, every product too."""
+    if invocation.mode == "cuda":
+        return Bypass("preprocessed_product", "--cuda")
+    problem = _problem_of_flow(stages, included)
+    if problem:
+        return problem
+    if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
+        return Bypass("nothing_to_cache")
+    writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
+    # Where nothing is preprocessed nvcc writes none, though it is asked for one.
+    may_write_them = writes_dependencies or any(stage.is_preprocessor for stage in stages)
+    if may_write_them and writes_dependencies != (invocation.dependencies is not None):
+        return Bypass("unexplained", "dependency file")
+    wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
+    wanted += [word for stage in stages if stage.grammar.stays_in_order for word in stage.argv]
+    if not wanted or (invocation.output and invocation.output not in wanted):
+        return Bypass("unexplained", "no command writes the product")
+    return None
+
+
+def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
+    """Why a product would name the scratch directory: nvcc makes an identifier of an object's path."""
+    made_of_it = (re.sub(r"\W", "_", scratch), "tmpxft_")
+    for stage in stages:
+        for word in stage.argv:
+            if word.startswith(_IDENTIFIER) and any(name in word for name in made_of_it):
+                return Bypass("names_temporary_file", word)
+    return None
+
+
+def _problem_of_removal(transcript: Transcript, scratch: str) -> Bypass | None:
+    """Why something would be left behind: our scratch directory goes as a whole, and nothing else."""
+    left = [path for path in transcript.removed if not path.startswith(scratch + "/")]
+    return Bypass("unexplained", f"nvcc removes {left[0]}") if left else None
+
+
+def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
+    written: set[str] = set()
+    readable: set[str] = set()
+    for stage in stages:
+        needed = set(stage.inputs)
+        if stage.tool.is_host_compiler:
+            needed.update(*(included.get(path, ()) for path in stage.inputs))
+        if stage.kind == OPAQUE:
+            if needed & (written - readable):
+                return Bypass("unexplained", f"nothing keeps {min(needed & (written - readable))}")
+            readable |= needed  # it may read or write any file it names
+            objects = {path for option, path in pairwise(stage.argv) if option == "-o" and path in needed}
+            if objects & written:
+                return Bypass("same_base_name", os.path.basename(min(objects & written)))
+            written |= objects
+        elif needed - readable:
+            return Bypass("unexplained", f"no command writes {min(needed - readable)}")
+        for output in stage.outputs:
+            if output.path in written:
+                return Bypass("same_base_name", os.path.basename(output.path))
+            if output.destination and stage.is_preprocessor:
+                return Bypass("unexplained", f"a preprocessor writes {output.destination}")
+            written.add(output.path)
+            if output.role not in stage.grammar.unread:
+                readable.add(output.path)
+    return None
+
+
+def keeping(stage: Stage, prefix: str) -> Stage:
+    """The stage, with all that it writes kept for the user. The text of a pass is not in the cache."""
+    grammar = stage.grammar
+    is_cached = grammar.is_cached and not stage.is_preprocessor
+    outputs = [
+        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(ADDED))
+        if not output.destination and output.role not in grammar.unwritten
+        else output
+        for output in stage.outputs
+    ]
+    grammar = replace(grammar, unread=grammar.unwritten, is_cached=is_cached)
+    return replace(stage, grammar=grammar, outputs=tuple(outputs))
+
+
+def cannot_be_kept(stages: Sequence[Stage], prefix: str | None) -> Bypass | None:
+    """Why intermediate files cannot be left where `prefix` says, if it says so."""
+    if prefix is None:
+        return None
+    if not os.path.isdir(prefix or "."):
+        return Bypass("unwritable_output", prefix)
+    if any(stage.tool.is_host_compiler and stage.grammar.sees_directory for stage in stages):
+        return Bypass("keeps_intermediates", "debug information names them")
+    if any(stage.kind == OPAQUE for stage in stages):
+        return Bypass("keeps_intermediates", "a command that is not understood may write some")
+    return None

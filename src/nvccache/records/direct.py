@@ -19,7 +19,7 @@ import os
 
 from nvccache.files import keys
 from nvccache.files.presence import tight_limits
-from nvccache.records import depfile, output_names, record
+from nvccache.records import output_names, products, record
 from nvccache.records.call_result import CallResult
 from nvccache.records.record import Front, Result
 from nvccache.store import store
@@ -217,7 +217,7 @@ def answer_of(pair: Pair, invocation: Invocation) -> CallResult | None:
         if not output_names.are_plain([name for name, _ in listed], [*read, *invocation.inputs]):
             return None
         answer.dependency_file = names.dependency_file
-        answer.rule = depfile.rule(listed, invocation)
+        answer.rule = products.rule(listed, invocation)
     answer.stdout, answer.stderr = result.stdout, result.stderr
     answer.seconds_saved, answer.wall_seconds = result.seconds, result.wall
     answer.stages = result.stages

@@ -11,8 +11,7 @@ import pytest
 from nvccache import config
 from nvccache.commandline.invocation import Invocation, parse
 from nvccache.compile import link_only
-from nvccache.compile.report import Report
-from nvccache.compile.request import Request
+from nvccache.compile.call import Report, Request
 from nvccache.files import keys
 from nvccache.records.call_result import CallResult
 from nvccache.store.event_line import RAN, StageEvent, text_of_hit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.compile.report import Report
+from nvccache.compile.call import Report
 from nvccache.store.event_line import HIT, RAN, SHARED, StageEvent
 
 

@@ -11,9 +11,8 @@ import pytest
 from damage import changed, shuffled, torn
 from nvccache import config, environment
 from nvccache.commandline import invocation
+from nvccache.compile.call import Report, Request
 from nvccache.compile.record_call import Recorded
-from nvccache.compile.report import Report
-from nvccache.compile.request import Request
 from nvccache.explain import miss_reason, object_record
 from nvccache.explain.miss_reason import Case
 from nvccache.files import keys, presence

@@ -10,7 +10,7 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
-from nvccache.compile.report import StageLookup
+from nvccache.compile.call import StageLookup
 from nvccache.execution.find_stage import Lookup
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord

@@ -13,8 +13,8 @@ from nvccache.commandline.invocation import Invocation
 from nvccache.plan import build
 from nvccache.plan.model import Plan
 from nvccache.preprocessed import line_markers
-from nvccache.records import depfile
-from nvccache.records.depfile import render, target
+from nvccache.records import products
+from nvccache.records.products import render, target
 from nvccache.toolkit import dryrun
 
 SOURCE = """\
@@ -89,7 +89,7 @@ def _ours(nvcc: str, argv: list[str], directory: Path) -> dict[str, bytes]:
     found = {}
     for step in planned.dependency_files:
         passes = [line_markers.listed_files(Path(path).read_bytes()) for path in step.preprocessed]
-        found[step.path] = depfile.rule(line_markers.union(passes), parsed)
+        found[step.path] = products.rule(line_markers.union(passes), parsed)
     return found
 
 
