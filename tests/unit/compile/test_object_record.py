@@ -106,8 +106,8 @@ def test_a_damaged_record_is_as_good_as_absent_or_whole(cache):
 def test_rows_that_are_no_components_are_refused_and_removed(cache, rows):
     object_record.add([PRODUCT], made(), cache)
     key = object_record.key_of(PRODUCT)
-    parts = sections.unpack("object-6", cache.find_record(store.OBJECT, key), 13)
+    parts = sections.unpack("object-7", cache.find_record(store.OBJECT, key), 13)
     parts[11] = sections.join(rows)
-    cache.add_record(store.OBJECT, key, sections.pack("object-6", parts), lock=False)
+    cache.add_record(store.OBJECT, key, sections.pack("object-7", parts), lock=False)
     assert object_record.find(PRODUCT, cache) is None
     assert not os.path.exists(cache.path(store.OBJECT, key))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from nvccache.store.entries import Entry
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
@@ -25,7 +26,6 @@ from nvccache.plan.stages.grammar import Grammar
 from nvccache.preprocessed.passes import Pass
 from nvccache.records.input_records import InputRecord
 from nvccache.store import inflight
-from nvccache.store.entries import Entry
 from nvccache.store.inflight import Claims
 from nvccache.values import replace
 

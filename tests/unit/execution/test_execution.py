@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from nvccache.store.entries import Entry
 
 from nvccache import execution
 from nvccache.execution.execution import Known
@@ -17,7 +18,6 @@ from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.grammar import Grammar
 from nvccache.preprocessed.passes import Pass
 from nvccache.records.input_records import InputRecord
-from nvccache.store.entries import Entry
 
 PASS = Stage(Grammar("host_preprocess"), ("gcc",), (), (), (Output("ii", "/s/a.ii"),), (), (), ())
 TEXT = Pass(((b"a.cu", False),), "/base", "meaning")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.records import record
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.store import sections, store
