@@ -69,7 +69,7 @@ DIRECT = {
     "nvccache.commandline.host_options",
     "nvccache.commandline.invocation",
     "nvccache.records.machine_facts",
-    "nvccache.records.manifest",
+    "nvccache.records.record",
     "nvccache.commandline.options",
     "nvccache.toolkit.processor",
     "nvccache.store.publishing",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import kept_records
 from installations import launcher_of_tree
 from nvccache.plan import stages
 from nvccache.store import event_totals, store
@@ -78,9 +79,7 @@ class Workspace:
     def forget_calls(self) -> None:
         """Remove what answers whole calls from records, so that the stages are asked."""
         shutil.rmtree(self.cache / store.REPLAY, ignore_errors=True)
-        for path in self.cache.glob(f"{store.INPUT_RECORD}/*/*"):
-            if b"answer-" in path.read_bytes():
-                path.unlink()
+        kept_records.forget_calls(self.cache)
 
     def counters(self) -> Counters:
         """What the journal counted so far."""

@@ -21,9 +21,9 @@ from pathlib import Path
 from nvccache.files import keys
 from nvccache.store import eviction
 from nvccache.store.directory import Directory
-from nvccache.store.store import BLOB, INPUT_RECORD, REPLAY, STAGE, Store
+from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
-BUCKETS = (BLOB, STAGE, REPLAY, INPUT_RECORD)
+BUCKETS = (BLOB, RECORD, REPLAY)
 SIZE = 2000
 STORED = 20  # files of one call
 # Prints the seconds of publishing, and those of count and limit.

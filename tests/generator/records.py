@@ -10,8 +10,6 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 
-from nvccache.records.manifest import Found
-
 from generator import dry_runs
 from generator.claims import WRITING, Case, Site, products_of
 from nvccache.plan.model import OPAQUE
@@ -19,6 +17,7 @@ from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
+from nvccache.records.record import Front, Pair
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)
@@ -84,10 +83,11 @@ class Records:
         for step in one.plan.dependency_files:
             given.dependency_file, given.rule = step.path, b""
         source = other.call.inputs[0]
-        attached = direct.attach(given, [(source, False)], one.call, relocation)
-        if attached is None:
+        listed = [(source, False)] if given.rule is not None else []
+        result = direct.result_of(given, listed, one.call)
+        if result is None:
             return
-        answer = direct.answer_of(Found("", InputRecord(), attached), other.call, relocation)
+        answer = direct.answer_of(Pair(Front("", relocation), InputRecord(), result), other.call)
         if answer is None:
             return
         products = tuple(path for path, _, _ in answer.products)

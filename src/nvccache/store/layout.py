@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
 # In a folder, where files of others may be replaced: the directory itself may be like /tmp.
 USAGE = f"{JOURNAL}/usage-v4"
-_FORMER = (
-    "basis",
-    "digest",
-    "input-record",
-    "manifest",
-    "stage",
-    "tool",
-)  # stems of buckets that earlier versions had under another name
+# Stems of buckets that earlier versions had under another name.
+_FORMER = ("basis", "digest", "input-record", "manifest", "reading", "stage", "survey", "tool")
 _STEMS = "|".join(sorted({*_FORMER, *(bucket.partition("-v")[0] for bucket in store.BUCKETS)}))
 BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
 SHARD = re.compile(r"[0-9a-f]{2}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store import event_line, event_totals
+from nvccache.store import event_line, event_totals, store
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.rebuilds import copy_toolkit, replace
 from workspaces import Result, Workspace
@@ -34,7 +34,7 @@ def test_a_sound_machine(workspace: Workspace) -> None:
     assert lines["nvccache"][0][1].startswith("miss in ")
     assert lines["and again"][0][1].startswith("direct_hit in ")
     assert not any(state == "bad" for found in lines.values() for state, _ in found)
-    assert not (workspace.cache / "stage-v6").exists()
+    assert not (workspace.cache / store.RECORD).exists()
 
 
 def workspace_release(workspace: Workspace) -> str:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import kept_records
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
@@ -158,9 +159,9 @@ def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):
 
 
 def test_a_result_that_was_evicted_is_told_as_lost(compiled):
-    for path in compiled.cache.glob("stage-v*/*/*"):
-        path.unlink()
     compiled.forget_calls()
+    for path in kept_records.paths_of(compiled.cache):
+        path.unlink()
     assert compiled.cached(*LINE).status == 0
     assert set(why(compiled).values()) == {"its result is no longer in the cache"}
 

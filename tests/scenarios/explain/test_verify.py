@@ -106,11 +106,11 @@ def test_an_answer_that_nvcc_would_not_give_is_found(compiled):
         name = b"one.o" if b"one.o" in body else b"two.o"
         (digest,) = replay_layout.blobs_in(body)
         digests[name] = digest.encode()
-    for path in compiled.cache.glob(f"{store.INPUT_RECORD}/*/*"):
-        body = cache.find_record(store.INPUT_RECORD, path.name)
+    for path in compiled.cache.glob(f"{store.RECORD}/*/*"):
+        body = cache.find_record(store.RECORD, path.name)
         if digests[b"one.o"] in body:
             body = body.replace(digests[b"one.o"], digests[b"two.o"])
-            cache.add_record(store.INPUT_RECORD, path.name, body)
+            cache.add_record(store.RECORD, path.name, body)
     assert verify(compiled)[0] == 0
     status, told = verify(compiled, "--recompile", "5")
     assert status == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import kept_records
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.rebuilds import (
     HOST_COMPILER,
@@ -158,7 +159,8 @@ def test_a_system_header_that_appears_for_the_host_compiler(workspace: Workspace
     workspace.write("a.cu", SOURCE)
     variables = {"CPATH": "own:"}
     rebuild(workspace, "-c", "a.cu", **variables)
-    input_records = [path.read_bytes() for path in workspace.cache.glob("input-record-v8/*/*")]
+    bodies = kept_records.bodies_of(workspace.cache).values()
+    input_records = [inputs for body in bodies for _, inputs, _ in kept_records.pairs_in(body)]
     # That of the host compile names all it reads again, but not the source.
     if not any(
         b"/features.h" in input_record and b"a.cu" not in input_record for input_record in input_records

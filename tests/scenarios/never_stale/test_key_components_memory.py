@@ -41,7 +41,7 @@ def test_a_tool_written_just_now_is_not_remembered(tmp_path: Path) -> None:
     tool = tmp_path / "ptxas"
     tool.write_text("#!/bin/sh\n")
     toolchain.digest_of_program(str(tool), store)
-    assert not list((tmp_path / "cache").glob("tool-v2/*/*"))
+    assert not list((tmp_path / "cache").glob("memo-v1/*/*"))
 
 
 def test_the_seed_of_a_module_id() -> None:

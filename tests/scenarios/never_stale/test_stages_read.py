@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import kept_records
 from nvccache.records import input_records, machine_facts
 from nvccache.records.base_dir import Relocation
-from nvccache.store import store
 from scenarios.support.rebuilds import HOST_OPTIONS, cccl_of, toolkit_of
 from workspaces import Workspace
 
@@ -32,14 +32,9 @@ SOURCES = {
 
 def recorded(workspace: Workspace, source: str) -> input_records.InputRecord:
     """The input record of the one call that has been recorded; its dry run has one of its own."""
-    cache = store.Store(str(workspace.cache))
-    for path in workspace.cache.glob("input-record-v8/*/*"):
-        record = cache.find_record(store.INPUT_RECORD, path.name)
-        assert record
-        made, attached = input_records.decode(record, Relocation("", str(workspace.directory)))
-        if b"answer-" in attached:
-            return made
-    raise AssertionError("no call was recorded")
+    bodies = filter(kept_records.is_of_call, kept_records.bodies_of(workspace.cache).values())
+    (made,) = kept_records.read_by(next(bodies), Relocation("", str(workspace.directory)))
+    return made
 
 
 def trace(workspace: Workspace, *arguments: str) -> tuple[set[str], set[str]]:
@@ -115,10 +110,8 @@ def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> N
     workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
     assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
-    cache = store.Store(str(workspace.cache))
-    found = [path.name for path in workspace.cache.glob("input-record-v8/*/*")]
-    assert found
-    for key in found:
-        record = cache.find_record(store.INPUT_RECORD, key) or b""
-        made, _ = input_records.decode(record, Relocation("", str(workspace.directory)))
-        assert "LANG" in [name for name, _ in made.variables], made.files
+    found = list(kept_records.bodies_of(workspace.cache).values())
+    assert sum(map(kept_records.is_of_stage, found)) > 4
+    for body in found:
+        for made in kept_records.read_by(body, Relocation("", str(workspace.directory))):
+            assert "LANG" in [name for name, _ in made.variables], made.files

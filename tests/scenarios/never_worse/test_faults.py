@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.store.store import INPUT_RECORD, REPLAY, STAGE
+from nvccache.store.store import RECORD, REPLAY
 from scenarios.never_worse.primed_cache import (
     check_compiles,
     check_hits,
@@ -243,7 +243,7 @@ def test_recache_runs_everything_and_stores_it_anew(primed: tuple[Workspace, byt
     workspace, expected = primed
     _, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_RECACHE="1"))
     assert counters.hit() == {}
-    for bucket in (STAGE, INPUT_RECORD, REPLAY):
+    for bucket in (RECORD, REPLAY):
         for path in workspace.cache.glob(f"{bucket}/*/*"):
             path.unlink()
     check_compiles(workspace, expected, NVCCACHE_RECACHE="1")

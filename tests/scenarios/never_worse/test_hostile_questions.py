@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import kept_records
 from installations import launcher_of_tree
 from nvccache.files import elf
 from nvccache.records import machine_facts
@@ -22,7 +23,6 @@ from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.toolkit import loader_diagnostics, processor
 from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
-from scenarios.never_worse.test_hostile_records import rewrite
 from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.rebuilds import HOST_OPTIONS
@@ -129,7 +129,7 @@ def forge(recorded: Workspace, topic: str, subject: str, answer: str = "x") -> N
     def change(parts: list[bytes]) -> None:
         parts[MACHINE_OF_INPUT_RECORD] = sections.join([topic, subject, answer])
 
-    rewrite(Store(str(recorded.cache)), store.INPUT_RECORD, "input-record-8", 17, change)
+    kept_records.change_inputs(recorded.cache, change)
     for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
         path.unlink()
 
@@ -184,8 +184,8 @@ def compile_in_time(workspace: Workspace, expected: bytes) -> None:
 
 def memos(cache: Store) -> list[tuple[str, bytes]]:
     found = []
-    for path in Path(cache.root).glob(f"{store.TOOL}/*/*"):
-        body = cache.find_record(store.TOOL, path.name)
+    for path in Path(cache.root).glob(f"{store.MEMO}/*/*"):
+        body = cache.find_record(store.MEMO, path.name)
         assert body is not None
         found.append((path.name, body))
     return found
@@ -196,7 +196,7 @@ def forge_memos(cache: Store, change: Callable[[bytes], bytes]) -> None:
     for name, body in memos(cache):
         changed = change(body)
         if changed != body:
-            cache.add_record(store.TOOL, name, changed, lock=False)
+            cache.add_record(store.MEMO, name, changed, lock=False)
             done += 1
     assert done
 

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from nvccache.records.manifest import Found
 
+import kept_records
 from nvccache import config
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys, signatures
-from nvccache.records import direct, levels, manifest, replay_layout
+from nvccache.records import direct, levels, record, replay_layout
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.store import sections, store
+from nvccache.records.record import Front, Pair, Result
+from nvccache.store import store
 from nvccache.store.store import Store
 from replays import add_string, edited, put
 from scenarios.never_worse.primed_cache import check_compiles, primed, shared
@@ -101,18 +102,17 @@ def names(choose: random.Random, right: set[str]) -> Iterator[str]:
         )
 
 
-def forged_answer(choose: random.Random, right: set[str]) -> bytes:
+def forged_result(choose: random.Random, right: set[str]) -> Result:
     name = names(choose, right)
     numbers = [choose.choice([str(choose.randint(-1, 3)), next(name)]) for _ in range(choose.randint(0, 3))]
-    rule = choose.choice(["", "1", next(name)])
+    listed = choose.choice([[], [("a.cu", "0")], [(next(name), "")]])
     if choose.random() < 0.4:
         numbers = [str(number) for number in range(sum(not path.endswith(".d") for path in right))]
-        rule = "1" if any(path.endswith(".d") for path in right) else ""
-    products = [part for number in numbers for part in (number, DIGEST)]
-    listed = [b"a.cu\0", b"0"] if choose.random() < 0.8 else [b"", b""]
-    link = sections.join(choose.choice([[], [], [], ["a.o", DIGEST]]))
-    parts = [sections.join(products), rule.encode(), *listed, b"", b"", b"1", link, b"", b"0"]
-    return sections.pack("answer-6", parts)
+        listed = [("a.cu", "0")] if any(path.endswith(".d") for path in right) else []
+    linked = choose.choice([[], [], [], [f"link/{choose.choice(['a.o', next(name)])}"]])
+    result = Result((role, DIGEST) for role in (*numbers, *linked))
+    result.listed, result.seconds = listed, 1.0
+    return result
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -152,9 +152,11 @@ def forge(
     assert isinstance(call, Invocation)
     nowhere = Relocation("", os.getcwd())
     front_key = direct.key_of(direct.PLACED, "nvcc", call, nowhere, environ)
-    cache.remove_damaged(store.MANIFEST, front_key)
-    found = Found(keys.digest_bytes(choose.randbytes(8)), read, forged_answer(choose, right))
-    manifest.add(front_key, found, cache, nowhere, time.time_ns())
+    cache.remove_damaged(store.RECORD, front_key)
+    key = keys.digest_bytes(choose.randbytes(8))
+    record.add(
+        Pair(Front(front_key, nowhere), read, forged_result(choose, right), key), cache, time.time_ns()
+    )
 
 
 def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace, bytes]) -> None:
@@ -166,10 +168,7 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
     cache.add_blob(DIGEST, HOSTILE, compress=False)
     for victim in ("a.cu", "Makefile", str(workspace.directory / "x.h"), "a.d"):
         rewrite_replays(workspace.cache, lambda record, name=victim: renamed(record, name))
-        for path in workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
-            body = cache.find_record(store.INPUT_RECORD, path.name)
-            if body and b"nvccache answer-" in body:
-                path.unlink()
+        kept_records.forget_calls(workspace.cache)
         check_compiles(workspace, expected)
         assert (workspace.directory / "a.cu").read_bytes() == source
         assert {(workspace.directory / name).read_text() for name in ("Makefile", ".envrc", "x.h")} == {
@@ -195,16 +194,3 @@ def rewrite_replays(cache: Path, change: Callable[[bytes], bytes]) -> None:
     assert records
     for path in records:
         put(path, change(path.read_bytes()))
-
-
-def rewrite(cache: Store, bucket: str, kind: str, count: int, change: Callable[[list[bytes]], None]) -> None:
-    """Change every record of a bucket, and give it the right checksum."""
-    done = 0
-    for path in Path(cache.root).glob(f"{bucket}/*/*"):
-        body = cache.find_record(bucket, path.name)
-        assert body
-        parts = sections.unpack(kind, body, count)
-        change(parts)
-        cache.add_record(bucket, path.name, sections.pack(kind, parts), lock=False)
-        done += 1
-    assert done

@@ -15,7 +15,7 @@ import unprivileged
 from nvccache.files import keys
 from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
-from nvccache.store.store import STAGE, Store
+from nvccache.store.store import RECORD, Store
 from scenarios.never_worse.primed_cache import check_compiles, compile_cached, primed, shared
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.rebuilds import SOURCE
@@ -47,24 +47,24 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
     previous = os.umask(0o022)
     try:
         first = Store(str(root))
-        first.add_record(STAGE, KEY, b"of the first")
+        first.add_record(RECORD, KEY, b"of the first")
         event_line.append(str(root), event_line.Event("miss"))
         claim = Claims(str(root)).take(KEY)
         assert claim and not first.trouble
         os.seteuid(unprivileged.NOBODY)
         second = Store(str(root))
-        assert second.find_record(STAGE, KEY) == b"of the first"
-        second.add_record(STAGE, KEY, b"of the second")
-        second.add_record(STAGE, OTHER_KEY, b"of the second")
+        assert second.find_record(RECORD, KEY) == b"of the first"
+        second.add_record(RECORD, KEY, b"of the second")
+        second.add_record(RECORD, OTHER_KEY, b"of the second")
         assert not second.trouble
         event_line.append(str(root), event_line.Event("miss"))
         assert event_totals.read(str(root))["calls"]["miss"] == 2
         assert eviction.clear(str(root)).files == 2
-        second.add_record(STAGE, KEY, b"of the second")
+        second.add_record(RECORD, KEY, b"of the second")
     finally:
         os.seteuid(0)
         os.umask(previous)
-    assert Store(str(root)).find_record(STAGE, KEY) == b"of the second"
+    assert Store(str(root)).find_record(RECORD, KEY) == b"of the second"
 
 
 def _make_old(cache: Path, age: float) -> None:

@@ -8,22 +8,21 @@ what has the digest that it asks for, at its own places, and nothing else.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import zstandard
-from nvccache.records.bundle import Bundle
 
+import kept_records
 from nvccache.files import keys
-from nvccache.records import bundle
 from nvccache.store import sections, store
 from scenarios.remote.sealed import Sealed
 
 HOSTILE = b"hostile"
 NOTHING = keys.digest_bytes(b"")
 BOMB_BYTES = 8 << 30
+_FACTS = 6  # among the sections of a result
 Mutation = Callable[[Sealed, list[Sealed], random.Random], bytes]
 
 
@@ -85,58 +84,58 @@ def _blob(one: Sealed, content: bytes, choose: random.Random) -> bytes:
     return one.holding(choose.choice((b"r", b"c", b"x", b"")) + content).encode()
 
 
-def _changed_bundle(one: Sealed, choose: random.Random, change: Callable[[str], str]) -> bytes:
-    """A string of an input record, or of an entry, is another one."""
-    if one.bucket != bundle.BUCKET:
-        return _changed_entry(one, change)
-    found = bundle.decode(one.content)
-    records = {}
-    for key, (record, entry) in found.records.items():
-        kind = record[: record.index(b"\n")].split(b" ")[1].decode()
-        parts = sections.unpack_all(kind, record)
-        number = choose.choice([number for number, part in enumerate(parts) if part] or [0])
-        parts[number] = _with_string(parts[number], choose, change)
-        records[key] = (sections.pack(kind, parts), _json_with(entry, change) if entry else entry)
-    return one.holding(Bundle(records).encode()).encode()
+def _changed_record(one: Sealed, choose: random.Random, change: Callable[[str], str]) -> bytes:
+    """A string of what was read, or of what was given, is another one; and the roles of all outputs are."""
+    if one.bucket != store.RECORD:
+        return one.holding(HOSTILE).encode()
+    pairs = []
+    for key, inputs, result in kept_records.pairs_in(one.content):
+        read, made = sections.unpack_all("inputs-9", inputs), sections.unpack_all("result-1", result)
+        if choose.random() < 0.5:
+            _change_one(read, choose, change)
+        else:
+            roles = sections.split_tuples(made[0], 2)
+            made[0] = sections.join([text for role, digest in roles for text in (change(role), digest)])
+            _change_one(made, choose, change)
+        pairs.append((key, sections.pack("inputs-9", read), sections.pack("result-1", made)))
+    return one.holding(kept_records.body_of(pairs)).encode()
 
 
-def _changed_entry(one: Sealed, change: Callable[[str], str]) -> bytes:
-    content = _json_with(one.content, change) if one.bucket == store.STAGE else HOSTILE
-    return one.holding(content).encode()
-
-
-def _with_string(part: bytes, choose: random.Random, change: Callable[[str], str]) -> bytes:
-    strings = part.split(b"\0")
+def _change_one(parts: list[bytes], choose: random.Random, change: Callable[[str], str]) -> None:
+    number = choose.choice([number for number, part in enumerate(parts) if part])
+    strings = parts[number].split(b"\0")
     place = choose.randrange(len(strings))
     strings[place] = change(strings[place].decode(errors="replace")).encode(errors="replace")
-    return b"\0".join(strings)
-
-
-def _json_with(content: bytes, change: Callable[[str], str]) -> bytes:
-    values = json.loads(content)
-    values["outputs"] = {change(role): digest for role, digest in values["outputs"].items()}
-    values["facts"] = {name: change(str(fact)) for name, fact in values["facts"].items()}
-    return json.dumps(values).encode()
+    parts[number] = b"\0".join(strings)
 
 
 def _swapped_keys(one: Sealed, choose: random.Random) -> bytes:
-    """The records of a bundle under each other's names, or under new ones."""
-    if one.bucket != bundle.BUCKET:
+    """The pairs of a record under other names."""
+    if one.bucket != store.RECORD:
         return one.holding(HOSTILE).encode()
-    found = bundle.decode(one.content).records
-    names = [keys.digest_bytes(choose.randbytes(8)) for _ in found]
-    return one.holding(Bundle(dict(zip(names, found.values(), strict=True))).encode()).encode()
+    pairs = kept_records.pairs_in(one.content)
+    names = [keys.digest_bytes(choose.randbytes(8)).encode() for _ in pairs]
+    content = kept_records.body_of([(name, *pair[1:]) for name, pair in zip(names, pairs, strict=True)])
+    return one.holding(content).encode()
 
 
 def _nested(one: Sealed) -> bytes:
-    return one.holding(b'{"outputs": ' + b"[" * 200_000).encode()
+    """What is known of a text is kept as JSON."""
+    if one.bucket != store.RECORD:
+        return one.holding(b"[" * 200_000).encode()
+    pairs = []
+    for key, inputs, result in kept_records.pairs_in(one.content):
+        made = sections.unpack_all("result-1", result)
+        made[_FACTS] = b"[" * 200_000
+        pairs.append((key, inputs, sections.pack("result-1", made)))
+    return one.holding(kept_records.body_of(pairs)).encode()
 
 
 def sealed_mutations(victim: str, fifo: str) -> dict[str, Mutation]:
     """`victim` is a file that nobody may read or write, `fifo` one that nobody may wait for."""
 
     def naming(path: str) -> Mutation:
-        return lambda one, all_, choose: _changed_bundle(one, choose, lambda _: path)
+        return lambda one, all_, choose: _changed_record(one, choose, lambda _: path)
 
     return {
         "a hostile blob": lambda one, all_, choose: _blob(one, HOSTILE, choose),

@@ -87,7 +87,7 @@ def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):
 
 
 def test_what_cannot_be_read_is_asked_anew(calls):
-    for path in Path(calls.workspace.cache).glob(f"{store.INPUT_RECORD}/*/*"):
+    for path in Path(calls.workspace.cache).glob(f"{store.RECORD}/*/*"):
         path.write_bytes(path.read_bytes()[:-1])
     assert not calls.is_known()
     assert calls.is_known()

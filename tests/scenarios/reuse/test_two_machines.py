@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
+import kept_records
 from installations import launcher_of_tree
-from nvccache.records import input_records, machine_facts
+from nvccache.records import machine_facts
 from nvccache.records.base_dir import Relocation
 from nvccache.store import cachedir_tag, store
 from nvccache.store.store import Store
@@ -29,7 +30,7 @@ from scenarios.support.light_toolkit import light_toolkit
 from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
 from workspaces import OLD_ENOUGH, Counters, Workspace, make_workspace
 
-KEPT = (store.BLOB, store.STAGE, store.MANIFEST, store.INPUT_RECORD)
+KEPT = (store.BLOB, store.RECORD)
 SOURCE = """
 #include "h.h"
 int start_here() { return VALUE; }
@@ -181,16 +182,14 @@ def record_as_another_class(machine: Machine) -> None:
     """Have the machine remember of its processor that it is of a class that there is not."""
     cache = Store(str(machine.workspace.cache))
     asked = set()
-    for path in machine.workspace.cache.glob(f"{store.INPUT_RECORD}/*/*"):
-        body = cache.find_record(store.INPUT_RECORD, path.name)
-        read, _ = input_records.decode(
-            body or b"", Relocation(str(machine.checkout.parent), f"{machine.checkout}/build")
-        )
-        asked |= {subject for topic, subject, _ in read.machine if topic == machine_facts.FEATURES}
+    relocation = Relocation(str(machine.checkout.parent), f"{machine.checkout}/build")
+    for body in kept_records.bodies_of(machine.workspace.cache).values():
+        for read in kept_records.read_by(body, relocation):
+            asked |= {subject for topic, subject, _ in read.machine if topic == machine_facts.FEATURES}
     assert asked
     for loader in asked:
         cache.add_memo(processor.memo_key(loader, machine.workspace.environ), "of another class")
-    for bucket in (store.INPUT_RECORD, store.MANIFEST, store.STAGE, store.REPLAY):
+    for bucket in (store.RECORD, store.REPLAY):
         shutil.rmtree(machine.workspace.cache / bucket)
 
 

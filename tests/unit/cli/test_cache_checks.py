@@ -172,7 +172,7 @@ def test_who_is_trusted_is_said(root):
         assert trust.state == ODD and trust.text.startswith(word)
 
 
-@pytest.mark.parametrize("place", ["tmp", "journal", "locks", store.BLOB, store.STAGE, f"{store.BLOB}/ab"])
+@pytest.mark.parametrize("place", ["tmp", "journal", "locks", store.BLOB, store.RECORD, f"{store.BLOB}/ab"])
 def test_a_link_in_place_of_a_directory_is_bad_and_not_followed(root, tmp_path, place):
     shutil.rmtree(root / place)
     (tmp_path / "elsewhere").mkdir()
@@ -204,7 +204,7 @@ def advised(finding):
         "locks/a.lock",
         "journal",
         "tmp",
-        f"{store.STAGE}/ab/{KEY}",
+        f"{store.RECORD}/ab/{KEY}",
         f"{store.OBJECT}/ab/{KEY}",
     ],
 )

@@ -161,7 +161,7 @@ def hostile():
     yield (store.BLOB, "ab" * 16), envelope.seal(store.BLOB, digest, b"rgood")
     yield (store.OBJECT, digest), envelope.seal(store.OBJECT, digest, b"x")
     yield (store.REPLAY, digest), envelope.seal(store.REPLAY, digest, b"x")
-    yield (store.STAGE, "ab" * 8), envelope.seal(store.STAGE, "../../../../../../tmp/x", b"x")
+    yield (store.RECORD, "ab" * 8), envelope.seal(store.RECORD, "../../../../../../tmp/x", b"x")
     bomb = envelope.zstandard.ZstdCompressor(19).compress(b"\0" * (1 << 24))
     values = {"bucket": store.BLOB, "key": digest, "digest": digest, "size": "100", "body": bomb}
     yield (store.BLOB, digest), envelope._SEALED.encode(values)

@@ -6,11 +6,11 @@ import os
 import pathlib
 
 import pytest
-from nvccache.store.entries import Entry
 
 from nvccache.cli import contents, looking
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
+from nvccache.records.record import Result
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -35,14 +35,18 @@ def test_the_roles_of_outputs_tell_the_kind_of_a_stage():
     for path in PLANS.glob("*/*.txt"):
         for kind, roles in stages_of(path.read_text()):
             if not kind.endswith("_preprocess") and roles != ["module_id"]:
-                assert contents.kind_of(Entry(dict.fromkeys(roles, "0" * 64))) == kind, (path, roles)
+                assert contents.kind_of(Result((role, "0" * 64) for role in roles)) == kind, (path, roles)
                 seen.add(kind)
     assert {"cudafe", "cicc", "ptxas", "fatbinary", "host_compile"} <= seen <= set(contents.KINDS)
 
 
-def test_entries_without_outputs_are_of_no_kind_but_the_preprocessor_s():
-    assert contents.kind_of(Entry(redirect="placed")) == ""
-    assert contents.kind_of(Entry({"ii": "0" * 64}, facts={"lines": 1})) == contents.PREPROCESS
+def test_results_without_outputs_are_of_no_kind():
+    """Such as those of rehearsals and dry runs, and of calls, whose roles are numbers."""
+    rehearsal = Result()
+    rehearsal.facts = b"what was shown"
+    call = Result([("0", "0" * 64), ("link/a.o", "0" * 64)])
+    assert [contents.kind_of(result) for result in (Result(), rehearsal, call)] == [""] * 3
+    assert contents.kind_of(Result([("ii", "0" * 64)])) == contents.PREPROCESS
 
 
 @pytest.mark.parametrize(

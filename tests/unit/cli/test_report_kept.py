@@ -16,7 +16,7 @@ def filled(cache_dir):
     cache = Store(cache_dir)
     cache.add_blob("ab" * 32, b"x" * 1000, compress=False)
     cache.add_blob("cd" * 32, b"y" * 100_000, compress=True)
-    cache.add_record(store.TOOL, "ef" * 32, b"memo")
+    cache.add_record(store.MEMO, "ef" * 32, b"memo")
     return cache_dir
 
 
@@ -24,7 +24,7 @@ def test_sizes_by_kind(filled):
     found = kept.of(filled)
     assert {title: size.files for title, size in found.kinds.items()} == {
         "outputs of stages": 1,
-        "digests of tools": 1,
+        "digests of tools, sources and headers": 1,
         kept.COMPRESSED: 1,
     }
     assert found.kinds["outputs of stages"].bytes >= 1000
@@ -47,7 +47,7 @@ def test_ages_go_by_the_last_use(filled):
 
 
 def test_what_earlier_versions_have_left_is_one_kind(filled):
-    os.rename(f"{filled}/{store.TOOL}", f"{filled}/tool-v0")
+    os.rename(f"{filled}/{store.MEMO}", f"{filled}/tool-v0")
     assert kept.of(filled).kinds[kept.FORMER].files == 1
 
 

@@ -77,11 +77,10 @@ def test_a_header_is_known_from_what_the_preprocessor_was_observed_to_read(toolk
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
-def test_an_entry_that_is_damaged_is_none(toolkit: Toolkit, damage: str) -> None:
+def test_a_record_that_is_damaged_is_none(toolkit: Toolkit, damage: str) -> None:
     toolkit.compile()
-    entries = list((toolkit.folder / "cache" / store.STAGE).glob("*/*"))
-    assert len(entries) == 3
-    for path in entries:
+    records = list((toolkit.folder / "cache" / store.RECORD).glob("*/*"))
+    for path in records:
         if damage == "gone":
             path.unlink()
         else:

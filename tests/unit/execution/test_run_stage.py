@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -102,15 +101,15 @@ def test_those_about_another_text_or_checkout_are_others(tmp_path, text, checkou
 def test_facts_that_cannot_be_understood_are_made_anew(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     made = facts_of(TEXT, ["/here"], cache)
-    (path,) = Path(cache.root).glob(f"{store.TOOL}/*/*")
-    cache.add_record(store.TOOL, path.name, b"[]")
+    (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")
+    cache.add_record(store.MEMO, path.name, b"[]")
     assert facts_of(TEXT, ["/here"], Store(cache.root)) == made
 
 
 def test_recaching_makes_the_facts_anew(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     facts_of(TEXT, ["/here"], cache)
-    (path,) = Path(cache.root).glob(f"{store.TOOL}/*/*")
-    cache.add_record(store.TOOL, path.name, json.dumps(passes.of_text(b"", []).facts()).encode())
+    (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")
+    cache.add_record(store.MEMO, path.name, passes.of_text(b"", []).encoded())
     assert facts_of(TEXT, ["/here"], cache) == passes.of_text(b"", [])
     assert facts_of(TEXT, ["/here"], cache, True) == passes.of_text(TEXT, ["/here"])

@@ -13,7 +13,7 @@ import damage
 from nvccache.files import filesystems, keys, signatures
 from nvccache.observation import digests
 from nvccache.observation.digests import Digests
-from nvccache.store.store import DIGEST, Store
+from nvccache.store.store import MEMO, Store
 
 LATER = 60 * 10**9  # nanoseconds
 
@@ -56,19 +56,19 @@ def fresh(*paths: str) -> list[str]:
 
 
 def records(cache: Store) -> list[Path]:
-    return sorted(path for path in Path(cache.root, DIGEST).rglob("*") if path.is_file())
+    return sorted(path for path in Path(cache.root, MEMO).rglob("*") if path.is_file())
 
 
 def rows(cache: Store) -> dict[str, list[object]]:
     (path,) = records(cache)
-    body = cache.find_record(DIGEST, path.name)
+    body = cache.find_record(MEMO, path.name)
     assert body is not None
     return dict(json.loads(body))
 
 
 def put(cache: Store, body: bytes) -> None:
     (path,) = records(cache)
-    cache.add_record(DIGEST, path.name, body)
+    cache.add_record(MEMO, path.name, body)
 
 
 BOTH = ("inc/a.h", "inc/b.h")

@@ -215,7 +215,7 @@ def test_a_file_of_a_record_is_not_read_again(place):
     second = inputs(place)
     made = second.input_record(Observation([ran(files=["a.h"])], set()), subject())
     assert made.digests == [keys.digest_file(path) for path in made.files]
-    assert list(Path(place, "cache").glob("digest-*/*/*"))
+    assert list(Path(place, "cache").glob("memo-*/*/*"))
 
 
 def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place):

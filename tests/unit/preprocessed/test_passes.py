@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from nvccache.preprocessed import passes
-from nvccache.preprocessed.passes import Pass, of_facts, of_text
+from nvccache.preprocessed.passes import Pass, decoded, of_text
 
 MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
 
@@ -38,30 +37,39 @@ def test_a_base_directory_that_is_no_text_is_looked_for():
     assert of_text(MARKERS + b'"/b\xff/x"', [base]).free_of == ""
 
 
-def test_facts_come_back_through_json():
+def test_facts_come_back():
     listed = ((b"a \xff\n.cu", False), (b"/usr/x.h", True), (b"/usr/x.h", False))
-    known = Pass(listed, "/base/\udcff", "what it says")
-    assert of_facts(json.loads(json.dumps(known.facts()))) == known
-    assert of_facts(json.loads(json.dumps(Pass((), "").facts()))) == Pass((), "")
+    known = Pass(listed, "/base/\udcff", "what it says", ((b"a \xff.cu", "a digest"),), is_absolute=True)
+    assert decoded(known.encoded()) == known
+    assert decoded(Pass((), "").encoded()) == Pass((), "")
 
 
 def test_names_that_a_line_directive_makes_up_come_back_too():
     known = of_text(b'# 1 "a.cu"\n# 1 "/dev/stdin"\nint x;\n# 1 "b.h" 3\n', [])
     assert known.listed == ((b"a.cu", False), (b"/dev/stdin", False), (b"b.h", True))
-    assert of_facts(json.loads(json.dumps(known.facts()))) == known
+    assert decoded(known.encoded()) == known
 
 
-@pytest.mark.parametrize("name", ["listed", "free_of", "meaning"])
-def test_facts_without_a_part_are_refused(name):
-    facts = Pass((), "").facts()
-    del facts[name]
-    with pytest.raises(KeyError):
-        passes.of_facts(facts)
+@pytest.mark.parametrize("number", range(5))
+def test_facts_without_a_part_are_refused(number):
+    facts = json.loads(Pass((), "").encoded())
+    del facts[number]
+    with pytest.raises(ValueError):
+        decoded(json.dumps(facts).encode())
+
+
+@pytest.mark.parametrize("facts", [b"", b"\xff", b"{}", b"[]", b"1", b"null", b"[" * 100_000])
+def test_what_is_no_fact_is_refused(facts):
+    with pytest.raises(ValueError):
+        decoded(facts)
 
 
 @pytest.mark.parametrize(
-    "listed", [None, "x", 1, {}, [["a"]], [[1, 2, 3]], [["\u20ac", True]], [None], [["a", True, []]]]
+    "listed", [None, "x", 1, [["a"]], [[1, 2, 3]], [["\u20ac", True]], [None], [["a", True, []]]]
 )
-def test_facts_that_are_none_are_refused(listed):
-    with pytest.raises((ValueError, KeyError, TypeError)):
-        passes.of_facts({"listed": listed, "free_of": "", "meaning": ""})
+@pytest.mark.parametrize("place", [0, 3])
+def test_facts_that_are_none_are_refused(place, listed):
+    facts = json.loads(Pass((), "").encoded())
+    facts[place] = listed
+    with pytest.raises(ValueError):
+        decoded(json.dumps(facts).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from nvccache.remote.service import Service
 from nvccache.remote.tier import Tier
 from nvccache.store import store
 from nvccache.store.store import Store
-from sample_pairs import FRONT, NOWHERE, add_state, encoded, kept, keys_in
+from sample_pairs import FRONT, LATER, NOWHERE, add, add_state, encoded, kept, keys_in, read
 from sample_pairs import holding as held
 from shared_tier import SharedTier
 
@@ -121,6 +122,21 @@ def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
     assert (pair.key, pair.result.stdout, pair.is_received) == (key, b"said", True)
     (tmp_path / "x.h").write_text("int y;\n")
     assert holding(here) == []
+
+
+def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, tmp_path):
+    """By its signature a file would be as it was, whatever it says."""
+    made = read(_written(tmp_path / "x.h", "int x;\n"))
+    made.digests = [keys.digest_bytes(b"another content")]
+    add(there, made, later=LATER)
+    tier.content[store.RECORD, FRONT.key] = encoded(there)
+    assert held(there)
+    assert holding(here) == []
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
 def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path):

@@ -43,11 +43,18 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "work"
 
 
-def keep(cache: Store, call: Invocation, given: CallResult, listed: Sequence[tuple[str, bool]] = ()) -> Pair:
+def keep(
+    cache: Store,
+    call: Invocation,
+    given: CallResult,
+    listed: Sequence[tuple[str, bool]] = (),
+    basis: Sequence[str] = (),
+) -> Pair:
     """Record a call by its meaning in this directory."""
     nowhere = Relocation("", os.getcwd())
     result = direct.result_of(given, listed, call)
     assert result
+    result.basis = list(basis)
     front = Front(direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), nowhere, direct.PLACED)
     pair = Pair(front, input_record_of_source(), result)
     record.add(pair, cache, time.time_ns())
@@ -186,6 +193,24 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
 def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
     outcome = answer(place, argv)
     assert (outcome.answer, outcome.invocation, outcome.bypass.reason) == (None, None, reason)
+
+
+@pytest.mark.parametrize(("age", "is_marked"), [(0, False), (24 * 3600, True)])
+def test_what_an_answer_rests_on_is_marked_a_few_times_a_day(place, age, is_marked):
+    """It is asked for when a file has changed; and the launcher does not mark it."""
+    cache = Store(str(place.parent / "cache"))
+    digest = keys.digest_bytes(b"intermediate")
+    cache.add_blob(digest, b"intermediate", compress=False)
+    call = parse(LINE, {})
+    assert isinstance(call, Invocation)
+    given = CallResult()
+    given.products = [("a.o", keys.digest_bytes(OBJECT), True)]
+    pair = keep(cache, call, given, basis=[cache.name(store.BLOB, digest)])
+    used = time.time() - age
+    os.utime(cache.path(store.RECORD, pair.front.key), (used, used))
+    os.utime(cache.path(store.BLOB, digest), (1, 1))
+    assert answer(place).answer
+    assert (os.stat(cache.path(store.BLOB, digest)).st_mtime > 1) == is_marked
 
 
 def test_another_output_of_a_known_call_is_answered(place, recorded):

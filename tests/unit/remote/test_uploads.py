@@ -16,7 +16,7 @@ from nvccache.store import layout
 from nvccache.store.directory import Directory
 
 KEY, OTHER = "ab" * 32, "cd" * 32
-ITEMS = [("blob-v1", KEY), ("stage-v5", OTHER)]
+ITEMS = [("blob-v1", KEY), ("record-v1", OTHER)]
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from nvccache.files import keys
 from nvccache.store import cachedir_tag, locks, store
 from nvccache.store.cachedir_tag import ForeignDirectoryError
 from nvccache.store.directory import Directory, StrangeFileError
-from nvccache.store.store import BUCKETS, STAGE, Store
+from nvccache.store.store import BUCKETS, RECORD, Store
 
 KEY = keys.digest_bytes(b"a key")
-NAME = f"{STAGE}/{KEY[:2]}/{KEY}"
+NAME = f"{RECORD}/{KEY[:2]}/{KEY}"
 
 
 @pytest.fixture
@@ -42,16 +42,16 @@ def test_an_empty_directory_is_claimed(root, cache, there):
     assert (root / cachedir_tag.NAME).is_file()
 
 
-@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "stage-v6", cachedir_tag.NAME, ".hidden"])
+@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "record-v1", cachedir_tag.NAME, ".hidden"])
 def test_a_directory_of_somebody_else_s_is_neither_read_nor_written(root, there):
     """A cache of another program has a tag, too."""
     root.mkdir()
     (root / there).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n")
     before = _files(root)
     cache = Store(str(root))
-    cache.add_record(STAGE, KEY, b"body")
+    cache.add_record(RECORD, KEY, b"body")
     assert cache.fault == "foreign_directory"
-    assert cache.find_record(STAGE, KEY) is None
+    assert cache.find_record(RECORD, KEY) is None
     with pytest.raises(ForeignDirectoryError):
         Directory(str(root)).list()
     assert Directory(str(root)).problem(BUCKETS) == "foreign_directory"
@@ -91,7 +91,7 @@ def test_a_cache_that_is_removed_and_made_again_goes_on(root, cache):
     assert (root / NAME).read_bytes() == b"second"
 
 
-@pytest.mark.parametrize("part", [STAGE, f"{STAGE}/{KEY[:2]}", NAME, "tmp"])
+@pytest.mark.parametrize("part", [RECORD, f"{RECORD}/{KEY[:2]}", NAME, "tmp"])
 def test_no_link_is_followed(root, cache, tmp_path, part):
     cache.write(NAME, b"ours")
     outside = tmp_path / "outside"
@@ -211,11 +211,11 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
     previous = os.umask(0o022)
     try:
         cache = Store(Directory(str(root), umask))
-        cache.add_record(STAGE, KEY, b"body")
+        cache.add_record(RECORD, KEY, b"body")
     finally:
         os.umask(previous)
     assert not cache.trouble
-    for name in (STAGE, f"{STAGE}/{KEY[:2]}", "locks", "tmp"):
+    for name in (RECORD, f"{RECORD}/{KEY[:2]}", "locks", "tmp"):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
     for name in (NAME, cachedir_tag.NAME):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_files), name
@@ -242,10 +242,10 @@ def test_folders_are_for_the_group_where_their_bit_for_it_may_not_be_set(root, i
     if not is_of_group:
         monkeypatch.setattr(os, "getegid", lambda: root.stat().st_gid + 1)
     cache = Store(str(root))
-    cache.add_record(STAGE, KEY, b"body")
+    cache.add_record(RECORD, KEY, b"body")
     assert bool(cache.trouble) is not is_of_group
     if is_of_group:
-        for name in (STAGE, f"{STAGE}/{KEY[:2]}"):
+        for name in (RECORD, f"{RECORD}/{KEY[:2]}"):
             assert oct((root / name).stat().st_mode & 0o7777) == oct(0o770)
 
 
@@ -265,7 +265,7 @@ def test_a_cache_that_cannot_be_read_is_a_problem(root, cache):
     with unprivileged.read_only(root) as copy:
         assert Directory(copy).problem(BUCKETS) == ""
         os.seteuid(0) if os.getuid() == 0 else None
-        os.chmod(f"{copy}/{STAGE}", 0o700)
+        os.chmod(f"{copy}/{RECORD}", 0o700)
         os.seteuid(unprivileged.NOBODY) if os.getuid() == 0 else None
         assert Directory(copy).problem(BUCKETS) == ("unusable_cache" if os.getuid() == 0 else "")
 
@@ -278,13 +278,13 @@ def test_the_locks_of_a_call_are_waited_for_together(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.3)
     waiting = Store(cache)
     with locks.to_publish(Directory(str(root)), KEY[0]):
-        waiting.add_record(STAGE, KEY, b"body")
+        waiting.add_record(RECORD, KEY, b"body")
         assert waiting.fault == "lock_timeout"
         # What another lock is for is not stored either: who was stopped may hold that one as well.
         other = next(key for key in map(_key, range(100)) if key[0] != KEY[0])
-        waiting.add_record(STAGE, other, b"body")
+        waiting.add_record(RECORD, other, b"body")
     assert cache.seconds_waited < 10 * 0.3
-    assert Store(str(root)).find_record(STAGE, other) is None
+    assert Store(str(root)).find_record(RECORD, other) is None
     with pytest.raises(locks.LockTimeoutError), locks.to_publish(Directory(str(root)), "a"), \
             locks.to_publish(cache, "a"):  # fmt: skip
         pass

@@ -9,13 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from nvccache.store.entries import Entry
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import directory, entries, event_line, eviction, inflight, locks, usage
+from nvccache.store import directory, event_line, eviction, inflight, locks, usage
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.store import BLOB, REPLAY, Store
+from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
 SIZE = 20_000
 DAY = 24 * 3600.0
@@ -54,7 +53,7 @@ def _left(root: Path, digests: list[str]) -> list[bool]:
 def test_usage_counts_every_file_of_every_bucket(root):
     _add(root, 1)
     cache = Store(str(root))
-    entries.add(cache, keys.digest_bytes(b"k"), Entry())
+    cache.add_record(RECORD, keys.digest_bytes(b"k"), b"body")
     cache.add_record(REPLAY, keys.digest_bytes(b"r"), b"x", lock=False)
     cache.add_memo(keys.digest_bytes(b"m"), "x")
     used = eviction.usage(str(root))
@@ -96,7 +95,7 @@ def test_age_and_size_both_count(root):
 
 def test_clearing_removes_everything_but_what_is_no_entry(root):
     _add(root, 1)
-    entries.add(Store(str(root)), keys.digest_bytes(b"k"), Entry())
+    Store(str(root)).add_record(RECORD, keys.digest_bytes(b"k"), b"body")
     (root / "journal").mkdir()
     (root / "journal" / "calls").write_text("counted")
     eviction.clear(str(root))
@@ -123,15 +122,18 @@ def test_directories_and_files_of_others_are_left_alone(root):
     assert gone == {path.name for path in before if path.parent.parent.name == BLOB} - {"notes.txt"}
 
 
+OTHER_VERSIONS = ("stage-v6", "manifest-v5", "input-record-v8", "basis-v2", "tool-v2", "replay-v999")
+
+
 def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
     _add(root, 1, age=10)
-    for bucket in ("stage-v1", "replay-v999"):
+    for bucket in OTHER_VERSIONS:
         old = root / bucket / "ab" / ("ab" + "0" * 30)
         old.parent.mkdir(parents=True)
         old.write_bytes(bytes(SIZE))
         os.utime(old, (time.time() - 100,) * 2)
-    assert eviction.usage(str(root)).entries == 3
-    eviction.prune(str(root), max_bytes=_limit(root, 1) - 2 * SIZE)
+    assert eviction.usage(str(root)).entries == 1 + len(OTHER_VERSIONS)
+    eviction.prune(str(root), max_bytes=_limit(root, 1) - len(OTHER_VERSIONS) * SIZE)
     assert not old.exists()
     assert eviction.usage(str(root)).entries == 1
     eviction.clear(str(root))

@@ -13,7 +13,7 @@ from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks
 from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
 from nvccache.store.event_line import Event
-from nvccache.store.store import STAGE, Store
+from nvccache.store.store import RECORD, Store
 
 KEY = "ab" * 32
 
@@ -86,7 +86,7 @@ import sys
 from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks, store
 cache = store.Store(sys.argv[1])
-cache.add_record(store.STAGE, "ab" * 32, b"body")
+cache.add_record(store.RECORD, "ab" * 32, b"body")
 eviction.count_and_limit(sys.argv[1], cache.added, 0)
 event_line.append(sys.argv[1], event_line.Event("miss"))
 print("filelock" in sys.modules)
@@ -105,12 +105,12 @@ print("filelock" in sys.modules)
 
 def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory):
     cache = Store(directory)
-    cache.add_record(STAGE, KEY, b"body")
+    cache.add_record(RECORD, KEY, b"body")
     event_line.append(directory, Event("miss"))
     other = Directory(directory.path)
     with locks.to_publish(directory, KEY[0]), pytest.raises(LockTimeoutError):
         eviction.clear(other)
-    assert cache.find_record(STAGE, KEY) == b"body"
+    assert cache.find_record(RECORD, KEY) == b"body"
     with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):
         event_totals.fold(other)
         assert os.path.getsize(f"{directory.path}/journal/calls-v6.log")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.store import entries, locks, publishing, store
+from nvccache.store import locks, publishing, store
 from nvccache.store.directory import Directory, StoreError
-from nvccache.store.store import BLOB, REPLAY, STAGE, Store
+from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
@@ -30,26 +30,26 @@ def test_the_directory_says_that_it_is_a_cache(root, cache):
     assert (root / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
 
 
-@pytest.mark.parametrize("blocked", ["", "tmp", "locks", STAGE])
+@pytest.mark.parametrize("blocked", ["", "tmp", "locks", RECORD])
 def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
     (root / blocked).parent.mkdir(parents=True, exist_ok=True)
     (root / blocked).write_text("in the way")
-    cache.add_record(STAGE, KEY, b"body")
+    cache.add_record(RECORD, KEY, b"body")
     assert cache.trouble
-    assert cache.find_record(STAGE, KEY) is None
+    assert cache.find_record(RECORD, KEY) is None
 
 
 def test_what_is_stored_obeys_the_umask(cache):
     previous = os.umask(0o027)
     try:
-        cache.add_record(STAGE, KEY, b"body")
+        cache.add_record(RECORD, KEY, b"body")
     finally:
         os.umask(previous)
-    assert stat.S_IMODE(os.stat(cache.path(STAGE, KEY)).st_mode) == 0o640
+    assert stat.S_IMODE(os.stat(cache.path(RECORD, KEY)).st_mode) == 0o640
 
 
 def test_no_temporary_file_is_left(root, cache):
-    cache.add_record(STAGE, KEY, b"body")
+    cache.add_record(RECORD, KEY, b"body")
     cache.add_blob(DIGEST, CONTENT, compress=True)
     assert not _temporary_files(root)
 
@@ -60,7 +60,7 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
 
     cache.add_memo(OTHER_KEY, "x")
     monkeypatch.setattr(os, "rename", fail)
-    cache.add_record(STAGE, KEY, b"body")
+    cache.add_record(RECORD, KEY, b"body")
     assert "No space left" in cache.trouble
     assert cache.fault == "disk_full"
     assert not _temporary_files(root)
@@ -69,7 +69,7 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
 def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
     with locks.to_publish(Directory(str(root)), KEY[0]):
-        cache.add_record(STAGE, KEY, b"body")
+        cache.add_record(RECORD, KEY, b"body")
         assert "holds the lock" in cache.trouble
         assert cache.fault == "lock_timeout"
         with (
@@ -77,7 +77,7 @@ def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monke
             locks.to_publish(Directory(str(root)), KEY[0]),
         ):
             pass
-    assert cache.find_record(STAGE, KEY) is None
+    assert cache.find_record(RECORD, KEY) is None
 
 
 def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
@@ -126,15 +126,14 @@ def test_what_is_not_compressed_raises(content):
 
 WRITER = """
 import sys
-from nvccache.store import entries; from nvccache.files import keys
-from nvccache.store.entries import Entry
-from nvccache.store.store import Store
+from nvccache.files import keys
+from nvccache.store.store import RECORD, Store
 cache = Store(sys.argv[1])
 for number in range(60):
     content = b"%d " % (number % 20) * 500
     digest = keys.digest_bytes(content)
     cache.add_blob(digest, content, number % 2 == 0)
-    entries.add(cache, keys.digest_bytes(b"key %d" % (number % 20)), Entry({"object": digest}))
+    cache.add_record(RECORD, keys.digest_bytes(b"key %d" % (number % 20)), digest.encode())
     cache.add_record("replay-v10", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
     found = cache.read_blob(digest)
     assert found == content, number
@@ -148,7 +147,7 @@ def test_processes_that_publish_at_the_same_time_do_not_disturb_each_other(root)
     cache = Store(str(root))
     for number in range(20):
         key, content = keys.digest_bytes(b"key %d" % number), b"%d " % number * 500
-        entry = entries.find(cache, key)
-        assert entry and cache.read_blob(entry.outputs["object"]) == content
+        digest = cache.find_record(RECORD, key)
+        assert digest and cache.read_blob(digest.decode()) == content
         assert cache.find_record(REPLAY, key) == content
     assert not _temporary_files(root)

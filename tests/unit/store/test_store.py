@@ -10,7 +10,7 @@ import pytest
 import unprivileged
 from nvccache.files import keys, untrusted
 from nvccache.store import store
-from nvccache.store.store import BLOB, BUCKETS, REPLAY, STAGE, TOOL, Store
+from nvccache.store.store import BLOB, BUCKETS, MEMO, RECORD, REPLAY, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
@@ -52,7 +52,7 @@ def test_a_name_that_is_no_key_leads_nowhere(root, cache, name):
     """Records name blobs and other records, and may have been tampered with."""
     assert Path(cache.path(BLOB, name)).parent.parent == root / BLOB
     assert cache.read_blob(name) is None
-    assert cache.find_record(STAGE, name) is None
+    assert cache.find_record(RECORD, name) is None
 
 
 def test_a_memo_comes_back_as_it_was_put_in(cache):
@@ -154,59 +154,59 @@ def test_what_says_nothing_of_itself_is_not_taken_into_memory(root, cache, monke
 
 
 def test_a_record_under_another_key_is_absent(root, cache):
-    cache.add_record(STAGE, KEY, BODY)
-    moved = _path(root, STAGE, OTHER_KEY)
+    cache.add_record(RECORD, KEY, BODY)
+    moved = _path(root, RECORD, OTHER_KEY)
     moved.parent.mkdir(exist_ok=True)
-    _path(root, STAGE, KEY).rename(moved)
-    assert cache.find_record(STAGE, OTHER_KEY) is None
+    _path(root, RECORD, KEY).rename(moved)
+    assert cache.find_record(RECORD, OTHER_KEY) is None
 
 
 def test_a_directory_in_the_place_of_a_file_is_absent(root, cache):
-    for bucket in (STAGE, BLOB):
+    for bucket in (RECORD, BLOB):
         _path(root, bucket, KEY).mkdir(parents=True)
-    assert cache.find_record(STAGE, KEY) is None
+    assert cache.find_record(RECORD, KEY) is None
     assert cache.read_blob(KEY) is None
 
 
 def test_what_is_used_counts_as_used_now(root, cache):
-    cache.add_record(STAGE, KEY, BODY)
+    cache.add_record(RECORD, KEY, BODY)
     cache.add_blob(DIGEST, CONTENT, compress=False)
-    for path in (_path(root, STAGE, KEY), _path(root, BLOB, DIGEST)):
+    for path in (_path(root, RECORD, KEY), _path(root, BLOB, DIGEST)):
         os.utime(path, (1, 1))
-    cache.find_record(STAGE, KEY)
+    cache.find_record(RECORD, KEY)
     cache.read_blob(DIGEST)
-    for path in (_path(root, STAGE, KEY), _path(root, BLOB, DIGEST)):
+    for path in (_path(root, RECORD, KEY), _path(root, BLOB, DIGEST)):
         assert path.stat().st_mtime > 1
 
 
 def test_looking_makes_no_directory(root, cache):
-    assert (cache.find_record(STAGE, KEY), cache.read_blob(DIGEST), cache.find_memo(KEY)) == (None, None, "")
+    assert (cache.find_record(RECORD, KEY), cache.read_blob(DIGEST), cache.find_memo(KEY)) == (None, None, "")
     assert not root.exists()
 
 
 def test_a_readonly_store_writes_nothing(root):
     cache = Store(str(root), is_readonly=True)
-    cache.add_record(STAGE, KEY, BODY)
+    cache.add_record(RECORD, KEY, BODY)
     cache.add_blob(DIGEST, CONTENT, compress=True)
     assert not root.exists()
 
 
 def test_a_readonly_store_reads_and_removes_nothing(root, cache):
-    cache.add_record(STAGE, KEY, BODY)
+    cache.add_record(RECORD, KEY, BODY)
     cache.add_memo(OTHER_KEY, "x")
-    _path(root, TOOL, OTHER_KEY).write_bytes(b"damaged")
+    _path(root, MEMO, OTHER_KEY).write_bytes(b"damaged")
     readonly = Store(str(root), is_readonly=True)
-    assert readonly.find_record(STAGE, KEY) == BODY
+    assert readonly.find_record(RECORD, KEY) == BODY
     assert readonly.find_memo(OTHER_KEY) == ""
-    assert _path(root, TOOL, OTHER_KEY).exists()
+    assert _path(root, MEMO, OTHER_KEY).exists()
 
 
 def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache):
-    cache.add_record(STAGE, KEY, BODY)
+    cache.add_record(RECORD, KEY, BODY)
     Store(str(root)).add_blob(DIGEST, CONTENT, compress=True)
     with unprivileged.read_only(root) as copy:
         there = Store(copy)
-        assert there.find_record(STAGE, KEY) == BODY
+        assert there.find_record(RECORD, KEY) == BODY
         assert there.read_blob(DIGEST) == CONTENT
         there.add_memo(OTHER_KEY, "x")
         assert there.trouble
@@ -232,3 +232,49 @@ def test_what_fits_into_a_block_is_not_compressed(tmp_path, size, is_compressed)
     cache.add_blob(digest, content, compress=True)
     assert os.path.exists(cache.path(store.BLOB, digest) + store.COMPRESSED) == is_compressed
     assert Store(cache.root).read_blob(digest) == content
+
+
+@pytest.fixture
+def old(cache) -> Store:
+    """A call that read a record and an intermediate, and relies on another file unread; all of it is old."""
+    cache.add_record(RECORD, KEY, BODY)
+    cache.add_record(RECORD, OTHER_KEY, BODY)
+    cache.add_blob(DIGEST, CONTENT, compress=True)
+    call = Store(cache.root)
+    assert call.find_record(RECORD, KEY)
+    call.rely_on(DIGEST)
+    for path in _used(cache):
+        os.utime(path, (1, 1))
+    return call
+
+
+def _used(cache: Store) -> list[str]:
+    return [
+        cache.path(RECORD, KEY),
+        cache.path(BLOB, DIGEST) + store.COMPRESSED,
+        cache.path(RECORD, OTHER_KEY),
+    ]
+
+
+def test_all_that_was_read_or_relied_on_can_be_marked_as_used(old):
+    Store(old.root).mark_used(old.used)
+    assert [os.stat(path).st_mtime > 1 for path in _used(old)] == [True, True, False]
+
+
+def test_a_cache_that_is_only_read_is_not_marked(old):
+    Store(old.root, is_readonly=True).mark_used(old.used)
+    assert [os.stat(path).st_mtime for path in _used(old)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["CACHEDIR.TAG", "tmp/file", "journal/calls-v3.log", f"record-v1/00/{KEY}"])
+def test_anything_else_is_not_marked_as_used(old, name):
+    """Somebody hostile may have written what an answer rests on."""
+    path = os.path.join(old.root, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "a"):
+        os.utime(path, (1, 1))
+    old.mark_used([name])
+    assert os.stat(path).st_mtime == 1
+    old.mark_used(["", "/", "../..", "record-v1", "record-v1/ab", name, f"{RECORD}/{KEY[:2]}/{KEY}"])
+    assert os.stat(path).st_mtime == 1
+    assert os.stat(old.path(RECORD, KEY)).st_mtime > 1

@@ -99,7 +99,7 @@ def test_a_digest_of_what_has_just_changed_is_not_remembered(tmp_path, cache):
     path.write_text("#!/bin/sh\necho 2\n")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert toolchain.identify(str(path), {}, cache) != before
-    assert not list((tmp_path / "cache").rglob("tool-v2/*/*"))
+    assert not list((tmp_path / "cache").rglob("memo-*/*/*"))
 
 
 def test_other_content_of_the_same_size_and_date_is_noticed(tmp_path, cache, settled):
