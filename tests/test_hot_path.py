@@ -61,7 +61,6 @@ DIRECT = {
     "nvccache.store",
     "nvccache.commandline",
     "nvccache.toolkit",
-    "nvccache.records.depfile",
     "nvccache.records.differences",
     "nvccache.records.direct",
     "nvccache.files.filesystems",

@@ -103,8 +103,8 @@ def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
 def test_what_is_compressed_comes_back(cache):
     for content in (b"", CONTENT):
         digest = keys.digest_bytes(content)
-        assert publishing.decompress(publishing.as_stored(content, digest, True), digest) == content
-        assert publishing.decompress(publishing.as_stored(content + b"x", digest, True), digest) is None
+        assert store.decompress(store.as_stored(content, digest, True), digest) == content
+        assert store.decompress(store.as_stored(content + b"x", digest, True), digest) is None
 
 
 @pytest.mark.parametrize("size", [None, (1 << 30) + 1])
@@ -115,13 +115,13 @@ def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
     blocks = [frame.compress(bytes(1 << 20)) for _ in range((size or 1 << 20) >> 20)]
     content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
     stored = content + store.tail_of(DIGEST, content)
-    assert publishing.decompress(stored, DIGEST) is None
+    assert store.decompress(stored, DIGEST) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"no frame", publishing.as_stored(CONTENT, DIGEST, True)[:-1]])
+@pytest.mark.parametrize("content", [b"", b"no frame", store.as_stored(CONTENT, DIGEST, True)[:-1]])
 def test_what_is_not_compressed_raises(content):
     with pytest.raises(ValueError):
-        publishing.decompress(content, DIGEST)
+        store.decompress(content, DIGEST)
 
 
 WRITER = """
