@@ -132,7 +132,7 @@ def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Mo
         moved.fail(error)
         moved.left = len(items)
         return moved
-    # A bundle may lack what is here, also where there is one.
+    # A record may lack what is here, also where there is one.
     missing = [item for item in items if transfer.is_promise(item) or envelope.name_of(*item) not in there]
     moved.present = len(items) - len(missing)
     if dry_run:

@@ -73,7 +73,7 @@ class DryRun:
 
         is_private = directory.is_private(request.config.dir)
         found = record.find(self._front, self._cache, now, ask) if is_private else None
-        if not found:
+        if not found or not found.result.is_made_here:
             return None
         try:
             self.said = keys.reveal(found.result.facts, self._secret).replace(_SCRATCH, self._path)

@@ -6,7 +6,7 @@ arguments that nvcc would give it, up to where it starts the compiler (observer/
 stage is treated as that command, which is in its key.
 
     known       by this rehearsal, or one before with the same arguments in the same directory, behind which
-                nothing has changed that it was observed to read, look for or ask for (a manifest)
+                nothing has changed that it was observed to read, look for or ask for (a record)
     checked     in each run of the stage: where the wrapper becomes anything else the call begins again
     unknown     what cannot be rehearsed is treated as a program that may do anything: by the bytes of what it
                 reads, with the object in its place (object_place.py)

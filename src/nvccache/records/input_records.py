@@ -239,7 +239,7 @@ def joined(one: InputRecord, other: InputRecord) -> InputRecord:
 
 
 def add_files(input_record: InputRecord, paths: Iterable[str]) -> None:
-    """Have further files compared by their signatures, which `manifest.take_signatures` takes."""
+    """Have further files compared by their signatures, which `record.take_signatures` takes."""
     for path in paths:
         if path not in input_record.files:
             input_record.files.append(path)

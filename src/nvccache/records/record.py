@@ -46,6 +46,7 @@ _RESULT = sections.Schema(
     ("listed", sections.PAIRS),
     ("stages", sections.STRINGS),
     ("basis", sections.STRINGS),
+    ("is_made_here", sections.FLAG),
 )
 
 
@@ -56,6 +57,7 @@ class Result:
         "basis",
         "cpu",
         "facts",
+        "is_made_here",
         "listed",
         "outputs",
         "seconds",
@@ -284,7 +286,10 @@ def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
     found = sections.unpack_all(_KIND, record)
     if len(found) % 3 or len(found) > 3 * _MOST_OF_REMOTE:
         raise ValueError("a record is cut short")
-    return [(key.decode("ascii"), read, made) for key, read, made in zip(*[iter(found)] * 3, strict=True)]
+    parts = [(key.decode("ascii"), read, made) for key, read, made in zip(*[iter(found)] * 3, strict=True)]
+    if not all(len(key) == keys.LENGTH and key.isalnum() for key, _, _ in parts):
+        raise ValueError("a pair under a name that is no key")
+    return parts
 
 
 def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
@@ -327,5 +332,5 @@ def _decoded(made: bytes, relocation: Relocation | None = None) -> Result:
 def _portable(made: bytes) -> bytes:
     """Raises ValueError."""
     fields = _RESULT.sections_of(made)
-    fields["basis"] = b""
+    fields["basis"] = fields["is_made_here"] = b""
     return _RESULT.joined(fields)

@@ -3,7 +3,7 @@
 Whoever may write into the directory may have put links, FIFOs, devices or files of any size where ours
 belong. So every folder is opened from the one above it and no link is followed; a file is opened without
 waiting, and must be a regular one, of somebody who is trusted. Paths are relative to the directory, such as
-`stage-v6/ab/<key>`; the directory itself may be reached by a link, since its path is the user's.
+`record-v1/ab/<key>`; the directory itself may be reached by a link, since its path is the user's.
 
 The directory is ours if it has our CACHEDIR.TAG; one that is empty may be claimed. Knows nothing of what the
 files mean. Part of the hot path.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from scenarios.same_result.test_links import INTERNAL, compile_cached, identities, link
 from scenarios.support.edits import COMMENT, FRONT, check_edit, compare, compile_once, moved, put
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
-from workspaces import Workspace
+from workspaces import Counters, Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
@@ -179,6 +181,55 @@ def test_ids_in_two_directories(workspace: Workspace) -> None:
         compare(workspace, ("-c", "a.cu", *MODES["-dc"]), NVCCACHE_LOG=str(log))
         workspace.forget_calls()
     assert "once more" not in log.read_text()
+
+
+_AFTER_CICC = {"ptxas", "fatbinary", "host_compile"}
+# How widely what cicc makes is shared: a unit, and what runs for another `-o`, and in another directory.
+LADDER: dict[str, tuple[str, set[str], set[str]]] = {
+    "anywhere": ("__global__ void kernel(int *x) { *x = 1; }\n", set(), {"cudafe", "host_compile"}),
+    "placed": (EXTERNAL + HIDDEN, set(), FRONT | _AFTER_CICC),
+    "seeded": (HIDDEN, FRONT | _AFTER_CICC, FRONT | _AFTER_CICC),
+}
+
+
+@pytest.mark.parametrize("scope", LADDER)
+def test_a_result_is_shared_as_widely_as_its_id_allows(workspace: Workspace, scope: str) -> None:
+    """With each further result the earlier ones are still found, under keys of their own."""
+    if scope == "seeded" and cuda_release(workspace) < (13, 0):
+        pytest.skip("cudafe++ takes no seed")
+    text, for_output, for_directory = LADDER[scope]
+    top = workspace.directory
+    made = {}
+    for name, product, expected in (
+        ("one", "a.o", {*FRONT, *_AFTER_CICC}),
+        ("one", "b.o", for_output),
+        ("two", "a.o", for_directory),
+    ):
+        workspace.directory = top / name
+        put(workspace, {"a.cu": text})
+        line = ("-dc", "a.cu")
+        counters = _compiled(workspace, *line, "-o", product)
+        assert set(counters.compiled()) == expected, (name, product)
+        made[name, product] = (workspace.directory / product).read_bytes()
+        if scope != "seeded":  # nvcc's own id holds the id of a process
+            compare(workspace, line, product)
+            workspace.forget_calls()
+    for (name, product), content in made.items():
+        workspace.directory = top / name
+        assert _compiled(workspace, "-dc", "a.cu", "-o", product).compiled() == {}
+        assert (workspace.directory / product).read_bytes() == content
+    workspace.directory = top
+    ids = [identities(workspace, f"{name}/{product}") for name, product in made]
+    if scope == "seeded":
+        assert all(ids) and not any(one & other for one, other in itertools.combinations(ids, 2))
+        link(workspace, ["one/a.o", "one/b.o", "two/a.o"], ("-dc",))
+
+
+def _compiled(workspace: Workspace, *argv: str) -> Counters:
+    result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS))
+    assert result.status == 0, result.stderr
+    workspace.forget_calls()
+    return counters
 
 
 @pytest.mark.full
