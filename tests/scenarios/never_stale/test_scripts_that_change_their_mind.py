@@ -49,6 +49,7 @@ class Turn:
     output: str = "a.o"
     directory: str = "."
     does: str = ""  # a command that is run before it
+    opens: str = ":"  # what its caller does with descriptors
 
 
 def env(name: str, *values: str) -> tuple[Turn, ...]:
@@ -96,6 +97,7 @@ def python(text: str) -> str:
 
 
 ONE_TWO = env("SITE", "one", "two")
+OPEN = (Turn(opens="exec 9<&-"), Turn(opens="exec 9<a.cu"))
 F = file("f", "V=one\n", "V=two\n")
 CLOCK = "printf -v now '%(%s)T'; read -r due < {work}/due; test $now -ge $due && V=two"
 # Nothing changes but the time.
@@ -260,6 +262,14 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
         tuple(Turn(variables={"FILES": count}) for count in ("512", "600")),
     ),
     "whether the object is there": ("test -e a.o && V=two" + BECOMES, does("rm -f a.o", "touch a.o")),
+    "a descriptor": ("read -r V <&9 && V=two || V=one" + BECOMES, OPEN),
+    "a descriptor, and waits": ("read -r V <&9 && V=two || V=one" + WAITS, OPEN),
+    "a descriptor that goes away": ("test -e /dev/fd/9 && V=two" + BECOMES, OPEN[::-1]),
+    "bash: a descriptor that it does not read": (": <&9 && V=two || V=one" + BECOMES, OPEN[::-1]),
+    "python: a descriptor": (
+        python("try: v = str(os.fstat(9).st_size)\nexcept OSError: v = 'none'"),
+        OPEN,
+    ),
     # The time.
     "the clock": ("test $(date +%s) -ge $(cat {work}/due) && V=two" + BECOMES, PASSES),
     "bash: the clock of its own": (CLOCK + BECOMES, PASSES),
@@ -314,7 +324,12 @@ def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
         environ[name] = text.replace("{work}", str(bench.directory)).replace("{path}", bench.environ["PATH"])
     ours = [str(launcher_of_tree())] if cached else []
     argv = [*ours, bench.nvcc, *turn.before, *LINE, "a.cu", "-o", turn.output, *turn.after]
-    around = ["bash", "-c", 'umask ${MASK:-022}; ulimit -n ${FILES:-1000}; exec "$@"', "sh"]
+    around = [
+        "bash",
+        "-c",
+        f'umask ${{MASK:-022}}; ulimit -n ${{FILES:-1000}}; {turn.opens}; exec "$@"',
+        "sh",
+    ]
     done = subprocess.run([*around, *argv], cwd=cwd, env=environ, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     found = re.search(rb"value-(\w*)", (cwd / turn.output).read_bytes())
