@@ -328,8 +328,6 @@ def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set
         is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
         texts = _own_texts(process) if scripts_of(process) else []
         names = shell_text.variables_in(texts)
-        if shell_text.evaluates_arguments(texts):
-            names.add(environment.WHOLE)  # and not those that an argument names: it may be a secret
         return names | shell_text.variables_at_start(process.arguments, is_remote_command, environ)
     if kind in (UNKNOWN, INTERPRETER):
         texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]

@@ -49,7 +49,7 @@ class Turn:
     output: str = "a.o"
     directory: str = "."
     does: str = ""  # a command that is run before it
-    opens: str = ":"  # what its caller does with descriptors
+    caller: str = ":"  # what its caller does in the shell that starts it
 
 
 def env(name: str, *values: str) -> tuple[Turn, ...]:
@@ -97,7 +97,8 @@ def python(text: str) -> str:
 
 
 ONE_TWO = env("SITE", "one", "two")
-OPEN = (Turn(opens="exec 9<&-"), Turn(opens="exec 9<a.cu"))
+WORDS = tuple(Turn(caller=f'set -- env _={word} "$@"') for word in ("/a", "/b/cc"))
+OPEN = (Turn(caller="exec 9<&-"), Turn(caller="exec 9<a.cu"))
 F = file("f", "V=one\n", "V=two\n")
 CLOCK = "printf -v now '%(%s)T'; read -r due < {work}/due; test $now -ge $due && V=two"
 # Nothing changes but the time.
@@ -122,6 +123,13 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "env": ("V=$(env | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "export": ("V=$(export -p | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "a variable of make": ("V=$MAKELEVEL" + BECOMES, env("MAKELEVEL", "1", "2")),
+    "the word before": ("V=v${#_}" + BECOMES, WORDS),
+    "bash: the directory it came from": ("V=$(basename ~-)" + BECOMES, env("OLDPWD", "/usr", "/var")),
+    "bash: a name of a name": (
+        "V=$((n + 0))" + BECOMES,
+        tuple(Turn(variables={"n": "m", "m": each}) for each in "57"),
+    ),
+    "a quoted name of a command": ("V=$('set' | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "the directory before": ("V=$(basename $OLDPWD)" + BECOMES, env("OLDPWD", "/usr", "/var")),
     "where temporary files lie": (
         'V=$(basename "$TMPDIR")' + BECOMES,
@@ -265,7 +273,10 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "a descriptor": ("{ read -r V <&9; } 2>/dev/null && V=two || V=one" + BECOMES, OPEN),
     "a descriptor, and waits": ("{ read -r V <&9; } 2>/dev/null && V=two || V=one" + WAITS, OPEN),
     "a descriptor that goes away": ("test -e /dev/fd/9 && V=two" + BECOMES, OPEN[::-1]),
-    "bash: a descriptor that it does not read": ("{ : <&9; } 2>/dev/null && V=two || V=one" + BECOMES, OPEN[::-1]),
+    "bash: a descriptor that it does not read": (
+        "{ : <&9; } 2>/dev/null && V=two || V=one" + BECOMES,
+        OPEN[::-1],
+    ),
     "python: a descriptor": (
         python("try: v = str(os.fstat(9).st_size)\nexcept OSError: v = 'none'"),
         OPEN,
@@ -327,7 +338,7 @@ def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
     around = [
         "bash",
         "-c",
-        f'umask ${{MASK:-022}}; ulimit -n ${{FILES:-1000}}; {turn.opens}; exec "$@"',
+        f'umask ${{MASK:-022}}; ulimit -n ${{FILES:-1000}}; {turn.caller}; exec "$@"',
         "sh",
     ]
     done = subprocess.run([*around, *argv], cwd=cwd, env=environ, capture_output=True, check=False)
@@ -392,6 +403,22 @@ def test_what_is_another_each_time_is_so_behind_nvccache(bench: Workspace, what:
     first, text = EACH_TIME[what]
     set_up(bench, text if "import" in text else text + BECOMES, first)
     assert len({value(bench, Turn(), cached=True) for _ in range(4)}) == 4
+
+
+PRELOADED = {
+    "its length": ("#!/bin/bash", "V=v${#LD_PRELOAD}"),
+    "whether it is set": ("#!/bin/sh", "V=${LD_PRELOAD:+set}"),
+    "by the kernel": ("#!/bin/sh", "V=v$(tr '\\0' '\\n' </proc/self/environ | grep -c ^LD_P)"),
+    "python": ("#!{python}", python("v = 'v%d' % len(os.environ.get('LD_PRELOAD', ''))")),
+}
+
+
+@pytest.mark.by_default("its length")
+@pytest.mark.parametrize("what", PRELOADED)
+def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(bench: Workspace, what: str) -> None:
+    first, text = PRELOADED[what]
+    set_up(bench, text if "import" in text else text + BECOMES, first)
+    assert value(bench, Turn(), cached=True) == value(bench, Turn(), cached=False)
 
 
 SAYS = {
