@@ -88,7 +88,7 @@ OF_OTHERS = frozenset(
     )
 )
 OWN = ("NVCCACHE_", "_NVCCACHE_")
-_GIVEN_BY_US = ("_", "TMPDIR")
+_GIVEN_BY_US = ("TMPDIR",)
 
 
 def asks_for_colours(argv: Iterable[str]) -> bool:

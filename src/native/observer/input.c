@@ -1,33 +1,35 @@
-/* Reading what a process was handed down: its standard input, and descriptors that were open when it was started.
-   What comes from there is in no file. */
+/* What a process was handed down: its standard input, and descriptors that were open when it was started. What comes
+   from there is in no file, and what is closed now may be open the next time. */
 
 #include "observer.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 
 #define FIRST 3  /* beside the standard input: the standard outputs are the caller's own business */
 #define LAST 19
-#define NOTHING makedev(1, 3)  /* /dev/null */
 
 static struct {
+    int number;
     dev_t device;
     ino_t inode;
     char is_told;
 } given[LAST - FIRST + 2];
 static unsigned count_of_given;
 static volatile int untold;
+static int probed;  /* as of_caller says: it was asked whether this descriptor is open */
 
 static void note(int descriptor)
 {
     struct stat status;
 
-    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0 || S_ISDIR(status.st_mode)
-        || (descriptor && S_ISCHR(status.st_mode) && status.st_rdev == NOTHING))
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
         return;
+    given[count_of_given].number = descriptor;
     given[count_of_given].device = status.st_dev;
     given[count_of_given++].inode = status.st_ino;
     untold++;
@@ -55,18 +57,77 @@ void observer_reads(const struct stat *status)
         }
 }
 
+/* Record that a descriptor was there to be used, or, if the number is negative, that it was not. */
+static void used(int number)
+{
+    unsigned at;
+
+    if (number < 0)
+        ADD_WORD('i', "", 0, 0, -number);
+    for (at = 0; number > 0 && at < count_of_given; at++)
+        if (given[at].number == number)
+            ADD_WORD('i', "", (long)given[at].device, (long)given[at].inode, number);
+}
+
+/* The number of a descriptor that was handed down, minus that of one that is not open, and 0 of others. */
+static int of_caller(int descriptor)
+{
+    struct stat status;
+    unsigned at;
+
+    if (descriptor < FIRST)
+        return 0;
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
+        return -descriptor;
+    for (at = 0; at < count_of_given; at++)
+        if (given[at].number == descriptor && status.st_ino == given[at].inode && status.st_dev == given[at].device) {
+            observer_takes_input(&status);
+            return descriptor;
+        }
+    return 0;
+}
+
+void observer_uses(int descriptor)
+{
+    int kept = errno;
+
+    used(of_caller(descriptor));
+    errno = kept;
+}
+
+/* Shells ask whether a number is open before they take it for something else or close it, which tells them nothing. */
+static void probes(int descriptor)
+{
+    int kept = errno, number = of_caller(descriptor), before = __atomic_exchange_n(&probed, number, __ATOMIC_RELAXED);
+
+    if (before != number)
+        used(before);
+    errno = kept;
+}
+
+static void takes(int descriptor)
+{
+    int is_open = descriptor, is_closed = -descriptor;
+
+    if (!__atomic_compare_exchange_n(&probed, &is_open, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        __atomic_compare_exchange_n(&probed, &is_closed, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 /* Of any descriptor, which may be a copy. */
 static void reads(int descriptor)
 {
     struct stat status;
 
-    if (untold && raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0)
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
+        observer_uses(descriptor);
+    else if (untold)
         observer_reads(&status);
 }
 
 /* The functions of streams read past these wrappers, but a stream has a buffer once it has been read. */
 void observer_streams(void)
 {
+    probes(0);
     if (untold && stdin && __fbufsize(stdin) > 0)
         reads(fileno(stdin));
 }
@@ -93,6 +154,40 @@ FILE *fdopen(int descriptor, const char *mode)
         return real arguments; \
     }
 
+#define USE(type, name, parameters, arguments, does) \
+    type name parameters \
+    { \
+        REAL(name, -1) \
+        does; \
+        return real arguments; \
+    }
+
+USE(int, dup, (int from), (from), observer_uses(from))
+USE(int, dup2, (int from, int to), (from, to), observer_uses(from); takes(to))
+USE(int, dup3, (int from, int to, int flags), (from, to, flags), observer_uses(from); takes(to))
+USE(int, close, (int descriptor), (descriptor), takes(descriptor))
+USE(ssize_t, write, (int to, const void *text, size_t size), (to, text, size), observer_uses(to))
+USE(off_t, lseek, (int in, off_t place, int whence), (in, place, whence), observer_uses(in))
+USE(off64_t, lseek64, (int in, off64_t place, int whence), (in, place, whence), observer_uses(in))
+USE(int, flock, (int of, int how), (of, how), observer_uses(of))
+
+#define FCNTL(name) \
+    int name(int descriptor, int what, ...) \
+    { \
+        va_list list; \
+        REAL(name, -1) \
+        va_start(list, what); \
+        void *more = va_arg(list, void *); \
+        va_end(list); \
+        if (what == F_GETFD || what == F_DUPFD || what == F_DUPFD_CLOEXEC) \
+            probes(descriptor); \
+        else if (what != F_SETFD) \
+            observer_uses(descriptor); \
+        return real(descriptor, what, more); \
+    }
+
+FCNTL(fcntl)
+FCNTL(fcntl64)
 READ(ssize_t, read, (int from, void *room, size_t size), (from, room, size), from)
 READ(ssize_t, __read, (int from, void *room, size_t size), (from, room, size), from)
 READ(ssize_t, __read_chk, (int from, void *room, size_t size, size_t real_size), (from, room, size, real_size), from)

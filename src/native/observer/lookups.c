@@ -26,10 +26,14 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
 {
     int kept = errno;
 
+    if (result && kept == EFAULT)
+        return;
+    if (path && *path)
+        ADD_AT(kind, directory, path, result ? kept : 0, result ? 0 : (long)mode);
+    else
+        observer_uses(directory);
     if (!result && (!path || !*path))
         observer_told_status(mode, device, inode);
-    else if (path && (!result || kept != EFAULT) && *path)
-        ADD_AT(kind, directory, path, result ? kept : 0, result ? 0 : (long)mode);
     errno = kept;
 }
 

@@ -8,7 +8,7 @@
    process.c    start and end of a process, its arguments and what is loaded
    files.c      opening, making and changing files
    lookups.c    asking about names
-   input.c      reading the standard input and other descriptors that were handed down
+   input.c      using the standard input and other descriptors that were handed down
    programs.c   starting other programs
    questions.c  asking for variables, the clock, the machine
    rehearsal.c  running a wrapper no further than to the compiler that it starts
@@ -29,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 6
+#define LOG_VERSION 7
 
 #pragma GCC visibility push(hidden)
 
@@ -92,6 +92,7 @@ void observer_loads(void);                /* the program is about to load someth
 void observer_new_objects(void);          /* record what is loaded if it has loaded something */
 void observer_note_inputs(void);          /* at the start of a process */
 void observer_reads(const struct stat *status); /* something is read that may have been handed down */
+void observer_uses(int descriptor);       /* whatever the use, also if it fails */
 void observer_told_status(mode_t mode, dev_t device, ino_t inode); /* of a descriptor */
 void observer_streams(void);              /* record what was read by the functions of streams */
 void observer_opened(const char *path);   /* for the phase */

@@ -87,11 +87,12 @@ QUESTION(pid_t, getpid, (void), (), 0)
 QUESTION(ssize_t, getrandom, (void *room, size_t size, unsigned flags), (room, size, flags), 0)
 QUESTION(int, getentropy, (void *room, size_t size), (room, size), 0)
 
-/* Of rehearsals of nvcc alone: whether a stream is a terminal, told by its inode. A shell asks this of its script. */
+/* Of rehearsals of nvcc: whether a stream is a terminal, told by its inode. A shell asks this of its script. */
 static void asked_for_terminal(int descriptor)
 {
     struct stat status;
 
+    observer_uses(descriptor);
     if (observer_rehearses == OF_NVCC && raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0)
         asked("isatty", (long)status.st_ino);
 }

@@ -129,6 +129,14 @@ def looks_at_its_memory(process: Process, kind: str) -> bool:
     return is_grep and not any("proc/" in word for word in (f"{process.directory}/", *process.arguments[1:]))
 
 
+def heeds_descriptors(process: Process, kind: str) -> bool:
+    """Whether it may matter to a process which descriptors its caller has open, beyond what it reads there.
+
+    Compilers look for a jobserver, and xargs for what it should not hand on.
+    """
+    return kind not in (HOST, EDG, DEVICE) and os.path.basename(process.program) != "xargs"
+
+
 def asks_for_caller(kind: str, scripts: Iterable[bytes]) -> bool:
     """Whether a process may see users, limits and the like, which the C library is not asked for by name."""
     if kind == SHELL:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _SETS = (
     *("absent", "executable", "links", "resolved", "listed", "written", "appended", "removed"),
-    *("variables", "questions", "sought", "inputs", "statuses", "attributes", "permissions"),
+    *("variables", "questions", "sought", "inputs", "used", "statuses", "attributes", "permissions"),
 )
 
 
@@ -70,6 +70,7 @@ class Process:
     loaded: dict[str, Signature] = field(default_factory=dict)  # the program itself, too
     sought: set[str] = field(default_factory=set)  # libraries asked for by name
     inputs: set[tuple[int, int]] = field(default_factory=set)  # handed down, and read: device, inode
+    used: set[tuple[int, int]] = field(default_factory=set)  # in another way; zeros where it was not open
     statuses: set[tuple[int, int]] = field(default_factory=set)  # asked of what is open: device, inode
     attributes: set[str] = field(default_factory=set)  # asked for extended attributes
     permissions: set[str] = field(default_factory=set)  # asked whether they can be read or written

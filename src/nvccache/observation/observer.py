@@ -10,7 +10,7 @@ import os
 import re
 import struct
 
-from nvccache.files import keys, signatures
+from nvccache.files import elf, keys, signatures
 from nvccache.machine import process
 from nvccache.observation.observer_log import LINK
 
@@ -26,6 +26,9 @@ _LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c, and what th
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
+# To set it anew, or to take it away, tells a script nothing.
+_ASKS_FOR_US = re.compile(rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ")
+_LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
 
 
@@ -57,6 +60,16 @@ def _reports(directory: str) -> bool:
         watched = os.path.join(folder, "watched")
         done = process.run(_TRIED, arm(watched, {}))
         return not done.stderr and os.path.getsize(log_in(watched)) > 0
+
+
+def is_looked_for(program: str) -> bool:
+    """Whether a program is a script by whose text it may do something else where it is observed."""
+    try:
+        with open(program, "rb") as stream:
+            text = stream.read(len(elf.MAGIC))
+            return text != elf.MAGIC and bool(_ASKS_FOR_US.search(text + stream.read(_LARGEST_SCRIPT)))
+    except OSError:
+        return False
 
 
 def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-VERSION = 6  # LOG_VERSION in observer/observer.h
+VERSION = 7  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 # How many numbers each kind of record has.
 _COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys("CAgSuwxz!", (0,)),
     **dict.fromkeys("QedlrDXpfnkv", (1,)),
-    **dict.fromkeys("Bsahyit", (2,)),
+    **dict.fromkeys("Bsahyt", (2,)),
+    "i": (2, 3),
     "E": (5,),
     "m": (6,),
     "o": (2, 8),
@@ -187,7 +188,8 @@ class _Reader:
         elif kind == "y":
             process.questions.add((text, numbers[0], numbers[1]))
         elif kind == "i":
-            process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
+            seen = process.inputs if len(numbers) == 2 else process.used
+            seen.add((numbers[0], numbers[1] & _MOST_INODES))
         elif kind == "E":
             process.given = Given(numbers[0], numbers[1], tuple(numbers[2:]))
         elif kind == "A":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NO_FILES = (stat.S_ISREG, stat.S_ISCHR, stat.S_ISBLK)
 _HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c
+_CLOSED = {(0, 0): "a descriptor that its caller has not opened"}
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
@@ -47,6 +48,7 @@ _SELF = r"/proc/(?:self|thread-self)"
 _OF_PROCESS = (
     rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/(?!(?:task/\d+/)?(?:cwd|root)/).*)?"
 )
+_DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
 _OTHER_PROCESS = r"/proc/\d+(?:/.*)?"
 _IN_ALL = r"/proc/filesystems|/proc/sys/vm/overcommit_memory"
 # What they do themselves; for limits and users they ask as well (machine_facts.CALLER).
@@ -76,6 +78,10 @@ def object_to(process: Process, kind: str) -> None:
     from_caller = handed_down() if process.inputs else {}
     for read in process.inputs.intersection(from_caller):
         raise UnreadableError(f"`{program}` reads {from_caller[read]}")
+    if known_programs.heeds_descriptors(process, kind):
+        for used in process.used.intersection(at_hand := _open_for_caller() | _CLOSED):
+            raise UnreadableError(f"`{program}` uses {at_hand[used]}")
+    _object_to_names_of_descriptors(process, kind)
     asked = known_programs.clock_of(process, kind)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
@@ -103,6 +109,28 @@ def object_to(process: Process, kind: str) -> None:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
 
+def _object_to_names_of_descriptors(process: Process, kind: str) -> None:
+    """Raise UnreadableError where a process looks which descriptors its caller has open, by their names.
+
+    Programs that are about to close all of them list them first, without having been told to.
+    """
+    is_told = kind in (SHELL, UTILITY) or any(re.search(_DESCRIPTORS, word) for word in process.arguments)
+    for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed if is_told else ()):
+        raise UnreadableError(f"`{os.path.basename(process.program)}` lists `{path}`")
+    looked = {*process.absent, *process.found, *process.links, *process.resolved, *process.permissions}
+    for match in filter(None, map(re.compile(rf"{_DESCRIPTORS}/+(\d+).*").fullmatch, looked)):
+        path, number = match[0], int(match[1])
+        if number > 2 and (path in process.absent or _is_handed_on(number)):
+            raise UnreadableError(f"`{os.path.basename(process.program)}` looks at `{path}`")
+
+
+def _is_handed_on(descriptor: int) -> bool:
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:
+        return False
+
+
 def tells_of_all(path: str) -> bool:
     """Whether a name says the same to all processes; raises UnreadableError if it is about another one."""
     if not path.startswith(OF_KERNEL):
@@ -119,16 +147,18 @@ def handed_down() -> dict[tuple[int, int], str]:
 
     Not those from which nothing comes.
     """
-    nothing = os.stat(os.devnull).st_rdev
+    nothing = os.stat(os.devnull)
+    return {
+        shown: name for shown, name in _open_for_caller().items() if shown != (nothing.st_dev, nothing.st_ino)
+    }
+
+
+def _open_for_caller() -> dict[tuple[int, int], str]:
     found = {}
-    for descriptor in reversed(_HANDED_DOWN):
-        try:
-            status, is_handed_on = os.fstat(descriptor), os.get_inheritable(descriptor)
-        except OSError:
-            continue
-        if is_handed_on and status.st_rdev != nothing:
-            name = f"descriptor {descriptor}, which its caller opened" if descriptor else "its standard input"
-            found[status.st_dev, status.st_ino] = name
+    for descriptor in filter(_is_handed_on, reversed(_HANDED_DOWN)):
+        status = os.fstat(descriptor)
+        name = f"descriptor {descriptor}, which its caller opened" if descriptor else "its standard input"
+        found[status.st_dev, status.st_ino] = name
     return found
 
 
@@ -298,8 +328,6 @@ def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set
         is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
         texts = _own_texts(process) if scripts_of(process) else []
         names = shell_text.variables_in(texts)
-        if shell_text.evaluates_arguments(texts):
-            names.add(environment.WHOLE)  # and not those that an argument names: it may be a secret
         return names | shell_text.variables_at_start(process.arguments, is_remote_command, environ)
     if kind in (UNKNOWN, INTERPRETER):
         texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]

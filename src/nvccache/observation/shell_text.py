@@ -24,18 +24,21 @@ _MADE_UP = (
     rb"|\balias\b|\b(?:mapfile|readarray)\b[^\n]*[ \t]-\w*C"
     rb"|\btrap\b[\"']?[ \t]+(?:--[ \t]+)?"
     rb"(?!(?:'[^']*'|\"[^\"$`\\]*\"|[\w.:/=+,-]+)(?:[\s;&|)}]|$))"
+    # A command that is not written out.
+    rb"|(?:^|[;&|({`!]|\b(?:then|do|else|elif|if|while|until|time|builtin|command)\b)[ \t]*"
+    rb"(?:\w+\$|\$\w+\$|\$\{\w[^}\s]*\}[\w$])[^\s/]*(?:\s|$)"
+    rb"|(?:^|[;&|{!]|\b(?:then|do|else|elif|if|while|until)\b)[ \t]*(?:\$\(|`)(?![^\n]*[)`]/)|\$'[^'\n]*\\"
+    # Where words are arithmetic, values of variables are names of others; not in `(( $# ))`.
+    rb"|\(\((?![ \t]*\$#[ \t]*(?:[<>=!]=?[ \t]*\d+[ \t]*)?\)\))|\$\[|\blet\b|\w\[[^\]\n]*[^\]@*\d\n]"
+    rb"|\[\[[^\n]*[ \t]-(?:eq|ne|l[te]|g[te])\b|(?:\[|\btest)[ \t](?:[^\n]*[ \t])?-v\b|\$\{\w+:[^-=+?}]"
 )
+_QUOTES = rb"[\"'\\]"  # which may stand within the name of a command
 # Known to a shell since it began: asking anew makes no call.
 _ANEW = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 # What may say something of the arguments, but for lines that become another program with all of them.
 _ARGUMENTS = rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
 # What follows the first letter of a name is like any other text: to tell it apart took exponential time.
 _HANDED_ON = rb'(?m)^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$'
-# Where words are arithmetic, whose names are looked up; not in `(( $# ))`.
-_EVALUATED = (
-    rb"\(\((?![ \t]*\$#[ \t]*(?:[<>=!]=?[ \t]*\d+[ \t]*)?\)\))|\$\[|\blet\b|\w\[[^\]\n]*[^\]@*\d\n]"
-    rb"|\[\[[^\n]*[ \t]-(?:eq|ne|l[te]|g[te])\b|[ \t]-v\b|\$\{\w+:[^-=+?}]"
-)
 _MOST_NAMES = 3000
 # What shells heed without a script that says so.
 OF_SHELLS = (
@@ -43,18 +46,23 @@ OF_SHELLS = (
     "BASH_COMPAT",
     "BASH_ENV",
     "BASH_FUNC_*",
+    "BASH_LOADABLES_PATH",
     "BASH_XTRACEFD",
     "CDPATH",
     "ENV",
     "FUNCNEST",
     "GLOBIGNORE",
+    "GLOBSORT",
     "POSIXLY_CORRECT",
+    "PS3",
     "PS4",
     "SHELLOPTS",
+    "TIMEFORMAT",
     "TMOUT",
 )
 # What stands for the home directory, or is abbreviated by it, in a script that does not name HOME.
 _HOME = rb"~|\b(?:cd|dirs|popd|pushd)\b"
+_OLD_DIRECTORY = rb"~-|\bcd[ \t]+(?:-\w+[ \t]+)*-(?!\w)"
 _WITHOUT_HOME = frozenset("cefhuvx")  # letters of options that have no shell read files of the user's
 _OF_REMOTE_COMMANDS = (
     "SSH_CLIENT",
@@ -63,8 +71,8 @@ _OF_REMOTE_COMMANDS = (
 _EXPANDED = ("BASH_ENV", "ENV")
 _OF_OTHERS = (
     rb"(?<!\w)(?:"
-    + b"|".join(sorted(name.encode() for name in environment.OF_OTHERS if not environment.is_hidden(name)))
-    + b")"
+    + b"|".join(sorted(name.encode() for name in environment.OF_OTHERS - {"_", "TMPDIR"}))
+    + rb")|(?<=[\"'{])_(?=[\"'}])"
 )
 _LONG_OPTIONS = frozenset(
     (
@@ -115,12 +123,13 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
     """The variables that these texts may depend on; environment.WHOLE among them if that is not known."""
     text = b"\n".join(texts).replace(b"\\\n", b"")
     names = {name.decode() for name in re.findall(_NAME, text)}
-    if not text or re.search(_MADE_UP, text) or len(names) > _MOST_NAMES:
-        return {environment.WHOLE} | {
-            name for name in names if environment.is_ignored(name) and not environment.is_hidden(name)
-        }
-    of_shells = {*OF_SHELLS, "HOME"} if re.search(_HOME, text) else {*OF_SHELLS}
-    return {name for name in names if not environment.is_hidden(name)} | of_shells
+    bare = re.sub(_QUOTES, b"", text)
+    if re.search(_OLD_DIRECTORY, bare):
+        names.add("OLDPWD")
+    names = {name for name in names if not environment.is_hidden(name)}
+    if not text or re.search(_MADE_UP, text) or re.search(_MADE_UP, bare) or len(names) > _MOST_NAMES:
+        return {environment.WHOLE, *filter(environment.is_ignored, names)}
+    return names.union(OF_SHELLS, ("HOME",) if re.search(_HOME, text) else ())
 
 
 def variables_at_start(
@@ -154,12 +163,6 @@ def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
 def heeds_arguments(texts: Iterable[bytes]) -> bool:
     """Whether texts may do more with the arguments of a script than start another program with them."""
     return any(re.search(_ARGUMENTS, re.sub(_HANDED_ON, b"", text)) for text in texts)
-
-
-def evaluates_arguments(texts: Iterable[bytes]) -> bool:
-    """Whether texts may take a part of an argument for the name of a variable: in arithmetic, or by -v."""
-    known = list(texts)
-    return heeds_arguments(known) and any(re.search(_EVALUATED, text) for text in known)
 
 
 def asks_anew(texts: Iterable[bytes]) -> str:

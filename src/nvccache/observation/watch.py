@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nvccache.observation.observer_log import Observation
 
 
+_LOOKED_FOR = f"its text asks for `{observer.VARIABLE}`"
 LONGEST_REHEARSAL = 10  # seconds
 
 
@@ -62,14 +63,15 @@ class Watch:
         on_terminal: bool = False,
     ) -> tuple[Completed, Log]:
         """Run a tool to its end; raises OSError when it cannot be started."""
-        if self.is_blind:
+        program = toolchain.resolve(argv[0], environ.get("PATH", ""))
+        if self.is_blind or observer.is_looked_for(program):
             completed = process.run(argv, environ, handle=handle, on_terminal=on_terminal)
-            return completed, Log("", argv[0], self.why_not)
+            return completed, Log("", argv[0], self.why_not or _LOOKED_FOR)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
         completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
         completed.stderr = observer.without_loader_messages(completed.stderr, directory)
-        return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")))
+        return completed, Log(directory, program)
 
     def _end(self, handle: Handle) -> None:
         handle.end()
@@ -79,6 +81,9 @@ class Watch:
         self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool, of_nvcc: bool = False
     ) -> tuple[Completed, Log]:
         """What a wrapper says and does up to where it starts a compiler, or nvcc; raises OSError."""
+        program = toolchain.resolve(argv[0], environ.get("PATH", ""))
+        if observer.is_looked_for(program):
+            return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _LOOKED_FOR)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = observer.arm(directory, environ)
         observer.rehearse(directory, process_checks.handed_down(), of_nvcc)
@@ -93,4 +98,4 @@ class Watch:
             limit.cancel()
             limit.join()  # or it would end what runs next
         why_not = f"it took more than {LONGEST_REHEARSAL} s" if handle.is_ended else ""
-        return completed, Log(directory, toolchain.resolve(argv[0], environ.get("PATH", "")), why_not)
+        return completed, Log(directory, program, why_not)

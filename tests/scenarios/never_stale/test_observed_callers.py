@@ -176,22 +176,54 @@ def test_descriptors_that_are_handed_down(bench: Workspace, how: str) -> None:
 
 
 SHOWING = '#!/bin/bash\nx=$({show}); exec {gxx} "-DVALUE=${x//[^0-9]/}" "$@"\n'
+CLOSED_OPEN = ("exec 9<&-", "exec 9<a.cu")
 STATES = {  # what a wrapper looks at, and what is run before the call, once this and once that
     "the number of open files": ("ulimit -n", "ulimit -Sn 900", "ulimit -Sn 800"),
     "the umask": ("umask", "umask 22", "umask 27"),
     "how nice it is": ("nice", "renice -n 2 $$ >/dev/null", "renice -n 3 $$ >/dev/null"),
     "what standard input is": ("[ -p /dev/stdin ] && echo 1 || echo 2", "exec </dev/null", "exec < <(:)"),
+    "a descriptor, by its name": ("[ -e /dev/fd/9 ] && echo 1 || echo 2", *CLOSED_OPEN),
+    "a descriptor that goes away": ("[ -e /dev/fd/9 ] && echo 1 || echo 2", *CLOSED_OPEN[::-1]),
+    "a descriptor, read if it is there": ("read -r x <&9 && echo 1 || echo 2", *CLOSED_OPEN),
+    "a descriptor, read by number": ("read -r -u 9 x && echo 1 || echo 2", *CLOSED_OPEN),
+    "a descriptor, copied": ("exec 3<&9 && echo 1 || echo 2", *CLOSED_OPEN),
+    "a copy of a descriptor that goes away": ("exec 3<&9 && echo 1 || echo 2", *CLOSED_OPEN[::-1]),
+    "an empty descriptor that goes away": (": <&9 && echo 1 || echo 2", "exec 9</dev/null", "exec 9<&-"),
+    "a descriptor, under another number": ("exec {x}<&9 && echo 1 || echo 2", *CLOSED_OPEN),
+    "a descriptor that it writes to": ("echo x >&9 && echo 1 || echo 2", "exec 9<&-", "exec 9>>log"),
+    "a descriptor, read by cat": ("cat <&9 >x && echo 1 || echo 2", *CLOSED_OPEN),
+    "a terminal": ("[ -t 9 ] && echo 1 || echo 2", "exec 9<&-", "exec 9</dev/ptmx"),
+    "a terminal that goes away": ("[ -t 9 ] && echo 1 || echo 2", "exec 9</dev/ptmx", "exec 9<&-"),
+    "all descriptors": ("ls /proc/self/fd | grep -c 9", *CLOSED_OPEN),
+    "all descriptors, by a pattern": ("echo /dev/fd/* | grep -c 9", *CLOSED_OPEN),
+    "all descriptors, by find": ("find /proc/self/fd -name 9 | grep -c 9", *CLOSED_OPEN),
+    "a descriptor, by a shell for scripts": ("sh -c ': <&9' && echo 1 || echo 2", *CLOSED_OPEN),
+    "a descriptor, by Python": (
+        "{python} -c 'import os; os.fstat(9)' && echo 1 || echo 2",
+        *CLOSED_OPEN,
+    ),
+    "a descriptor, copied by Python": (
+        "{python} -c 'import os; os.dup(9)' && echo 1 || echo 2",
+        *CLOSED_OPEN,
+    ),
     "groups": ("id -G", "", ""),
     "processors": ("nproc", "taskset -cp 0 $$ >/dev/null", "taskset -cp 0,1 $$ >/dev/null"),
     "the name of the machine": ("uname -n", "hostname a1", "hostname a2"),
 }
 
 
-@pytest.mark.by_default("the umask", "what standard input is", "groups", "the name of the machine")
+@pytest.mark.by_default(
+    "the umask",
+    "what standard input is",
+    "a descriptor, read if it is there",
+    "a terminal that goes away",
+    "groups",
+    "the name of the machine",
+)
 @pytest.mark.parametrize("what", STATES)
 def test_what_a_wrapper_sees_of_the_caller(bench: Workspace, what: str) -> None:
     show, *states = STATES[what]
-    path = wrapper(bench, SHOWING.replace("{show}", show))
+    path = wrapper(bench, SHOWING.replace("{show}", show.replace("{python}", sys.executable)))
     made = []
     for state in states:
         before = (str(shutil.which("bash")), "-c", f'{state}\nexec "$@"', "bash")

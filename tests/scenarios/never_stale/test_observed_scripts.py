@@ -93,6 +93,12 @@ TOLD = {
     "options of make": told(
         "case $MAKEFLAGS in *V=1*) value=1;; *) value=0;; esac", {"MAKEFLAGS": " -- V=1"}
     ),
+    "the word before it": told("value=${#_}", {"_": "/b/cc"}, {"_": "/a"}),
+    "the directory before it": told(
+        "case ~- in */two) value=2 ;; *) value=1 ;; esac", {"OLDPWD": "{work}/two"}, {"OLDPWD": "{work}/one"}
+    ),
+    "a name of a name": told("value=$((n + 0))", {"n": "m", "m": "7"}, {"n": "m", "m": "5"}),
+    "a quoted name of a command": told("value=$('set' | grep -c INE=)", MINE),
     "where temporary files were": told(". $TMP/first", {"TMP": "{work}/two"}, {"TMP": "{work}/one"}),
     "what BASH_ENV expands to": told(
         ":",
@@ -105,13 +111,28 @@ TOLD = {
 }
 
 
+@pytest.mark.parametrize("text", ["value=${#LD_PRELOAD}", "[ -v LD_PRELOAD ] && value=1 || value=2"])
+def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(bench: Workspace, text: str) -> None:
+    bench.write("a.cu", SOURCE)
+    script(f"{text}\n{VALUE}", first=BASH)(bench)
+    line = ("-ptx", "a.cu", "-o", "a.ptx", "-ccbin", bench.directory / "wrapper")
+    made = []
+    for run in (bench.plain, bench.cached, bench.cached):
+        assert run(*line).status == 0
+        made.append((bench.directory / "a.ptx").read_bytes())
+    assert made[0] == made[1] == made[2]
+    assert bench.counters().calls["direct_hit"] == 0
+
+
 @pytest.mark.by_default("the newest directory")
 @pytest.mark.parametrize("what", SEEN)
 def test_what_a_script_sees(bench: Workspace, what: str) -> None:
     check_both(bench, SEEN[what])
 
 
-@pytest.mark.by_default("text of a process", "how deep calls may be")
+@pytest.mark.by_default(
+    "text of a process", "how deep calls may be", "the word before it", "a name of a name"
+)
 @pytest.mark.parametrize("what", TOLD)
 def test_what_a_script_is_told_by_the_way(bench: Workspace, what: str) -> None:
     check_both(bench, TOLD[what])

@@ -49,6 +49,7 @@ class Turn:
     output: str = "a.o"
     directory: str = "."
     does: str = ""  # a command that is run before it
+    caller: str = ":"  # what its caller does in the shell that starts it
 
 
 def env(name: str, *values: str) -> tuple[Turn, ...]:
@@ -96,6 +97,8 @@ def python(text: str) -> str:
 
 
 ONE_TWO = env("SITE", "one", "two")
+WORDS = tuple(Turn(caller=f'set -- env _={word} "$@"') for word in ("/a", "/b/cc"))
+OPEN = (Turn(caller="exec 9<&-"), Turn(caller="exec 9<a.cu"))
 F = file("f", "V=one\n", "V=two\n")
 CLOCK = "printf -v now '%(%s)T'; read -r due < {work}/due; test $now -ge $due && V=two"
 # Nothing changes but the time.
@@ -120,6 +123,13 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "env": ("V=$(env | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "export": ("V=$(export -p | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "a variable of make": ("V=$MAKELEVEL" + BECOMES, env("MAKELEVEL", "1", "2")),
+    "the word before": ("V=v${#_}" + BECOMES, WORDS),
+    "bash: the directory it came from": ("V=$(basename ~-)" + BECOMES, env("OLDPWD", "/usr", "/var")),
+    "bash: a name of a name": (
+        "V=$((n + 0))" + BECOMES,
+        tuple(Turn(variables={"n": "m", "m": each}) for each in "57"),
+    ),
+    "a quoted name of a command": ("V=$('set' | grep -c ITES)" + BECOMES, (Turn(), *env("SITES", "1"))),
     "the directory before": ("V=$(basename $OLDPWD)" + BECOMES, env("OLDPWD", "/usr", "/var")),
     "where temporary files lie": (
         'V=$(basename "$TMPDIR")' + BECOMES,
@@ -260,6 +270,17 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
         tuple(Turn(variables={"FILES": count}) for count in ("512", "600")),
     ),
     "whether the object is there": ("test -e a.o && V=two" + BECOMES, does("rm -f a.o", "touch a.o")),
+    "a descriptor": ("{ read -r V <&9; } 2>/dev/null && V=two || V=one" + BECOMES, OPEN),
+    "a descriptor, and waits": ("{ read -r V <&9; } 2>/dev/null && V=two || V=one" + WAITS, OPEN),
+    "a descriptor that goes away": ("test -e /dev/fd/9 && V=two" + BECOMES, OPEN[::-1]),
+    "bash: a descriptor that it does not read": (
+        "{ : <&9; } 2>/dev/null && V=two || V=one" + BECOMES,
+        OPEN[::-1],
+    ),
+    "python: a descriptor": (
+        python("try: v = str(os.fstat(9).st_size)\nexcept OSError: v = 'none'"),
+        OPEN,
+    ),
     # The time.
     "the clock": ("test $(date +%s) -ge $(cat {work}/due) && V=two" + BECOMES, PASSES),
     "bash: the clock of its own": (CLOCK + BECOMES, PASSES),
@@ -314,7 +335,12 @@ def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
         environ[name] = text.replace("{work}", str(bench.directory)).replace("{path}", bench.environ["PATH"])
     ours = [str(launcher_of_tree())] if cached else []
     argv = [*ours, bench.nvcc, *turn.before, *LINE, "a.cu", "-o", turn.output, *turn.after]
-    around = ["bash", "-c", 'umask ${MASK:-022}; ulimit -n ${FILES:-1000}; exec "$@"', "sh"]
+    around = [
+        "bash",
+        "-c",
+        f'umask ${{MASK:-022}}; ulimit -n ${{FILES:-1000}}; {turn.caller}; exec "$@"',
+        "sh",
+    ]
     done = subprocess.run([*around, *argv], cwd=cwd, env=environ, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     found = re.search(rb"value-(\w*)", (cwd / turn.output).read_bytes())
@@ -339,6 +365,7 @@ def prepare(bench: Workspace, turn: Turn) -> None:
     "bash: BASH_ENV",
     "its own text",
     "whether the object is there",
+    "bash: a descriptor that it does not read",
 )
 @pytest.mark.parametrize("what", MINDS)
 def test_no_object_is_stale(bench: Workspace, what: str) -> None:
@@ -376,6 +403,22 @@ def test_what_is_another_each_time_is_so_behind_nvccache(bench: Workspace, what:
     first, text = EACH_TIME[what]
     set_up(bench, text if "import" in text else text + BECOMES, first)
     assert len({value(bench, Turn(), cached=True) for _ in range(4)}) == 4
+
+
+PRELOADED = {
+    "its length": ("#!/bin/bash", "V=v${#LD_PRELOAD}"),
+    "whether it is set": ("#!/bin/sh", "V=${LD_PRELOAD:+set}"),
+    "by the kernel": ("#!/bin/sh", "V=v$(tr '\\0' '\\n' </proc/self/environ | grep -c ^LD_P)"),
+    "python": ("#!{python}", python("v = 'v%d' % len(os.environ.get('LD_PRELOAD', ''))")),
+}
+
+
+@pytest.mark.by_default("its length")
+@pytest.mark.parametrize("what", PRELOADED)
+def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(bench: Workspace, what: str) -> None:
+    first, text = PRELOADED[what]
+    set_up(bench, text if "import" in text else text + BECOMES, first)
+    assert value(bench, Turn(), cached=True) == value(bench, Turn(), cached=False)
 
 
 SAYS = {

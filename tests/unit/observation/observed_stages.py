@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
@@ -41,6 +42,28 @@ def place(tmp_path, monkeypatch) -> Path:
     (tmp_path / "scratch" / "a.ii").write_text("")
     monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
     return tmp_path
+
+
+@pytest.fixture
+def handed_down():
+    """A pipe that this process hands on, with something in it: its number; and its device and inode.
+
+    The number is one of those that the observer remembers, whatever other tests have left open.
+    """
+    reads, writes = os.pipe()
+    os.write(writes, b"one\ntwo\n")
+    os.close(writes)
+    number = 9
+    kept = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 20) if os.path.exists(f"/proc/self/fd/{number}") else -1
+    os.dup2(reads, number)
+    if reads != number:
+        os.close(reads)
+    status = os.fstat(number)
+    yield number, (status.st_dev, status.st_ino)
+    os.close(number)
+    if kept >= 0:
+        os.dup2(kept, number, inheritable=False)
+        os.close(kept)
 
 
 def inputs(place: Path, since_ns: int = 0, checkout: str = "") -> ObservedInputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import shutil
@@ -11,8 +10,9 @@ import sys
 import pytest
 
 from observed_programs import run, the_observer_is_built
+from observed_stages import handed_down
 
-__all__ = ["run", "the_observer_is_built"]  # the fixtures
+__all__ = ["handed_down", "run", "the_observer_is_built"]  # the fixtures
 
 
 @pytest.fixture
@@ -81,28 +81,6 @@ def test_what_proc_only_renames_is_called_as_all_call_it(run, what):
     assert str(run.directory / "file") in read or "file" in read
 
 
-@pytest.fixture
-def handed_down():
-    """A pipe that this process hands on, with something in it: its number; and its device and inode.
-
-    The number is one of those that the observer remembers, whatever other tests have left open.
-    """
-    reads, writes = os.pipe()
-    os.write(writes, b"one\ntwo\n")
-    os.close(writes)
-    number = 9
-    kept = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 20) if os.path.exists(f"/proc/self/fd/{number}") else -1
-    os.dup2(reads, number)
-    if reads != number:
-        os.close(reads)
-    status = os.fstat(number)
-    yield number, (status.st_dev, status.st_ino)
-    os.close(number)
-    if kept >= 0:
-        os.dup2(kept, number, inheritable=False)
-        os.close(kept)
-
-
 READING_ANOTHER = {
     "a shell": ("bash", "-c", "read line <&{}"),
     "cat": ("bash", "-c", "cat <&{} >/dev/null"),
@@ -130,3 +108,41 @@ def test_not_reading_a_descriptor_that_was_handed_down(run, handed_down):
     done, found = run(str(shutil.which("bash")), "-c", text)
     assert (done.status, done.stdout, found.incomplete) == (0, b"x\n", "")
     assert not any(pipe in process.inputs for process in found.processes)
+
+
+USING = {
+    "a copy": "exec 3<&{}",
+    "a copy for a child": "true <&{}",
+    "a copy of another number": "exec {{x}}<&{}",
+    "a number that is read from": "read -u {} -t 0",
+    "writing": "echo >&{}",
+    "a terminal": "[ -t {} ]",
+    "dash": "exec dash -c ': <&{}'",
+    "its status": f"exec {sys.executable} -IS -c 'import os; os.fstat({{}})'",
+    "a copy by Python": f"exec {sys.executable} -IS -c 'import os; os.dup({{}})'",
+    "its place": f"exec {sys.executable} -IS -c 'import os; os.lseek({{}}, 0, 0)'",
+    "a lock": "flock -n {}",
+}
+
+
+@pytest.mark.parametrize("what", USING)
+def test_using_a_descriptor_otherwise(run, handed_down, what):
+    """That it is there, and that one is not."""
+    number, pipe = handed_down
+    for used, seen in ((number, pipe), (8, (0, 0))):
+        text = f"{USING[what].format(used)} 2>/dev/null; true"
+        _, found = run(str(shutil.which("bash")), "-c", text, watched=str(used))
+        assert not found.incomplete
+        assert {*set().union(*(process.used for process in found.processes))} & {pipe, (0, 0)} == {seen}
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_a_number_that_a_shell_takes_for_something_else_is_not_used(run, handed_down, shell):
+    number, pipe = handed_down
+    own = "exec {0}<file; read x <&{0}; cat <&{0}; exec {0}<&-; {{ echo y; }} {0}>out 2>&{0}; exec {0}<&-; "
+    text = own.format(number) + own.format(8) + "echo x 3>&1 2>&3 | cat; ls | while read y; do :; done"
+    (run.directory / "file").write_text("x\n")
+    done, found = run(str(shutil.which(shell)), "-c", text)
+    assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
+    seen = set().union(*(process.used | process.inputs for process in found.processes))
+    assert seen.isdisjoint({pipe, (0, 0)})

@@ -85,6 +85,7 @@ def test_every_kind_has_its_place(observe_one):
         "D 0\tlibname.so.1",
         "D 1\t/plugin.so",
         "i 3 -1\t",
+        "i 4 5 9\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
     assert found.given == Given(5, -6, (7, 8, 9))
@@ -98,7 +99,7 @@ def test_every_kind_has_its_place(observe_one):
     assert found.links == {"/linked", "/read-link", "/no-link", "/bin", "/usr"}
     assert (found.found["/bin"], found.found["/usr"]) == (0, DIRECTORY)
     assert (found.resolved, found.listed) == ({"/resolved"}, {"/listed"})
-    assert found.inputs == {(3, 2**64 - 1)}
+    assert (found.inputs, found.used) == ({(3, 2**64 - 1)}, {(4, 5)})
     assert (found.variables, found.questions) == ({"CPATH"}, {("clock_gettime", 7, 1)})
     assert (found.loaded, found.sought) == ({"/lib.so": (1, 9, 8, 7, 6)}, {"libname.so.1"})
 

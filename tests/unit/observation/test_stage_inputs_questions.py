@@ -13,9 +13,9 @@ from nvccache.records.input_records import UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor
 from nvccache.toolkit.loader import Loaded
-from observed_stages import DEVICE, FILE, PIPE, inputs, place, ran, read_by, subject
+from observed_stages import DEVICE, FILE, PIPE, handed_down, inputs, place, ran, read_by, subject
 
-__all__ = ["place"]  # the fixtures
+__all__ = ["handed_down", "place"]  # the fixtures
 
 
 @pytest.mark.parametrize(
@@ -185,9 +185,43 @@ def test_a_question_that_nobody_answers_leaves_no_input_record(place, monkeypatc
 
 
 def test_what_is_there_for_each_process_decides_nothing(place):
-    names = {"/proc/self/never", "/dev/stdin", "/dev/fd/9", "/proc/thread-self/task/7/never"}
+    names = {"/proc/self/never", "/dev/stdin", "/dev/fd/1", "/proc/thread-self/task/7/never"}
     made = read_by(place, ran("wrapper", absent=names))
     assert not any(set(made.directories) & {"/proc", "/proc/self", "/dev", "/dev/fd"})
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "looks", "reason"),
+    [
+        ("bash", "-c x", {"absent": {"/dev/fd/18"}}, "looks at `/dev/fd/18`"),
+        ("cc1plus", "", {"absent": {"/proc/self//fd/18/x"}}, "looks at `/proc/self//fd/18/x`"),
+        ("wrapper", "", {"links": {"/proc/thread-self/fd/9"}}, "looks at `/proc/thread-self/fd/9`"),
+        ("bash", "-c x", {"found": {"/dev/fd/18": PIPE}}, ""),  # its own
+        ("cat", "", {"absent": {"/dev/fd/2"}}, ""),
+        ("bash", "-c x", {"listed": {"/dev/fd/"}}, "lists `/dev/fd/`"),
+        ("wrapper", "", {"listed": {"/proc/self/fd"}}, ""),  # to close all of them
+        ("wrapper", "/proc/self/fd", {"listed": {"/proc/self/fd"}}, "lists `/proc/self/fd`"),
+        ("bash", "-c x", {"used": {(0, 0)}}, "uses a descriptor that its caller has not opened"),
+        ("wrapper", "", {"used": {"9"}}, "uses descriptor 9, which its caller opened"),
+        ("xargs", "", {"used": {"9"}}, ""),
+        ("cc1plus", "", {"used": {(0, 0), "9"}}, ""),
+        ("wrapper", "", {"used": {(1, 2)}}, ""),
+    ],
+)
+def test_who_looks_which_descriptors_are_open_has_no_input_record(
+    place, handed_down, name, argv, looks, reason
+):
+    number, file = handed_down
+    assert number == 9 and not os.path.exists("/proc/self/fd/18")
+    for program in ("bash", "xargs"):
+        (place / "bin" / program).write_text("")
+    process = ran(name, *argv.split(), **looks)
+    process.used = {file if seen == "9" else seen for seen in process.used}
+    if reason:
+        with pytest.raises(UnreadableError, match=reason):
+            read_by(place, process)
+    else:
+        assert read_by(place, process)
 
 
 def test_what_is_in_dev_and_made_by_the_kernel_decides_by_being_there(place):

@@ -159,3 +159,30 @@ def test_who_is_blind_runs_tools_as_they_are_and_says_why(scratch):
     seen = log.read()
     assert (seen.processes, seen.written, seen.incomplete) == ([], set(), "NVCCACHE_OBSERVE=0 is set")
     assert os.listdir(scratch) == []
+
+
+ASKING = {
+    "#!/bin/sh\necho ${LD_PRELOAD+set}\n": True,
+    "#!/bin/bash\n[ -v LD_PRELOAD ] && echo set; true\n": True,
+    "#!/bin/sh\ntr '\\0' '\\n' </proc/self/environ | grep ^LD_P; true\n": True,
+    "#!/bin/sh\nunset LD_PRELOAD\n": False,
+    "#!/bin/sh\nLD_PRELOAD= echo\n": False,
+    "#!/bin/sh\nenv\n": False,
+}
+
+
+@pytest.mark.parametrize("text", ASKING)
+def test_the_observer_is_not_there_where_it_is_looked_for(scratch, text):
+    """Who asks for it in its text sees nothing of it, and is not observed."""
+    path = f"{scratch}/script"
+    with open(path, "w") as stream:
+        stream.write(text)
+    os.chmod(path, 0o755)
+    watch = Watch(scratch, "")
+    completed, log = watch.run([path], ENVIRON)
+    rehearsed, log_of_rehearsal = watch.rehearse([path], ENVIRON, on_terminal=False)
+    for one in (log, log_of_rehearsal):
+        assert ("asks for `LD_PRELOAD`" in one.read().incomplete) == ASKING[text]
+    if ASKING[text]:
+        assert (completed.stdout.strip(), rehearsed.stdout) == (b"", b"")
+    assert not observer.is_looked_for("/bin/sh") and not observer.is_looked_for(f"{scratch}/none")

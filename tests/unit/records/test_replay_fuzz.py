@@ -19,22 +19,18 @@ from generator.lines import seeds
 from nvccache import environment
 from nvccache.records import output_names, replay_layout
 from nvccache.records.output_names import Outputs
-from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,
-    ENVIRON,
     OBJECT,
-    answer_of_call,
-    input_record_of_call,
     nvcc,
     place,
     places,
     stored,
 )
-from replays import Launcher, edited, put, stand_alone
-from unit.records.test_replay_damage import OPTIONS, SANITIZERS, patched
+from replays import Launcher, edited, put
+from unit.records.test_replay_damage import launcher, patched
 
-__all__ = ["nvcc", "place", "places", "stored"]  # fixtures
+__all__ = ["launcher", "nvcc", "place", "places", "stored"]  # fixtures
 ROUNDS = 60  # of each test and seed
 _EVERY = 40  # seeds
 _WORDS = (
@@ -89,15 +85,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marks = [() if number == 0 else pytest.mark.full for number in range(len(made))]
         cases = zip(made, marks, strict=True)
         metafunc.parametrize("seed", [pytest.param(seed, marks=mark) for seed, mark in cases])
-
-
-@pytest.fixture
-def launcher(place: Path, nvcc: str, stored: Store, workers_base: Path) -> Launcher:
-    """One with sanitizers, and a record that holds."""
-    program = stand_alone(workers_base, *SANITIZERS)
-    launcher = Launcher(program, stored.root, {**ENVIRON, **OPTIONS}, [str(program), nvcc])
-    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
-    return launcher
 
 
 def files_of(place: Path) -> dict[str, bytes]:
