@@ -26,8 +26,13 @@ _OF_CALLER = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "
 _OWN_PREFIX = "_NVCCACHE_"
 
 
-def start(module: str, arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Have Python run a module of ours as a process of its own; whether it could be started."""
+def start(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], handed_over: Sequence[int] = ()
+) -> bool:
+    """Have Python run a module of ours as a process of its own; whether it could be started.
+
+    It is handed over these open descriptors, under the same numbers, and no others.
+    """
     root = os.path.dirname(os.path.dirname(os.path.abspath(nvccache.__file__)))
     kept = {
         name: value
@@ -42,7 +47,7 @@ def start(module: str, arguments: Sequence[str], environ: Mapping[str, str]) -> 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            close_fds=True,
+            pass_fds=handed_over,
             start_new_session=True,
         )
     except (OSError, ValueError):
