@@ -14,8 +14,8 @@ import os
 import socket
 import time
 
-from nvccache.remote import deadline, service_error
-from nvccache.remote.service_error import OwnLimitError, ServiceError
+from nvccache.remote import service_error
+from nvccache.remote.service_error import SLOWEST, OwnLimitError, ServiceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Connection:
         """Count what has been moved; raises ServiceError if it is too slow."""
         self._moved += size
         over = time.monotonic() - self._began - self._timeout
-        if over > 0 and self._moved < over * deadline.SLOWEST:
+        if over > 0 and self._moved < over * SLOWEST:
             raise ServiceError("timeout", "it moves too slowly")
 
 

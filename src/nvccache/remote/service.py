@@ -2,7 +2,7 @@
 
 A directory and a redis are spoken to without it.
 
-Blocks: whoever must not wait asks on a thread (deadline.py). opendal itself waits for ever unless told
+Blocks: whoever must not wait asks on a thread (tier.py). opendal itself waits for ever unless told
 otherwise, and for each piece of an answer anew: what limits all of it is a rate, below which a server counts
 as one that does not answer.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 
-from nvccache.remote import client_limits, deadline, service_error, service_options
+from nvccache.remote import client_limits, service_error, service_options
 from nvccache.remote.redis_server import RedisServer
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service_error import SLOWEST, ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 
 TYPE_CHECKING = False
@@ -145,7 +145,7 @@ class Service:
                 if size > most:
                     return None
                 seconds = time.monotonic() - began
-                if seconds > self._timeout and size < (seconds - self._timeout) * deadline.SLOWEST:
+                if seconds > self._timeout and size < (seconds - self._timeout) * SLOWEST:
                     raise ServiceError("timeout", "it sends too slowly")
         return b"".join(parts)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+# Bytes a second, once the time for an answer is over: what is slower counts as one that does not answer.
+SLOWEST = 32 * 1024
 _CODE = re.compile(
     r"""<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|"""
     r"\b(NOAUTH|WRONGPASS|NOPERM|NoPerm|OOM|LOADING|MASTERDOWN|READONLY)\b"

@@ -6,6 +6,8 @@ one for an engine that is left alone (remote/breaker.py).
 
 from __future__ import annotations
 
+import time
+
 from nvccache import endpoint, log
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
@@ -71,7 +73,8 @@ class Executor:
     def is_in_use(self) -> bool:
         """Whether anything is sent at present."""
         if self._is_open is None:
-            self._is_open = self._breaker.may_ask()
+            outage = self._breaker.outage()
+            self._is_open = outage is None or time.time() >= outage.until
         return self._is_open
 
     def expected(self, stage: Stage, cwd: str, input_bytes: int) -> float:
@@ -79,7 +82,8 @@ class Executor:
 
     def is_worth_it(self, stage: Stage, seconds: float, environ: Mapping[str, str]) -> bool:
         """Whether a stage that is expected to take so long may be sent, and is to be."""
-        return seconds >= self._settings.min_seconds and not work.reason_to_stay(stage, environ)
+        is_worth_it = seconds >= self._settings.min_seconds and not work.reason_to_stay(stage, environ)
+        return is_worth_it and self._breaker.may_ask()
 
     def place(self) -> PoolSlot | None:
         """A place among those that are away at once, or None."""

@@ -11,10 +11,9 @@ import pytest
 
 from nvccache import remote_url
 from nvccache.remote import client_limits
-from nvccache.remote.deadline import Pool
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import OwnLimitError
-from nvccache.remote.tier import Tier
+from nvccache.remote.tier import Pool, Tier
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
