@@ -92,13 +92,13 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
 
     `seconds` are for one answer, or a part of one.
     """
-    from nvccache.remote.service import Service
+    from nvccache.remote.service import connect
     from nvccache.remote.service_error import ServiceError
 
     if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
         # To a compile it is empty; it may be about to be made, or mounted.
         raise ServiceError("unreachable", "there is no such directory")
-    return Service(remote, os.environ, seconds)
+    return connect(remote, os.environ, seconds)
 
 
 def advice(word: str, shown: str, text: str) -> str:

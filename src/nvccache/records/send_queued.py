@@ -20,7 +20,7 @@ from nvccache.files import flock
 from nvccache.records.transfer import Transfer
 from nvccache.remote import parallel, uploads
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.service import Service
+from nvccache.remote.service import Service, connect
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
@@ -117,7 +117,7 @@ class Sender:
         if self.is_over():
             return failed
         try:
-            self._service = self._service or Service(self._remote, self._environ, _ANSWER_SECONDS)
+            self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
             ended = parallel.each(self._send, items, _AT_ONCE, _STALL_SECONDS, _is_of_remote)
             for number, (item, size, error) in enumerate(ended, 1):
                 if error is None:

@@ -18,7 +18,7 @@ from nvccache import remote_url
 from nvccache.config import Config
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.service import Service
+from nvccache.remote.service import Service, connect
 from nvccache.remote.service_error import OwnLimitError, ServiceError
 from nvccache.remote_url import Remote
 
@@ -94,27 +94,18 @@ class Pool:
             self._work.get()()
 
 
-class Counts:
-    """What one remote was asked for and what came of it, for the event log."""
-
-    __slots__ = ("asked", "bytes_in", "faults", "found", "shown")
-
-    def __init__(self, shown: str) -> None:
-        self.shown = shown  # the URL without credentials
-        self.asked = 0
-        self.found = 0
-        self.bytes_in = 0
-        self.faults: dict[str, int] = {}  # word of outcomes.REMOTE_FAULTS -> how often
-
-
-class _Source:
-    """One remote in use."""
+class Source:
+    """One remote in use, and what came of it."""
 
     def __init__(
         self, remote: Remote, environ: Mapping[str, str], timeout: float, breaker: Breaker,
         say: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.counts = Counts(remote.shown)
+        self.shown = remote.shown  # the URL without credentials
+        self.asked = 0  # names
+        self.found = 0
+        self.bytes_in = 0
+        self.faults: dict[str, int] = {}  # word of outcomes.REMOTE_FAULTS -> how often
         self.pool = Pool(_THREADS)
         self.is_out: bool | None = None  # None before the breaker was asked
         self.has_answered = False
@@ -135,7 +126,7 @@ class _Source:
             if self.is_out and outage:
                 self._count("left_alone")
                 until = time.strftime("%H:%M:%S", time.localtime(outage.until))
-                self._say(f"`{self._remote.shown}` is left alone until {until}: {outage.text}")
+                self._say(f"`{self.shown}` is left alone until {until}: {outage.text}")
         return not self.is_out
 
     def answer(self, bucket: str, key: str, most: int | None) -> Answer:
@@ -146,7 +137,7 @@ class _Source:
         try:
             with self._making:
                 if self._service is None:
-                    self._service = Service(self._remote, self._environ, self._timeout)
+                    self._service = connect(self._remote, self._environ, self._timeout)
             if most is None:
                 is_there = self._service.has(name)
                 self._note_answer(None, is_there)
@@ -167,8 +158,8 @@ class _Source:
         with self._lock:
             is_first = not self.has_answered
             self.has_answered = True
-            self.counts.found += is_found
-            self.counts.bytes_in += len(content or b"")
+            self.found += is_found
+            self.bytes_in += len(content or b"")
         if is_first:
             self._breaker.close()
 
@@ -193,13 +184,13 @@ class _Source:
             self.is_out = True
             self._count(error.word)
             if error.word == "not_installed" or isinstance(error, OwnLimitError):
-                self._say(f"`{self._remote.shown}` is not used: {error.text}")
+                self._say(f"`{self.shown}` is not used: {error.text}")
                 return
             seconds = self._breaker.trip(error.word, error.text).until - time.time()
-            self._say(f"`{self._remote.shown}` is left alone for {seconds:.0f} s: {error.text}")
+            self._say(f"`{self.shown}` is left alone for {seconds:.0f} s: {error.text}")
 
     def _count(self, word: str) -> None:
-        self.counts.faults[word] = self.counts.faults.get(word, 0) + 1
+        self.faults[word] = self.faults.get(word, 0) + 1
 
 
 class _Lookup:
@@ -234,14 +225,14 @@ class Tier:
         self._is_closed = False
         self._lookups: dict[tuple[str, str, bool], _Lookup] = {}
         self._sources = [
-            _Source(each, environ, timeout, Breaker(each.identity, directory), say or (lambda sentence: None))
+            Source(each, environ, timeout, Breaker(each.identity, directory), say or (lambda sentence: None))
             for each in remotes
         ]
 
     @property
-    def counts(self) -> list[Counts]:
-        """By remote, in their order."""
-        return [source.counts for source in self._sources]
+    def counts(self) -> list[Source]:
+        """What the remotes were asked for and what came of it, in their order."""
+        return self._sources
 
     @property
     def waited(self) -> float:
@@ -308,7 +299,7 @@ class Tier:
                 if not (self._budget.left and not self._is_closed and source.may_be_asked()):
                     lookup.answers[number] = None
                     continue
-                source.counts.asked += 1
+                source.asked += 1
                 if not source.pool.start(self._asking(lookup, number, bucket, key, most)):
                     lookup.answers[number] = None
         return lookup

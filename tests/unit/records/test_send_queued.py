@@ -13,7 +13,7 @@ from nvccache.files import keys
 from nvccache.records import send_queued
 from nvccache.records.transfer import Transfer
 from nvccache.remote import breaker, envelope, uploads
-from nvccache.remote.service import Service
+from nvccache.remote.service import connect
 from nvccache.remote.service_error import ServiceError
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -52,7 +52,7 @@ class Remote:
 @pytest.fixture
 def far(monkeypatch, tmp_path):
     made = Remote()
-    monkeypatch.setattr(send_queued, "Service", lambda *_: made)
+    monkeypatch.setattr(send_queued, "connect", lambda *_: made)
     monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
     return made
 
@@ -281,7 +281,7 @@ def serve(cache, remote):
 def test_what_is_queued_as_it_ends_is_sent_all_the_same(cache, shared, monkeypatch):
     """Whoever queued it saw the lock held, and started nobody."""
     real, further = send_queued.flock.let_go, [LARGE]
-    service = Service(shared, {})
+    service = connect(shared, {})
 
     def put(content):
         digest = keys.digest_bytes(content)
@@ -308,7 +308,7 @@ def test_a_directory_gets_what_another_machine_can_take(cache, shared, tmp_path)
         cache.add_blob(items[-1][1], content, compress=False)
     uploads.enqueue(cache.directory, shared.identity, items)
     serve(cache, shared)
-    service = Service(shared, {})
+    service = connect(shared, {})
     other = Store(str(tmp_path / "other"))
     for item in items:
         name = envelope.name_of(*item)
@@ -341,7 +341,7 @@ def test_what_a_call_has_made_gets_to_the_remote_by_itself(toolkit, tmp_path):
     assert "gave up" not in log.read_text()
 
     other = Store(str(tmp_path / "other"))
-    service = Service(remote, {})
+    service = connect(remote, {})
     for name, _, _ in service.list("1/"):
         content = service.get(name, 1 << 26)
         assert content

