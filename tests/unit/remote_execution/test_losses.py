@@ -12,8 +12,7 @@ import pytest
 from nvccache import endpoint
 from nvccache.machine import slots
 from nvccache.remote_execution import executor, faults
-from nvccache.remote_execution.executor import Executor, Settings
-from nvccache.remote_execution.losses import Losses
+from nvccache.remote_execution.executor import Executor, Losses, Settings
 from nvccache.store.store import Store
 
 
