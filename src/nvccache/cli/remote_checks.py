@@ -1,32 +1,28 @@
-"""What `nvccache doctor` says of remotes: whether each can be used, and what mends it where it cannot."""
+"""What `nvccache doctor` finds about remotes: whether each can be used, and what mends it where it cannot."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from nvccache import remote_url
 from nvccache.cli import remote_status, remotes
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.remote_status import Status
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words
+from nvccache.config import Config
 from nvccache.store import directory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nvccache.cli.remote_status import Status
-    from nvccache.config import Config
 
 _TOPIC = "remote"
 _SLOW_SECONDS = 0.5
 _LONG_AGO = 24 * 3600.0  # seconds
-# What is mended by a command line; the others by what is told.
+# What is mended by a command line; for the others the advice is a clause.
 _COMMANDS = ("not_installed", "full")
 
 
 def of_remotes(settings: Config) -> Iterator[Finding]:
-    """One finding for each remote, and what became of uploads to it; a wrong setting is told elsewhere."""
+    """One finding for each remote, and of uploads to it; a wrong setting has its own elsewhere."""
     if not settings.remote:
         return
     root = directory.of(settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Container
 from dataclasses import asdict
 
 import click
@@ -12,23 +13,18 @@ import click
 from nvccache.cli import bulk, looking, progress, remotes
 from nvccache.cli.bulk import Moved
 from nvccache.cli.output import WrongUsage, json_option, say, say_json
+from nvccache.cli.remotes import Chosen
 from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, uploads
+from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
+from nvccache.remote.uploads import Item
+from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from nvccache.cli.remotes import Chosen
-    from nvccache.remote.service import Service
-    from nvccache.remote.uploads import Item
-    from nvccache.remote_url import Remote
 
 _LOCK_SECONDS = 660.0  # an uploader that lives ends sooner
 

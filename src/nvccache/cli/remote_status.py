@@ -15,11 +15,8 @@ from nvccache.cli.units import count_words, size_words
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.remote_url import Remote
-    from nvccache.store.directory import Directory
+from nvccache.remote_url import Remote
+from nvccache.store.directory import Directory
 
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
 _LIST_SECONDS = 30.0

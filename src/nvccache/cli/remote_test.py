@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import click
@@ -13,14 +14,9 @@ from nvccache.cli import progress, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
+from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nvccache.remote.service import Service
-    from nvccache.remote_url import Remote
+from nvccache.remote_url import Remote
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
@@ -32,13 +28,13 @@ _PROBE = b"nvccache remote test"
 
 @dataclass
 class Right:
-    """One right, whether this user has it, and how long that took; `fault` and `text` say why not."""
+    """One right that was tried."""
 
     right: str
-    is_there: bool
-    seconds: float
-    fault: str = ""
-    text: str = ""
+    is_there: bool  # whether this user has it
+    seconds: float  # that it took to find out
+    fault: str = ""  # why it is missing: a word of outcomes.REMOTE_FAULTS
+    text: str = ""  # and a clause
 
     @property
     def is_needed(self) -> bool:

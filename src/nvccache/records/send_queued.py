@@ -67,7 +67,7 @@ class Sender:
     def is_over(self) -> bool:
         return self.fault is not None or time.monotonic() >= self._until
 
-    def send_pending(self, tell: Callable[[int, int], None] = lambda done, of: None) -> bool:
+    def send_pending(self, progress: Callable[[int, int], None] = lambda done, of: None) -> bool:
         """Send until nothing is left, the remote has a fault or the time is over; whether there was anything.
 
         Raises OSError.
@@ -75,7 +75,7 @@ class Sender:
         is_any = False
         while not self.is_over() and (names := uploads.pending(self._root, self._remote.identity)):
             is_any = True
-            self._send_files(names[:_FILES_AT_ONCE], tell)
+            self._send_files(names[:_FILES_AT_ONCE], progress)
         return is_any
 
     def linger(self) -> None:
@@ -95,23 +95,23 @@ class Sender:
         refused = f"; gave up {self.refused} ({self._last_error})" if self.refused else ""
         return [f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"]
 
-    def _send_files(self, names: list[str], tell: Callable[[int, int], None]) -> None:
+    def _send_files(self, names: list[str], progress: Callable[[int, int], None]) -> None:
         """Send what these files name; they leave the queue unless the work ends before all of it was sent."""
         files = {name: uploads.read(self._root, name) for name in names}
         of_bundles = {item for items in files.values() for item in items if self._transfer.is_promise(item)}
         # Bundles change: one that is queued again is sent again.
         self._sent -= of_bundles
         blobs = dict.fromkeys(item for items in files.values() for item in items if item not in of_bundles)
-        failed = self._send_all([item for item in blobs if item not in self._sent], tell)
+        failed = self._send_all([item for item in blobs if item not in self._sent], progress)
         # A bundle promises what the same call has made.
         whole = [items for items in files.values() if not failed.intersection(items)]
         bundles = dict.fromkeys(item for items in whole for item in items if item in of_bundles)
-        failed |= self._send_all(list(bundles), tell)
+        failed |= self._send_all(list(bundles), progress)
         for name, items in files.items():
             if failed.intersection(items) or self._sent.issuperset(items):
                 uploads.remove(self._root, name)
 
-    def _send_all(self, items: list[Item], tell: Callable[[int, int], None]) -> set[Item]:
+    def _send_all(self, items: list[Item], progress: Callable[[int, int], None]) -> set[Item]:
         """Send items; those that failed by themselves."""
         failed: set[Item] = set()
         if self.is_over():
@@ -122,7 +122,7 @@ class Sender:
             for number, (item, size, error) in enumerate(ended, 1):
                 if error is None:
                     self._count(item, size or 0)
-                    tell(number, len(items))
+                    progress(number, len(items))
                 elif isinstance(error, ServiceError) and _is_of_remote(error):
                     self._stop(error)
                 else:

@@ -1,12 +1,12 @@
 """S3, Google Cloud Storage, Azure Blob Storage and web servers as remotes: the one importer of opendal.
 
-opendal waits for ever unless told otherwise, and for each piece of an answer anew: what limits all of it is a
+opendal waits for ever by default, and for each piece of an answer anew: what limits all of it is a
 rate, below which a server counts as one that does not answer.
 
 Credentials are those of the service's own tools: in variables, in the files of those tools, and for HTTP also
 in the URL. Where there are none, a bucket is asked without a signature, as a public one may be. The metadata
-service of a cloud's machine is asked only on demand: elsewhere its address answers nobody, and takes seconds
-to say so.
+service of a cloud's machine is asked only on demand: elsewhere it takes seconds until its address turns out
+to answer nobody.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _CHUNK = 1 << 18  # bytes that are read at a time
-# opendal's runtime starts one thread for each core of the machine in every one of a build's processes, unless
-# told otherwise.
+# opendal's runtime starts one thread for each core of the machine in every one of a build's processes by
+# default.
 _WORKERS_VARIABLE, _WORKERS = "TOKIO_WORKER_THREADS", "2"
 _THREADS = 4  # its workers, one that looks up names, and one that somebody else starts meanwhile
 _DESCRIPTORS = 16  # 6 of the runtime, and connections
@@ -50,7 +50,7 @@ class ObjectStore(Service):
         self._timeout = timeout
         self._environ = environ
         service, options = options_to_read(remote, environ)
-        # Of a bucket, those who may not list it are refused what is missing, whoever they are.
+        # A user who may not list a bucket is refused what is missing there, with or without credentials.
         is_bucket = remote.scheme in ("s3", "gs", "azblob")
         self._denies_what_is_missing = is_bucket or is_anonymous(options)
         self._reader = self._operator(service, options)
@@ -60,12 +60,12 @@ class ObjectStore(Service):
         return self._if_there(lambda: self._read(name, most), None)
 
     def has(self, name: str, size: int | None = None) -> bool:
-        # A web server need not tell the size of what it has; that looks like nothing.
-        is_telling = self._remote.scheme not in ("http", "https")
+        # A web server need not give the size of what it has; that looks like 0.
+        gives_sizes = self._remote.scheme not in ("http", "https")
 
         def ask() -> bool:
             its_size = self._reader.stat(name).content_length
-            return size is None or its_size == size or not (its_size or is_telling)
+            return size is None or its_size == size or not (its_size or gives_sizes)
 
         return self._if_there(ask, False)
 
@@ -75,7 +75,7 @@ class ObjectStore(Service):
         except ServiceError as error:
             if error.status != "409" or self._remote.scheme not in ("http", "https"):
                 raise
-            # Of the WebDAV servers some make the folders of what is put, others want to be told.
+            # Of the WebDAV servers some make the folders of what is put, others have to be asked.
             service, options = options_to_write(self._remote, self._environ)
             self._writer_made = self._operator(service, {**options, "disable_create_dir": "false"})
             _checked(lambda: self._writer().write(name, content))
@@ -172,7 +172,7 @@ def _checked(operation: Callable[[], Result]) -> Result:
 
 
 def _seconds(moment: Any) -> float:
-    """A time of change in seconds since 1970, 0 where the server does not say."""
+    """A time of change in seconds since 1970, 0 where the server gives none."""
     return moment.timestamp() if moment is not None else 0.0
 
 
@@ -231,7 +231,7 @@ def _of_s3(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, s
     if endpoint:
         options["endpoint"] = endpoint
     region = remote.options.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
-    # A service that is not AWS mostly takes any region; AWS says by itself which one is right.
+    # A service that is not AWS mostly takes any region; AWS answers which one is right.
     options["region"] = region or "us-east-1"
     if remote.options.get("profile"):
         options["profile"] = remote.options["profile"]

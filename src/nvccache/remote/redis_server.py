@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import ssl
 
 Command = tuple[bytes, ...]
-Reply = object  # bytes, int, a list of these, Refusal, or None
+Reply = object  # bytes, int, a list of these, ServiceError for a refusal, or None
 
 _CHUNK = 1 << 18  # bytes that are sent or received at a time
 _LONGEST = 1 << 12  # bytes of a line, and of a name in a list
@@ -95,40 +95,30 @@ class RedisServer(Service):
     def _ask(self, most: int, command: Command) -> Reply:
         """The answer to a command; a refusal is raised."""
         (reply,) = self._ask_all(most, [command])
-        if isinstance(reply, Refusal):
-            raise _fault_of(reply)
+        if isinstance(reply, ServiceError):
+            raise reply
         return reply
 
     def _ask_all(self, most: int, commands: Sequence[Command]) -> Sequence[Reply]:
-        if not commands:
-            return []
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection:
-            # A server ends connections that nobody uses, which is found out too late.
-            try:
-                return self._ask_by(connection, most, commands)
-            except ServiceError as error:
-                if error.word != "unreachable":
-                    raise
-        return self._ask_by(None, most, commands)
-
-    def _ask_by(
-        self, connection: Connection | None, most: int, commands: Sequence[Command]
-    ) -> Sequence[Reply]:
-        if connection is None:
-            connection = Connection(self._remote, self._environ, self._timeout)
-        try:
-            replies = connection.ask(commands, most)
-        except BaseException:
-            connection.close()
-            raise
-        if connection.is_usable:
+        while commands:
             with self._lock:
-                self._idle.append(connection)
-        else:
-            connection.close()
-        return replies
+                idle = self._idle.pop() if self._idle else None
+            connection = idle or Connection(self._remote, self._environ, self._timeout)
+            try:
+                replies = connection.ask(commands, most)
+            except BaseException as error:
+                connection.close()
+                # A server ends connections that nobody uses, which is noticed too late.
+                if idle and isinstance(error, ServiceError) and error.word == "unreachable":
+                    continue
+                raise
+            if connection.is_usable:
+                with self._lock:
+                    self._idle.append(connection)
+            else:
+                connection.close()
+            return replies
+        return []
 
 
 def _part_of_list(reply: Reply) -> tuple[bytes, list[bytes]]:
@@ -137,13 +127,6 @@ def _part_of_list(reply: Reply) -> tuple[bytes, list[bytes]]:
         if isinstance(cursor, bytes) and isinstance(keys, list):
             return cursor, [key for key in keys if isinstance(key, bytes)]
     raise _no_redis()
-
-
-class Refusal:
-    """An error that the server answers with."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
 
 
 class Connection:
@@ -183,8 +166,8 @@ class Connection:
         self._send(b"".join(map(_encoded, greeting)), commands)
         for _ in greeting:
             refusal = self._reply(_LONGEST, {})
-            if isinstance(refusal, Refusal):
-                raise _fault_of(refusal)
+            if isinstance(refusal, ServiceError):
+                raise refusal
         replies: list[Reply] = []
         for command in commands:
             # Nothing else is answered by a list, whose parts together nobody would count.
@@ -216,7 +199,7 @@ class Connection:
         if kind == b"+":
             return rest
         if kind == b"-":
-            return Refusal(rest.decode(errors="replace"))
+            return _refusal(rest.decode(errors="replace"))
         if kind not in (b":", b"$", b"*") or not rest.removeprefix(b"-").isdigit():
             raise _no_redis()
         number = int(rest)
@@ -306,10 +289,10 @@ def _no_redis() -> ServiceError:
     return ServiceError("broken", "it is no redis")
 
 
-def _fault_of(refusal: Refusal) -> ServiceError:
-    if refusal.text.startswith("ERR max number of clients"):
+def _refusal(message: str) -> ServiceError:
+    if message.startswith("ERR max number of clients"):
         return ServiceError("throttled")
-    return service_error.of(refusal.text)
+    return service_error.of(message)
 
 
 def _of_connecting(error: OSError | UnicodeError) -> ServiceError:

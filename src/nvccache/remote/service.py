@@ -20,7 +20,7 @@ class Service(ABC):
 
     @abstractmethod
     def has(self, name: str, size: int | None = None) -> bool:
-        """Whether something has this name and, where a size is given and the server tells one, this size."""
+        """Whether something has this name and, where a size is given and the server has one, this size."""
 
     @abstractmethod
     def put(self, name: str, content: bytes) -> None: ...
@@ -33,7 +33,7 @@ class Service(ABC):
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
         """The names that begin with `prefix`, which ends with `/` or is empty; sizes; when they were changed.
 
-        Times are Unix times, 0 where the server tells none; redis tells when a name was last used.
+        Times are Unix times, 0 where the server has none; with redis, when a name was last used.
         """
 
     def sweep(self) -> None:

@@ -15,7 +15,7 @@ _CODE = re.compile(
     r"\b(NOAUTH|WRONGPASS|NOPERM|NoPerm|OOM|LOADING|MASTERDOWN|READONLY)\b"
 )
 _KIND = re.compile(r"(\w+) \((?:permanent|temporary|persistent)\)")
-# Where the request went: its words say nothing about what came of it.
+# Where the request went, which may hold any word, whatever came of it.
 _PLACE = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
 _STATUS = re.compile(r"status: (\d{3})\b")
 # By word: codes of S3, Azure and redis, statuses of HTTP, and kinds of errors of opendal, in this order.
@@ -65,7 +65,7 @@ class ServiceError(Exception):
     """A remote could not do what it was asked for: a word of outcomes.REMOTE_FAULTS, and a clause."""
 
     def __init__(self, word: str, detail: str = "", status: str = "", text: str = "") -> None:
-        """`text` says more than what is message of the word otherwise."""
+        """`text` takes the place of the usual clause for the word."""
         self.word = word
         self.status = status  # of HTTP, if there was one
         self.text = (text or _TEXT_OF_CODE.get(detail) or TEXTS[word]) + (f" ({detail})" if detail else "")
@@ -77,7 +77,7 @@ class OwnLimitError(ServiceError):
 
 
 def is_absence(message: str) -> bool:
-    """Whether an exception of opendal means that there is no such name: its type does not always tell."""
+    """Whether an exception of opendal means that there is no such name: its type does not always show it."""
     return _kind(message) == "NotFound"
 
 
@@ -87,7 +87,7 @@ def is_of_one_name(message: str) -> bool:
 
 
 def is_vague(message: str) -> bool:
-    """Whether it only says that a request failed: reading a stream leaves out why."""
+    """Whether only the fact of a failed request is in it: reading a stream leaves out why."""
     return message.endswith("error sending request")
 
 

@@ -25,6 +25,7 @@ from nvccache.remote_url import Remote
 _THREADS = 8  # for each remote, so that one that hangs does not keep those of others
 _GARBAGE = 3  # unusable answers without a usable one, after which a remote is left alone
 Answer = bytes | bool | None  # a body, or whether the name is there; None for absent, whatever the reason
+Answers = dict[int, Answer]  # to one name, by the number of the remote, as far as there are any
 
 
 class Budget:
@@ -98,9 +99,13 @@ class Source:
     """One remote in use, and what came of it."""
 
     def __init__(
-        self, remote: Remote, environ: Mapping[str, str], timeout: float, breaker: Breaker,
-        say: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        remote: Remote,
+        environ: Mapping[str, str],
+        timeout: float,
+        breaker: Breaker,
+        log: Callable[[str], None],
+    ) -> None:
         self.shown = remote.shown  # the URL without credentials
         self.asked = 0  # names
         self.found = 0
@@ -113,7 +118,7 @@ class Source:
         self._environ = environ
         self._timeout = timeout
         self._breaker = breaker
-        self._say = say
+        self._log = log
         self._service: Service | None = None
         self._making = threading.Lock()
         self._lock = threading.Lock()
@@ -126,7 +131,7 @@ class Source:
             if self.is_out and outage:
                 self._count("left_alone")
                 until = time.strftime("%H:%M:%S", time.localtime(outage.until))
-                self._say(f"`{self.shown}` is left alone until {until}: {outage.text}")
+                self._log(f"`{self.shown}` is left alone until {until}: {outage.text}")
         return not self.is_out
 
     def answer(self, bucket: str, key: str, most: int | None) -> Answer:
@@ -177,55 +182,38 @@ class Source:
 
     def note_fault(self, error: ServiceError) -> None:
         """Leave the remote alone from now on; if the remote is at fault, all processes do."""
-        # All of it under the lock: a thread that finds the remote out may end the process at once.
         with self._lock:
             if self.is_out:
                 return
-            self.is_out = True
             self._count(error.word)
             if error.word == "not_installed" or isinstance(error, OwnLimitError):
-                self._say(f"`{self.shown}` is not used: {error.text}")
-                return
-            seconds = self._breaker.trip(error.word, error.text).until - time.time()
-            self._say(f"`{self.shown}` is left alone for {seconds:.0f} s: {error.text}")
+                self._log(f"`{self.shown}` is not used: {error.text}")
+            else:
+                seconds = self._breaker.trip(error.word, error.text).until - time.time()
+                self._log(f"`{self.shown}` is left alone for {seconds:.0f} s: {error.text}")
+            self.is_out = True  # at last: a thread that finds it out may end the process at once
 
     def _count(self, word: str) -> None:
         self.faults[word] = self.faults.get(word, 0) + 1
 
 
-class _Lookup:
-    """One name that is asked for: the answers so far, by the number of the remote."""
-
-    def __init__(self, remotes: int) -> None:
-        self._remotes = remotes
-        self.answers: dict[int, Answer] = {}
-
-    @property
-    def is_complete(self) -> bool:
-        return len(self.answers) == self._remotes
-
-    @property
-    def found(self) -> bytes | bool | None:
-        return next((answer for answer in self.answers.values() if answer not in (None, False)), None)
-
-
 class Tier:
-    """Thread-safe; raises nothing. `say` gets a sentence about each remote that is left alone."""
+    """Thread-safe; raises nothing. `log` gets a sentence about each remote that is left alone."""
 
     def __init__(
         self,
         remotes: list[Remote],
         environ: Mapping[str, str],
         timeout: float,
-        say: Callable[[str], None] | None = None,
+        log: Callable[[str], None] | None = None,
         directory: str | None = None,
     ) -> None:
         self._budget = Budget(timeout)
         self._changed = threading.Condition()
         self._is_closed = False
-        self._lookups: dict[tuple[str, str, bool], _Lookup] = {}
+        self._asked: dict[tuple[str, str, bool], Answers] = {}  # by bucket, key, and whether it is fetched
         self._sources = [
-            Source(each, environ, timeout, Breaker(each.identity, directory), say or (lambda sentence: None))
+            Source(each, environ, timeout, Breaker(each.identity, directory), log or (lambda sentence: None))
             for each in remotes
         ]
 
@@ -242,43 +230,39 @@ class Tier:
     def prefetch(self, wanted: Iterable[tuple[str, str, int]]) -> None:
         """Start to fetch names (bucket, key, most bytes of the body); returns at once."""
         for bucket, key, most in wanted:
-            self._look_up(bucket, key, most)
+            self._ask(bucket, key, most)
 
     def get(self, bucket: str, key: str, most: int) -> bytes | None:
         """The body that was put under a key; None where no remote has it, or none answers in time."""
-        lookup = self._look_up(bucket, key, most)
-        self._wait(lookup, lambda: lookup.found is not None)
-        found = lookup.found
+        found = self._first(self._ask(bucket, key, most))
         return found if isinstance(found, bytes) and len(found) <= most else None
 
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
         """What the remotes have under a key, of each that has it, as it comes."""
-        lookup = self._look_up(bucket, key, most)
-        seen: set[int] = set()
+        answers = self._ask(bucket, key, most)
+        given: set[int] = set()
         while True:
-            self._wait(lookup, lambda: len(lookup.answers) > len(seen))
+            self._wait(answers, lambda: len(answers) > len(given))
             with self._changed:
-                new = {number: answer for number, answer in lookup.answers.items() if number not in seen}
+                new = {number: answer for number, answer in answers.items() if number not in given}
             if not new:
                 return
-            seen.update(new)
+            given.update(new)
             yield from [body for body in new.values() if isinstance(body, bytes) and len(body) <= most]
 
     def has(self, bucket: str, key: str) -> bool:
         """Whether some remote answers that it has a key: what it has may still be unusable."""
         with self._changed:
-            lookup = self._lookups.get((bucket, key, True))
-        lookup = lookup or self._look_up(bucket, key, None)
-        self._wait(lookup, lambda: lookup.found is not None)
-        return lookup.found is not None
+            answers = self._asked.get((bucket, key, True))
+        return self._first(self._ask(bucket, key, None) if answers is None else answers) is not None
 
     def refuse(self, bucket: str, key: str, body: bytes) -> None:
         """What came under a key is unusable after all: the remote that sent it has it no more."""
         with self._changed:
-            lookup = self._lookups[bucket, key, True]
-            for number, answer in lookup.answers.items():
+            answers = self._asked[bucket, key, True]
+            for number, answer in answers.items():
                 if answer == body:
-                    lookup.answers[number] = None
+                    answers[number] = None
                     self._sources[number].note_refusal()
 
     def close(self) -> None:
@@ -287,46 +271,58 @@ class Tier:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _look_up(self, bucket: str, key: str, most: int | None) -> _Lookup:
-        """The look-up of a name, begun unless it has been; `most` is None to ask only whether it is there."""
+    def _ask(self, bucket: str, key: str, most: int | None) -> Answers:
+        """Ask for a name, unless it has been asked for; `most` is None to ask only whether it is there."""
         identity = (bucket, key, most is not None)
         with self._changed:
-            lookup = self._lookups.get(identity)
-            if lookup is not None:
-                return lookup
-            lookup = self._lookups[identity] = _Lookup(len(self._sources))
+            answers = self._asked.get(identity)
+            if answers is not None:
+                return answers
+            answers = self._asked[identity] = {}
             for number, source in enumerate(self._sources):
                 if not (self._budget.left and not self._is_closed and source.may_be_asked()):
-                    lookup.answers[number] = None
+                    answers[number] = None
                     continue
                 source.asked += 1
-                if not source.pool.start(self._asking(lookup, number, bucket, key, most)):
-                    lookup.answers[number] = None
-        return lookup
+                if not source.pool.start(self._work(answers, number, bucket, key, most)):
+                    answers[number] = None
+        return answers
 
-    def _asking(
-        self, lookup: _Lookup, number: int, bucket: str, key: str, most: int | None
+    def _work(
+        self, answers: Answers, number: int, bucket: str, key: str, most: int | None
     ) -> Callable[[], None]:
-        def ask() -> None:
+        def work() -> None:
             answer = None if self._is_closed else self._sources[number].answer(bucket, key, most)
             with self._changed:
-                lookup.answers[number] = answer
+                answers[number] = answer
                 self._changed.notify_all()
 
-        return ask
+        return work
 
-    def _wait(self, lookup: _Lookup, until: Callable[[], bool]) -> None:
+    def _first(self, answers: Answers) -> Answer:
+        """The first answer of a remote that has the name, waited for."""
+
+        def found() -> Answer:
+            return next((answer for answer in answers.values() if answer not in (None, False)), None)
+
+        self._wait(answers, lambda: found() is not None)
+        with self._changed:
+            return found()
+
+    def _wait(self, answers: Answers, until: Callable[[], bool]) -> None:
         """Wait for an answer; remotes that have given none at all when the time is over are left alone."""
         with self._changed:
-            if self._budget.wait(self._changed, lambda: self._is_closed or lookup.is_complete or until()):
+            if self._budget.wait(
+                self._changed, lambda: self._is_closed or len(answers) == len(self._sources) or until()
+            ):
                 return
-            late = [source for number, source in enumerate(self._sources) if number not in lookup.answers]
+            late = [source for number, source in enumerate(self._sources) if number not in answers]
         for source in late:
             if not source.has_answered:
                 source.note_fault(ServiceError("timeout"))
 
 
-def of(config: Config, environ: Mapping[str, str], say: Callable[[str], None] | None = None) -> Tier | None:
+def of(config: Config, environ: Mapping[str, str], log: Callable[[str], None] | None = None) -> Tier | None:
     """The remotes that the settings name; None where there are none."""
     remotes = remote_url.parse(config.remote)
-    return Tier(remotes, environ, config.remote_timeout, say) if remotes else None
+    return Tier(remotes, environ, config.remote_timeout, log) if remotes else None

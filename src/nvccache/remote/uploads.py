@@ -16,17 +16,13 @@ import contextlib
 import os
 import re
 import time
+from collections.abc import Iterable, Mapping
 
+from nvccache.config import Config
 from nvccache.files import flock
 from nvccache.store import directory as directories
 from nvccache.store import locks
 from nvccache.store.directory import Directory, StoreError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.config import Config
 
 Item = tuple[str, str]  # bucket and key
 

@@ -119,7 +119,7 @@ class Client:
         )
 
     def execute(self, action: Digest, watch: Callable[[Any], None], seconds: float) -> Any:
-        """The answer to having an action executed; `watch` is told of each stage on the way."""
+        """The answer to having an action executed; `watch` gets each state on the way."""
         request = protocol.make(
             "ExecuteRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
         )
@@ -164,9 +164,9 @@ class Client:
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
         stream = self.connection.read(path, request, "Operation", seconds)
-        for told, operation in enumerate(stream):
-            if told > _MOST_UPDATES:  # which cost this process the time of what it runs itself
-                raise AwayError(faults.BROKEN, "it says more of an operation than there can be")
+        for updates, operation in enumerate(stream):
+            if updates > _MOST_UPDATES:  # which cost this process the time of what it runs itself
+                raise AwayError(faults.BROKEN, "it sends more updates of an operation than there can be")
             names[:] = [operation.name]
             watch(operation)
             if not operation.done:

@@ -30,8 +30,8 @@ CHECK_NAME = b"nvccache class-check:"
 _LARGE = 4 << 20  # bytes that two calls do not send at the same time
 _SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
 _MOST_OUTPUT = 1 << 32
-_MOST_SAID = 1 << 26  # on a stream
-# What a worker that has the tools itself says of them: the SHA-256 of each.
+_MOST_STREAM = 1 << 26  # of standard output or error
+# The property of a worker that has the tools itself: the SHA-256 of each.
 TOOL_PROPERTY = "nvccache-tool"
 # As the lexicon of platform properties that comes with the interface spells them.
 _ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
@@ -49,12 +49,12 @@ class EngineTry:
         self._stage = 0
         self._began = self._executing = 0.0
         self._is_late = self.is_ended = False
-        self.has_answered = False  # whether the engine has said anything
+        self.has_answered = False  # whether the engine has answered at all
         self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
 
     @property
     def is_queued(self) -> bool:
-        """Whether the engine has said that it waits for a worker."""
+        """Whether it waits for a worker, by what the engine has answered."""
         return self._stage in client.QUEUED
 
     def end(self) -> None:
@@ -164,12 +164,12 @@ class EngineTry:
         wanted = {name: f"{PLACE}/{name}" for name in self._work.outputs}
         further = [(digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw]
         if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
-            size > _MOST_SAID for _, size in further
+            size > _MOST_STREAM for _, size in further
         ):
             raise AwayError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
-            said = engine.fetch(further) if further else {}
-            stderr = result.stderr_raw or said.get(result.stderr_digest.hash, b"")
+            fetched = engine.fetch(further) if further else {}
+            stderr = result.stderr_raw or fetched.get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
@@ -184,9 +184,9 @@ class EngineTry:
         outputs = {name: contents[digests[path][0]] for name, path in wanted.items()}
         return CameBack(stdout, stderr, outputs, costs)
 
-    def _spent(self, told: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
-        """Seconds in the queue and at work, as the worker tells them or as we saw them."""
-        run = _between(told.execution_start_timestamp, told.execution_completed_timestamp)
+    def _spent(self, metadata: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
+        """Seconds in the queue and at work, by the worker's clock or else by ours."""
+        run = _between(metadata.execution_start_timestamp, metadata.execution_completed_timestamp)
         if is_cached:  # no clock of ours can contradict
             return 0.0, run if 0 < run <= self._endpoint.deadline else 0.0
         if run <= 0:
@@ -196,7 +196,7 @@ class EngineTry:
 
 
 def failure(status: int, stderr: bytes) -> AwayError:
-    """Why a stage that ended with this status runs here; its messages are told by the local run alone."""
+    """Why a stage that ended with this status runs here; its messages are those of the local run alone."""
     if status == OTHER_CLASS and CHECK_NAME in stderr:
         return AwayError(faults.OTHER_MACHINE, "the worker's processor is of another class")
     if status == CANNOT_RUN and CHECK_NAME in stderr:
@@ -206,7 +206,7 @@ def failure(status: int, stderr: bytes) -> AwayError:
 
 def _between(start: Any, end: Any) -> float:
     if not start.seconds or not end.seconds:
-        return 0.0  # it is not told
+        return 0.0  # the engine does not give them
     return float((end.seconds - start.seconds) + (end.nanos - start.nanos) / 1e9)
 
 

@@ -3,7 +3,7 @@
 Below NVCCACHE_EXECUTOR_DIR, which all machines have to have under the same name:
 
     tools-<digest>/bin/…, lib/…     a tool with what it needs, made once
-    away-<random>/                  one stage: its inputs, a script, what the tool says, its outputs, a report
+    away-<random>/                  one stage: inputs, a script, the tool's messages, outputs, a report
 
 The script holds the whole command, so that no launcher has to pass on arguments or variables. A launcher may
 end with success and have run nothing, or only a part, and a file that has come over a network may be there
@@ -68,7 +68,7 @@ def objection_to(directory: str) -> str:
 class LauncherTry:
     """One stage on its way; `handle` may be ended by another thread."""
 
-    has_answered = True  # as far as anybody can tell
+    has_answered = True  # there is no means to find out
     allowance = 0.0
 
     def __init__(
@@ -86,7 +86,7 @@ class LauncherTry:
 
     @property
     def is_queued(self) -> bool:
-        """Whether the tool has not begun: its first act is to make the file for what it says."""
+        """Whether the tool has not begun: its first act is to make the file for its messages."""
         return bool(self._folder) and not os.path.exists(f"{self._folder}/{_STDOUT}")
 
     def end(self) -> None:
@@ -153,13 +153,13 @@ class LauncherTry:
         self._why_ended = word
         self.end()
 
-    def _take(self, status: int, said: bytes, send: float, run: float) -> CameBack:
+    def _take(self, status: int, stderr: bytes, send: float, run: float) -> CameBack:
         done = time.monotonic()
         os.listdir(self._folder)  # has a network file system look again
         if not os.path.exists(f"{self._folder}/{_STDOUT}"):
-            if engine.CHECK_NAME in said:
-                raise engine.failure(status, said)
-            text = said.decode(errors="replace").strip()[-200:]
+            if engine.CHECK_NAME in stderr:
+                raise engine.failure(status, stderr)
+            text = stderr.decode(errors="replace").strip()[-200:]
             raise AwayError(faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}")
         if status:
             raise AwayError(faults.FAILED, f"status {status}")

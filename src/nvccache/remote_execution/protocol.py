@@ -155,7 +155,7 @@ def _full(path: str) -> str:
 
 
 def _load_grpc() -> Any:
-    """grpcio, told to write nothing to our streams and to leave forks alone."""
+    """grpcio, set to write nothing to our streams and to leave forks alone."""
     ours = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
     with _loading:
         before = {name: os.environ.get(name) for name in ours}

@@ -72,7 +72,7 @@ def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeyp
         waited.append(seconds)
         raise ServiceError("timeout")
 
-    monkeypatch.setattr("nvccache.remote.service.connect", asked)
+    monkeypatch.setattr("nvccache.cli.remotes.connect", asked)
     assert found()[0].state == BAD
     assert waited == [5]
 

@@ -158,7 +158,10 @@ def test_a_fault_of_the_remote_ends_the_work_and_leaves_the_queue(
     assert breaker.Breaker(remote.identity, for_writing=True).outage() is None
 
 
-def test_one_that_never_gets_through_holds_up_nothing_that_is_queued_later(put, sender, left, far):
+def test_one_that_never_gets_through_holds_up_nothing_that_is_queued_later(
+    put, sender, left, far, monkeypatch
+):
+    monkeypatch.setattr(send_queued, "_AT_ONCE", 1)
     (bad,) = put(LARGE)
     far.faults[envelope.name_of(*bad)] = ServiceError("timeout")
     for number in range(3):

@@ -40,13 +40,13 @@ def test_cicc_and_ptxas_may_be_sent_and_nothing_else() -> None:
 @pytest.mark.parametrize("options", ["-g", "-generate-line-info", "--some-unknown-option"])
 def test_cicc_stays_where_its_result_may_tell_of_directories(options: str) -> None:
     found = stage("cicc", planned(cicc=with_options(CICC, options)))
-    assert work.reason_to_stay(found, {}) == "its result tells of directories or lines"
+    assert work.reason_to_stay(found, {}) == "its result depends on directories or lines"
 
 
 @pytest.mark.parametrize("options", ["-g", "--generate-line-info", "-lineinfo"])
 def test_ptxas_stays_where_its_result_tells_of_names_or_dates(options: str) -> None:
     found = stage("ptxas", planned(ptxas=with_options(PTXAS, options)))
-    assert work.reason_to_stay(found, {}) == "its result tells of names or dates"
+    assert work.reason_to_stay(found, {}) == "its result depends on names or dates"
 
 
 @pytest.mark.parametrize("kind", ["cicc", "ptxas"])
